@@ -1,0 +1,109 @@
+"""What a kernel is: a family of native functions, generic in shape, specialised by arguments.
+
+A kernel is compiled from a Python function `kernel(bases, params, first, last)`
+of four 64-bit integers: the address of a table of base addresses, the address of
+the launch's parameters, and the range of tiles to do.  It reads raw memory, never
+touches Python, and does not know a shape before it runs.
+
+Parameters are 64-bit words laid out by a `Layout`, which the kernel and whoever
+launches it share, so that neither counts words by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+KernelFunction = Callable[[int, int, int, int], None]
+Family = Callable[..., KernelFunction]
+
+_families: dict[str, Family] = {}
+
+
+def family(name: str) -> Callable[[Family], Family]:
+    """Register `make(*arguments) -> kernel function` as a family of kernels."""
+
+    def register(make: Family) -> Family:
+        if name in _families:
+            raise ValueError(f"kernel family {name!r} is registered already")
+        _families[name] = make
+        return make
+
+    return register
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One member of a family; equal kernels are compiled once."""
+
+    family: str
+    arguments: tuple[Hashable, ...] = ()
+
+    @property
+    def symbol(self) -> str:
+        """A C identifier that names this kernel: family and a digest of the arguments."""
+        digest = hashlib.blake2b(repr(self.arguments).encode(), digest_size=8).hexdigest()
+        return f"nnefc_{self.family.replace('.', '_')}_{digest}"
+
+    def function(self) -> KernelFunction:
+        """The Python function to compile."""
+        return _families[self.family](*self.arguments)
+
+
+Words = list[Any]
+"""64-bit integers; a reference to memory stands in its two slots as (reference, None)."""
+
+
+class Layout:
+    """The parameter words of a kernel family.
+
+    Fields are words by default.  `name:ref` is a reference to memory (two words: index
+    into the base table, byte offset), `name:f64` a float in the bits of a word,
+    `name:table` the byte offset, from the start of the parameters, of a variable number
+    of words that follow the fixed part, `name:n` a row of n words.
+
+        GATHER = Layout("x:ref y:ref rows size index:table scale:f64 strides:8")
+        X, Y, ROWS, SIZE, INDEX, SCALE, STRIDES = GATHER.offsets   # byte offsets
+        words = GATHER.pack(x=..., y=..., rows=3, size=4, index=[0, 2], ...)
+    """
+
+    def __init__(self, fields: str) -> None:
+        self._fields: list[tuple[str, str]] = []
+        offsets: list[int] = []
+        size = 0
+        for field in fields.split():
+            name, _, kind = field.partition(":")
+            self._fields.append((name, kind))
+            offsets.append(8 * size)
+            size += 2 if kind == "ref" else int(kind) if kind.isdigit() else 1
+        self.offsets = tuple(offsets)
+        self._size = size
+
+    def pack(self, **values: Any) -> Words:
+        """The words for one launch; every field must be given."""
+        words: Words = []
+        tables: Words = []
+        for name, kind in self._fields:
+            value = values.pop(name)
+            if kind == "ref":
+                words += [value, None]
+            elif kind == "f64":
+                words.append(struct.unpack("<q", struct.pack("<d", value))[0])
+            elif kind == "table":
+                words.append(8 * (self._size + len(tables)))
+                tables += _integers(value)
+            elif kind:
+                row = _integers(value)
+                assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
+                words += row + [0] * (int(kind) - len(row))
+            else:
+                words.append(int(value))
+        assert not values, f"no such fields: {', '.join(values)}"
+        return words + tables
+
+
+def _integers(values: Iterable[Any]) -> list[int]:
+    return [int(v) for v in values]

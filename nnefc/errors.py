@@ -1,0 +1,139 @@
+"""Diagnostics: what is wrong with a document, a file or an argument, and where.
+
+Every failure that a user can cause is an `NnefError` that carries all the
+`Diagnostic`s found, not only the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a file; `line` and `column` count from 1, 0 means not known."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One link of the chain of invocations that led to a diagnostic, innermost first."""
+
+    what: str
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.place}: note: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    `rule` is a short stable name, `family` or `family/detail`: families are
+    syntax, version, extension, definition, invocation, type, identifier, argument,
+    data, container, quantization, custom, limit, input and internal.
+    `message` names the offending values; `hint` says how to mend it.
+    """
+
+    rule: str
+    message: str
+    place: Place | None = None
+    severity: Severity = "error"
+    chain: tuple[Step, ...] = ()
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.place}: " if self.place else ""
+        lines = [f"{where}{self.severity}: {self.message} [{self.rule}]"]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        lines += [f"  {step}" for step in self.chain]
+        return "\n".join(lines)
+
+    @property
+    def file(self) -> str | None:
+        return self.place.file if self.place else None
+
+    @property
+    def line(self) -> int:
+        return self.place.line if self.place else 0
+
+    @property
+    def column(self) -> int:
+        return self.place.column if self.place else 0
+
+
+class NnefError(Exception):
+    """The document, file or argument cannot be used; `errors` says all that is wrong."""
+
+    def __init__(self, errors: Iterable[Diagnostic]) -> None:
+        self.errors: tuple[Diagnostic, ...] = tuple(errors)
+        super().__init__("\n".join(map(str, self.errors)))
+
+    @classmethod
+    def of(cls, rule: str, message: str, place: Place | None = None, hint: str = "") -> NnefError:
+        """The error with a single diagnostic."""
+        return cls([Diagnostic(rule, message, place, hint=hint)])
+
+    def __reduce__(self) -> tuple[type[NnefError], tuple[tuple[Diagnostic, ...]]]:
+        return type(self), (self.errors,)
+
+
+class NnefWarning(UserWarning):
+    """Category of the Python warnings that carry a `Diagnostic` of severity warning."""
+
+
+class Diagnostics:
+    """Collects findings while work goes on."""
+
+    def __init__(self, *, strict: bool = False, limit: int = 100) -> None:
+        """`strict`: warnings count as errors. `limit`: give up after so many errors."""
+        self.strict = strict
+        self.limit = limit
+        self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Keep `diagnostic`; raises NnefError once there are more errors than `limit`."""
+        if diagnostic.severity == "warning" and self.strict:
+            diagnostic = replace(diagnostic, severity="error")
+        if diagnostic.severity == "error":
+            if diagnostic not in self.errors:
+                self.errors.append(diagnostic)
+            if len(self.errors) >= self.limit:
+                stop = Diagnostic("limit/errors", f"more than {self.limit - 1} errors; giving up")
+                raise NnefError([*self.errors, stop])
+        elif diagnostic not in self.warnings:
+            self.warnings.append(diagnostic)
+
+    def error(
+        self,
+        rule: str,
+        message: str,
+        place: Place | None = None,
+        *,
+        hint: str = "",
+        chain: tuple[Step, ...] = (),
+    ) -> None:
+        self.add(Diagnostic(rule, message, place, "error", chain, hint))
+
+    def warn(self, rule: str, message: str, place: Place | None = None, *, hint: str = "") -> None:
+        self.add(Diagnostic(rule, message, place, "warning", (), hint))
+
+    def raise_errors(self) -> None:
+        """Raise NnefError if there are errors."""
+        if self.errors:
+            raise NnefError(self.errors)

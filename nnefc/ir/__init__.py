@@ -1,0 +1,19 @@
+"""The intermediate representation: a flat SSA graph with static types."""
+
+from nnefc.ir.expression import Expression, Step
+from nnefc.ir.graph import Attribute, Graph, Location, Op, Value, Variable
+from nnefc.ir.types import DType, Shape, TensorType
+
+__all__ = [
+    "Attribute",
+    "DType",
+    "Expression",
+    "Graph",
+    "Location",
+    "Op",
+    "Shape",
+    "Step",
+    "TensorType",
+    "Value",
+    "Variable",
+]

@@ -1,0 +1,34 @@
+"""A scalar expression: what a fused element-wise operation computes for each item.
+
+An op `fused(inputs) {expression = E}` broadcasts its inputs as NNEF does (aligned
+at dimension 0, singular extents repeat) and evaluates E for every item of the
+output.  Straight-line: operand i < len(inputs) is an input, operand
+len(inputs) + j the result of step j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnefc.ir.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`op` is the name of an element-wise operation, or "literal" (then `value` is set).
+
+    `dtype` is the type of the result.  A `cast` has the type it converts to.
+    """
+
+    op: str
+    operands: tuple[int, ...]
+    dtype: DType
+    value: bool | int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    inputs: tuple[DType, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+    """Operands that are the outputs; usually one."""

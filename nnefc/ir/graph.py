@@ -1,0 +1,225 @@
+"""The SSA graph: operations in execution order, values by identity.
+
+A `Value` is defined once, by an `Op` or as a graph input.  An `Op` is flat:
+its tensor operands are `inputs` (the items of a tensor array are listed one by
+one), everything else is an attribute, with defaults filled in.  What an
+operation means stands in `nnefc.ops`; this module knows no operation.
+"""
+
+# pyright: reportPrivateUsage=false
+# (Graph owns the links of its operations)
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnefc.errors import Place, Step
+from nnefc.ir.types import TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Attribute = Any
+"""bool, int, float, str, DType, Expression, ndarray (data of a constant), or tuples of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where an operation comes from: its place and the invocations that led there."""
+
+    place: Place
+    chain: tuple[Step, ...] = ()
+
+
+class Value:
+    """A tensor of the graph.
+
+    `op` is the operation that defines it (None: graph input), `index` which of its
+    outputs (or which graph input) it is.  `users` has one entry per use as an operand.
+    """
+
+    __slots__ = ("index", "name", "op", "type", "users")
+
+    def __init__(self, type: TensorType, name: str = "", op: Op | None = None, index: int = 0):
+        self.type = type
+        self.name = name
+        self.op = op
+        self.index = index
+        self.users: list[Op] = []
+
+    def __repr__(self) -> str:
+        return f"<Value %{self.name or '?'}: {self.type}>"
+
+
+class Op:
+    """One operation: `outputs = name(inputs) {attributes}`."""
+
+    __slots__ = (
+        "_graph",
+        "_next",
+        "_previous",
+        "attributes",
+        "inputs",
+        "location",
+        "name",
+        "outputs",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Iterable[Value],
+        attributes: Mapping[str, Attribute],
+        types: Iterable[TensorType],
+        names: Sequence[str] = (),
+        location: Location | None = None,
+    ) -> None:
+        self.name = name
+        self.inputs: tuple[Value, ...] = tuple(inputs)
+        self.attributes: dict[str, Attribute] = dict(attributes)
+        self.outputs: tuple[Value, ...] = tuple(
+            Value(type, names[i] if i < len(names) else "", self, i) for i, type in enumerate(types)
+        )
+        self.location = location
+        self._graph: Graph | None = None
+        self._previous: Op | None = None
+        self._next: Op | None = None
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+    def set_input(self, index: int, value: Value) -> None:
+        """Replace one operand."""
+        old = self.inputs[index]
+        if old is value:
+            return
+        self.inputs = (*self.inputs[:index], value, *self.inputs[index + 1 :])
+        if self._graph is not None:
+            old.users.remove(self)
+            value.users.append(self)
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+
+@dataclass(slots=True, eq=False)
+class Variable:
+    """Stored data under a label; shared by all `variable` operations of that label.
+
+    `data`: the value from the tensor file, read-only and maybe memory-mapped;
+    None where the model came without.
+    """
+
+    label: str
+    type: TensorType
+    data: np.ndarray[Any, Any] | None = None
+
+
+class Graph:
+    """Inputs, operations in order, outputs, and the data of variables.
+
+    `outputs` may repeat a value or name an input.  `output_names` are the names of the
+    graph's results, which need not be the names of the values.  `variables` is keyed by
+    the label in lower case (labels are compared without case).
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.output_names: list[str] = []
+        self.variables: dict[str, Variable] = {}
+        self._first: Op | None = None
+        self._last: Op | None = None
+        self._count = 0
+
+    # -- reading
+
+    @property
+    def ops(self) -> Iterator[Op]:
+        """Operations in order; the one just yielded may be erased, others may be inserted."""
+        op = self._first
+        while op is not None:
+            following = op._next
+            yield op
+            op = following
+
+    @property
+    def reversed_ops(self) -> Iterator[Op]:
+        op = self._last
+        while op is not None:
+            previous = op._previous
+            yield op
+            op = previous
+
+    def __len__(self) -> int:
+        """Number of operations."""
+        return self._count
+
+    # -- building
+
+    def add_input(self, type: TensorType, name: str) -> Value:
+        value = Value(type, name, None, len(self.inputs))
+        self.inputs.append(value)
+        return value
+
+    def add_output(self, value: Value, name: str = "") -> None:
+        self.outputs.append(value)
+        self.output_names.append(name or value.name)
+
+    def insert(self, op: Op, before: Op | None = None) -> Op:
+        """Link `op` in before another one, or at the end."""
+        assert op._graph is None, "the operation is in a graph already"
+        after = before._previous if before is not None else self._last
+        op._graph, op._previous, op._next = self, after, before
+        if after is None:
+            self._first = op
+        else:
+            after._next = op
+        if before is None:
+            self._last = op
+        else:
+            before._previous = op
+        for value in op.inputs:
+            value.users.append(op)
+        self._count += 1
+        return op
+
+    def erase(self, op: Op) -> None:
+        """Take out an operation whose outputs nobody uses."""
+        assert op._graph is self, "the operation is not in this graph"
+        assert not any(v.users for v in op.outputs), f"{op!r} is used"
+        previous, following = op._previous, op._next
+        if previous is None:
+            self._first = following
+        else:
+            previous._next = following
+        if following is None:
+            self._last = previous
+        else:
+            following._previous = previous
+        for value in op.inputs:
+            value.users.remove(op)
+        op._graph = op._previous = op._next = None
+        self._count -= 1
+
+    def replace_value(self, old: Value, new: Value) -> None:
+        """Let every user of `old`, and the graph's outputs, use `new`.
+
+        A name that the user gave survives: `new` takes it over if it has none.
+        """
+        for op in dict.fromkeys(old.users):
+            for i, value in enumerate(op.inputs):
+                if value is old:
+                    op.set_input(i, new)
+        self.outputs = [new if v is old else v for v in self.outputs]
+        if not new.name:
+            new.name = old.name
+
+    def is_output(self, value: Value) -> bool:
+        return any(v is value for v in self.outputs)

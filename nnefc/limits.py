@@ -1,0 +1,35 @@
+"""Bounds on what an input may make us do; every one can be raised by the user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Nothing here restricts a legitimate model; each stops one way of exhausting a machine."""
+
+    document_bytes: int = 256 << 20
+    """Size of `graph.nnef` or `graph.quant`."""
+    nesting: int = 200
+    """Depth of nested expressions, types and literals."""
+    recursion: int = 1000
+    """Depth of fragment invocations."""
+    operations: int = 1_000_000
+    """Operations that a document may expand to."""
+    items: int = 50_000_000
+    """Array items and characters that compile-time expressions may build, in all."""
+    steps: int = 20_000_000
+    """Compile-time expressions evaluated, in all."""
+    rank: int = 8
+    """Rank of a tensor (chapter 5.2 stores at most 8 extents)."""
+    tensor_bytes: int = 1 << 40
+    """Size of one tensor."""
+    archive_bytes: int = 64 << 30
+    """Unpacked size of an archive."""
+    archive_ratio: int = 2000
+    """Unpacked over packed size of an archive, above 64 MiB."""
+    archive_members: int = 200_000
+    """Files in an archive."""
+    errors: int = 100
+    """Errors reported for one document before giving up."""

@@ -1,0 +1,271 @@
+"""The syntax tree: what a document says, with the position of every part.
+
+Positions are character offsets (`at`) into the text; `Source.place` turns one
+into line and column.  Nodes are plain data; nothing here checks meaning.
+Specification: chapter 3.2, appendix A.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nnefc.errors import Place
+
+PrimitiveName = Literal["integer", "scalar", "logical", "string", "?"]
+
+
+class Source:
+    """A named text and its line starts."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self._starts = [0]
+        start = text.find("\n")
+        while start >= 0:
+            self._starts.append(start + 1)
+            start = text.find("\n", start + 1)
+
+    def place(self, at: int) -> Place:
+        """Line and column, both from 1, of character `at`."""
+        line = bisect_right(self._starts, at)
+        return Place(self.file, line, at - self._starts[line - 1] + 1)
+
+
+# -- types (3.2.2)
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveSpec:
+    at: int
+    name: PrimitiveName
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    at: int
+    dtype: PrimitiveName | None  # None: unbound, tensor<>
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    at: int
+    item: TypeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class TupleSpec:
+    at: int
+    items: tuple[TypeSpec, ...]
+
+
+TypeSpec = PrimitiveSpec | TensorSpec | ArraySpec | TupleSpec
+
+
+# -- expressions (3.2.1, 3.2.3)
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    at: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal_:
+    """A literal: int is `integer`, float `scalar`, bool `logical`, str `string`.
+
+    `text` is the literal as written, so that printing loses no digit; "" if made up.
+    A number keeps the sign out (`-` is a Unary) except in default values and flat syntax.
+    """
+
+    at: int
+    value: bool | int | float | str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    at: int
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    at: int
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    at: int
+    operator: Literal["+", "-", "!"]
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`at` is the position of the operator."""
+
+    at: int
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class IfElse:
+    """`value if condition else other`."""
+
+    at: int
+    condition: Expression
+    value: Expression
+    other: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Comprehension:
+    """`[for name in array, ... if condition yield item]`."""
+
+    at: int
+    iterators: tuple[tuple[Identifier, Expression], ...]
+    condition: Expression | None
+    item: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Subscript:
+    """`operand[begin]`, or `operand[begin:end]` if `is_range`."""
+
+    at: int
+    operand: Expression
+    begin: Expression | None
+    end: Expression | None
+    is_range: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """shape_of, length_of, range_of, integer, scalar, logical or string of one argument."""
+
+    at: int
+    name: str
+    argument: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    at: int
+    name: str | None  # None: positional
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """`name<dtype>(arguments)`; `dtype` None if there is no type argument."""
+
+    at: int
+    name: str
+    dtype: PrimitiveName | None
+    arguments: tuple[Argument, ...]
+
+
+Expression = (
+    Identifier
+    | Literal_
+    | Array
+    | Tuple
+    | Unary
+    | Binary
+    | IfElse
+    | Comprehension
+    | Subscript
+    | Builtin
+    | Invocation
+)
+
+LValue = Identifier | Array | Tuple  # of LValues
+
+
+# -- definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    at: int
+    target: LValue
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    at: int
+    name: str
+    type: TypeSpec
+    default: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    at: int
+    name: str
+    type: TypeSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A fragment declaration with its body; `body` None: declared only (custom operation).
+
+    `generic`: declared with <?>; `default_dtype`: the type in <? = type>.
+    """
+
+    at: int
+    name: str
+    generic: bool
+    default_dtype: PrimitiveName | None
+    parameters: tuple[Parameter, ...]
+    results: tuple[Result, ...]
+    body: tuple[Assignment, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    at: int
+    name: str
+    parameters: tuple[Identifier, ...]
+    results: tuple[Identifier, ...]
+    body: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """One `extension` line: the identifiers it names."""
+
+    at: int
+    names: tuple[Identifier, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    source: Source = field(compare=False, repr=False)
+    version: Literal_
+    extensions: tuple[Extension, ...]
+    fragments: tuple[Fragment, ...]
+    graph: Graph
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationEntry:
+    """One entry of a quantization file (5.3): `"tensor": operation(name = value, ...);`"""
+
+    at: int
+    tensor: str
+    invocation: Invocation
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizationFile:
+    source: Source = field(compare=False, repr=False)
+    entries: tuple[QuantizationEntry, ...]

@@ -1,0 +1,65 @@
+"""A program: launches over buffers that have no address yet; what lowering produces.
+
+`runtime.memory` gives the arena buffers their offsets, `runtime.plan` turns the
+result into the words that the executor walks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.kernels.template import Kernel, Words
+
+Space = Literal["arena", "constant", "input", "output", "state"]
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A piece of memory.
+
+    `index` counts within its space, except in the arena, where the planner decides.
+    `label` is for people who read a plan.
+    """
+
+    space: Space
+    nbytes: int
+    index: int = 0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """Bytes of a buffer, from `offset` on; `writes` says what the launch does to them."""
+
+    buffer: Buffer
+    offset: int = 0
+    writes: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """One kernel over one set of parameters; `tiles` pieces of work may run in any order."""
+
+    kernel: Kernel
+    words: Words
+    tiles: int
+    label: str = ""
+
+    @property
+    def refs(self) -> list[Ref]:
+        return [w for w in self.words if isinstance(w, Ref)]
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Launches in order, and the memory outside the arena that they name by index."""
+
+    launches: list[Launch] = field(default_factory=list["Launch"])
+    constants: list[np.ndarray[Any, Any]] = field(default_factory=list[Any])
+    """Read-only arrays, C-contiguous, not copied."""
+    states: list[str] = field(default_factory=list[str])
+    """Keys (lower-case labels) of the variables that have a mutable buffer."""
