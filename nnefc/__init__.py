@@ -1,0 +1,64 @@
+"""nnefc: neural networks in Khronos NNEF, compiled to native CPU code.
+
+>>> import nnefc
+>>> model = nnefc.compile("net.nnef.tgz")           # doctest: +SKIP
+>>> y = model(x)                                    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nnefc.errors import Diagnostic, NnefError, NnefWarning
+from nnefc.limits import Limits
+
+if TYPE_CHECKING:
+    from nnefc.api import compile, import_model
+    from nnefc.formats.tensor_file import read_tensor, write_tensor
+    from nnefc.frontends.nnef.custom import operation
+    from nnefc.ir import Graph
+    from nnefc.runtime.model import CompiledModel, TensorSpec
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "CompiledModel": "nnefc.runtime.model",
+    "Graph": "nnefc.ir",
+    "TensorSpec": "nnefc.runtime.model",
+    "compile": "nnefc.api",
+    "import_model": "nnefc.api",
+    "operation": "nnefc.frontends.nnef.custom",
+    "read_tensor": "nnefc.formats.tensor_file",
+    "write_tensor": "nnefc.formats.tensor_file",
+}
+
+__all__ = [
+    "CompiledModel",
+    "Diagnostic",
+    "Graph",
+    "Limits",
+    "NnefError",
+    "NnefWarning",
+    "TensorSpec",
+    "__version__",
+    "compile",
+    "import_model",
+    "operation",
+    "read_tensor",
+    "write_tensor",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names when they are first used: `import nnefc` itself is light."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'nnefc' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

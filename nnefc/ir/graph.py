@@ -223,3 +223,23 @@ class Graph:
 
     def is_output(self, value: Value) -> bool:
         return any(v is value for v in self.outputs)
+
+    def clone(self) -> Graph:
+        """A copy that can be rewritten freely; data of variables and constants is shared."""
+        copy = Graph(self.name)
+        copy.variables = dict(self.variables)
+        values = {v: copy.add_input(v.type, v.name) for v in self.inputs}
+        for op in self.ops:
+            twin = Op(
+                op.name,
+                [values[v] for v in op.inputs],
+                op.attributes,
+                [v.type for v in op.outputs],
+                [v.name for v in op.outputs],
+                op.location,
+            )
+            copy.insert(twin)
+            values.update(zip(op.outputs, twin.outputs, strict=True))
+        copy.outputs = [values[v] for v in self.outputs]
+        copy.output_names = list(self.output_names)
+        return copy
