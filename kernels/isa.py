@@ -1,0 +1,119 @@
+"""Instruction sets: everything that code generation may ask about the machine.
+
+A kernel template never tests for an architecture by name.  It reads the vector
+length, the number of registers and the register tile from one of these rows.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from nnefc.errors import NnefError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isa:
+    """One row: what LLVM is told, and what a template may use."""
+
+    name: str
+    triple: str
+    """LLVM target triple; the object format is ELF on every system, the linker is ours."""
+    cpu: str
+    """LLVM processor: scheduling model and base features."""
+    features: str = ""
+    """LLVM feature string, added to those of the processor."""
+    vector_bits: int
+    """Width that templates emit."""
+    registers: int
+    """Architectural vector registers."""
+    tile: tuple[int, int]
+    """Rows x vectors of the dense register tile (fits the registers without spilling)."""
+    pause: str
+    """Intrinsic for a spin-wait hint."""
+
+    @property
+    def float32_lanes(self) -> int:
+        """float32 items of one vector."""
+        return self.vector_bits // 32
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+
+X86_64_V2 = Isa(
+    name="x86-64-v2",
+    triple=_X86,
+    cpu="x86-64-v2",
+    vector_bits=128,
+    registers=16,
+    tile=(6, 2),
+    pause="llvm.x86.sse2.pause",
+)
+"""SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
+X86_64_V3 = replace(X86_64_V2, name="x86-64-v3", cpu="x86-64-v3", vector_bits=256)
+"""AVX2 and FMA."""
+X86_64_V4 = replace(
+    X86_64_V3,
+    name="x86-64-v4",
+    cpu="x86-64-v4",
+    # LLVM avoids 512-bit registers on many processors unless it is told otherwise.
+    features="-prefer-256-bit",
+    vector_bits=512,
+    registers=32,
+    tile=(8, 3),
+)
+"""AVX-512 F, BW, CD, DQ, VL."""
+AARCH64 = Isa(
+    name="aarch64",
+    triple="aarch64-unknown-linux-gnu",
+    cpu="generic",
+    vector_bits=128,
+    registers=32,
+    tile=(8, 3),
+    pause="llvm.aarch64.hint",
+)
+"""NEON."""
+TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
+
+
+@cache
+def host() -> Isa:
+    """The row for this machine, tuned for its processor.
+
+    Raises NnefError `internal/machine` where there is none.
+    """
+    import llvmlite.binding as llvm
+
+    if sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        raise _unsupported("a 64-bit little-endian processor")
+    features: Any = llvm.get_host_cpu_features()  # pyright: ignore[reportUnknownMemberType]
+    present: dict[str, bool] = dict(features)
+    row = _row({name for name, is_present in present.items() if is_present})
+    flags = ",".join(filter(None, [features.flatten(), row.features]))
+    cpu = str(llvm.get_host_cpu_name())  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
+    return replace(row, cpu=cpu, features=flags)
+
+
+def _row(features: set[str]) -> Isa:
+    machine = platform.machine().lower()
+    if machine in ("aarch64", "arm64"):
+        return AARCH64
+    if machine not in ("x86_64", "amd64"):
+        raise _unsupported("x86-64 or aarch64")
+    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= features:
+        return X86_64_V4
+    if {"avx2", "fma", "f16c", "bmi2"} <= features:
+        return X86_64_V3
+    if {"sse4.1", "sse4.2", "popcnt"} <= features:
+        return X86_64_V2
+    raise _unsupported("x86-64 with SSE4.2")
+
+
+def _unsupported(needed: str) -> NnefError:
+    return NnefError.of(
+        "internal/machine",
+        f"no code generation for this machine ({platform.machine()}); needed: {needed}",
+    )

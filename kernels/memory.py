@@ -1,0 +1,327 @@
+"""Raw memory and machine operations as numba intrinsics: what kernels are written with.
+
+Addresses, offsets and indices are 64-bit integers.  Items are aligned to their size.
+
+The loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with
+a `base` that does not change in the loop, not `LOAD["float32"](base + 4 * i)`.
+`READ` and `WRITE` are `LOAD` and `STORE` with a promise: no WRITE hits what a READ of the same
+kernel reads, other than the item it was computed from.  Without it the vectoriser compares
+all ranges at run time, and gives up beyond a few.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
+
+WORD = types.int64
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_POINTER = ir.PointerType()
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """A function that kernels call: compiled with them, inlined, never raises."""
+    compiled: Any = njit
+    return compiled(
+        error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, nogil=True, _nrt=False
+    )(function)
+
+
+def native(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: `emit(builder, *llvm_values) -> llvm value` becomes an intrinsic.
+
+    `result` and `arguments` are numba types; `result` None: nothing is returned.
+    """
+
+    def wrap(emit: Callable[..., Any]) -> Any:
+        def typed(context):  # the numba typing context, unused
+            def codegen(context, builder, signature, values):
+                value = emit(builder, *values)
+                return context.get_dummy_value() if result is None else value
+
+            return (types.void if result is None else result)(*arguments), codegen
+
+        names = ", ".join(["context", *(f"a{i}" for i in range(len(arguments)))])
+        scope: dict[str, Any] = {"typed": typed}
+        exec(f"def {emit.__name__}({names}):\n    return typed(context)", scope)
+        function = scope[emit.__name__]
+        function.__doc__ = emit.__doc__
+        return intrinsic(function)
+
+    return wrap
+
+
+def _integers(count: int) -> list[Any]:
+    return [WORD] * count
+
+
+def _pointer(builder, address):
+    return builder.inttoptr(address, _POINTER)
+
+
+# -- words
+
+
+@native(WORD, WORD)
+def load_word(builder, address):
+    """A word that nothing writes while the kernel runs: bases, parameters, tables."""
+    value = builder.load(_pointer(builder, address), typ=_I64, align=8)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+@helper
+def address(bases, reference):
+    """The address that the `ref` field at `reference` of the parameters names."""
+    return load_word(bases + 8 * load_word(reference)) + load_word(reference + 8)
+
+
+# -- items
+
+_ITEMS: dict[str, tuple[Any, Any, int]] = {
+    "float32": (types.float32, ir.FloatType(), 4),
+    "float64": (types.float64, ir.DoubleType(), 8),
+    "int32": (types.int32, ir.IntType(32), 4),
+    "int64": (types.int64, ir.IntType(64), 8),
+    "bool": (types.boolean, ir.IntType(8), 1),
+    "uint8": (types.uint8, ir.IntType(8), 1),
+}
+ITEMSIZE = {name: size for name, (_, _, size) in _ITEMS.items()}
+NUMBA = {name: kind for name, (kind, _, _) in _ITEMS.items()}
+
+
+def _scope(builder):
+    """Metadata for the scope that every WRITE is in."""
+    module = builder.module
+    domain = module.add_metadata(["nnefc"])
+    return module.add_metadata([module.add_metadata(["nnefc.written", domain])])
+
+
+def _item(builder, base, index, kind):
+    pointer = _pointer(builder, base)
+    return builder.gep(pointer, [index], source_etype=kind) if index is not None else pointer
+
+
+def _loader(name: str, promise: bool) -> Any:
+    result, kind, size = _ITEMS[name]
+
+    @intrinsic
+    def load(context, base, index=None):
+        def codegen(context, builder, signature, values):
+            base, index = values if len(values) == 2 else (values[0], None)
+            value = builder.load(_item(builder, base, index, kind), typ=kind, align=size)
+            if promise:
+                value.set_metadata("noalias", _scope(builder))
+            return builder.icmp_unsigned("!=", value, kind(0)) if name == "bool" else value
+
+        return result(*_integers(1 if index is None else 2)), codegen
+
+    return load
+
+
+def _storer(name: str, promise: bool) -> Any:
+    taken, kind, size = _ITEMS[name]
+
+    @intrinsic
+    def store(context, base, index, value=None):
+        def codegen(context, builder, signature, values):
+            base, index, value = values if len(values) == 3 else (values[0], None, values[1])
+            if name == "bool":
+                value = builder.zext(value, kind)
+            done = builder.store(value, _item(builder, base, index, kind), align=size)
+            if promise:
+                done.set_metadata("alias.scope", _scope(builder))
+            return context.get_dummy_value()
+
+        return types.void(*_integers(1 if value is None else 2), taken), codegen
+
+    return store
+
+
+LOAD: dict[str, Any] = {name: _loader(name, False) for name in _ITEMS}
+"""`LOAD[dtype](address)` or `LOAD[dtype](base, index)`: one item; bool is one byte, 0 or not."""
+STORE: dict[str, Any] = {name: _storer(name, False) for name in _ITEMS}
+"""`STORE[dtype](address, value)` or `STORE[dtype](base, index, value)`."""
+READ: dict[str, Any] = {name: _loader(name, True) for name in _ITEMS}
+"""`LOAD` of what no WRITE of the kernel changes."""
+WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
+"""`STORE` to where no READ of the kernel looks."""
+
+
+# -- values
+
+
+@intrinsic
+def select(context, condition, yes, no):
+    """`yes` where the condition holds, else `no`: both are computed, nothing branches."""
+    kind = context.unify_types(types.unliteral(yes), types.unliteral(no))
+
+    def codegen(context, builder, signature, values):
+        return builder.select(*values)
+
+    return kind(types.boolean, kind, kind), codegen
+
+
+def _floating(name: str, arity: int) -> Any:
+    """An LLVM floating-point intrinsic over float32 or float64."""
+
+    def typed(first):
+        kind = types.unliteral(first)
+
+        def codegen(context, builder, signature, values):
+            kind = values[0].type
+            full = f"llvm.{name}.f{32 if isinstance(kind, ir.FloatType) else 64}"
+            function = builder.module.declare_intrinsic(
+                full, fnty=ir.FunctionType(kind, [kind] * arity)
+            )
+            return builder.call(function, values)
+
+        return kind(*[kind] * arity), codegen
+
+    if arity == 1:
+
+        @intrinsic
+        def unary(context, x):
+            return typed(x)
+
+        return unary
+    if arity == 2:
+
+        @intrinsic
+        def binary(context, x, y):
+            return typed(x)
+
+        return binary
+
+    @intrinsic
+    def ternary(context, x, y, z):
+        return typed(x)
+
+    return ternary
+
+
+fma = _floating("fmuladd", 3)
+"""x * y + z, rounded once where the machine can (not in SSE4.2), of the type of x."""
+floor = _floating("floor", 1)
+ceil = _floating("ceil", 1)
+rint = _floating("rint", 1)
+"""Nearest integer, ties to even."""
+trunc = _floating("trunc", 1)
+sqrt = _floating("sqrt", 1)
+fabs = _floating("fabs", 1)
+copysign = _floating("copysign", 2)
+
+
+@native(types.int32, types.float32)
+def float32_bits(builder, x):
+    return builder.bitcast(x, _I32)
+
+
+@native(types.float32, types.int32)
+def bits_float32(builder, x):
+    return builder.bitcast(x, ir.FloatType())
+
+
+@native(types.int64, types.float64)
+def float64_bits(builder, x):
+    return builder.bitcast(x, _I64)
+
+
+@native(types.float64, types.int64)
+def bits_float64(builder, x):
+    return builder.bitcast(x, ir.DoubleType())
+
+
+# -- threads
+
+
+@native(WORD, WORD)
+def acquire(builder, address):
+    """A word that other threads write."""
+    return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=_I64)
+
+
+@native(None, WORD, WORD)
+def release(builder, address, value):
+    """A word that other threads read."""
+    builder.store_atomic(value, _pointer(builder, address), "release", 8)
+
+
+@native(WORD, WORD, WORD)
+def fetch_add(builder, address, value):
+    """Add; the old value."""
+    return builder.atomic_rmw("add", _pointer(builder, address), value, "seq_cst")
+
+
+@native(WORD, WORD, WORD)
+def exchange(builder, address, value):
+    """Store with a full fence; the old value."""
+    return builder.atomic_rmw("xchg", _pointer(builder, address), value, "seq_cst")
+
+
+@native(WORD, WORD, WORD, WORD)
+def compare_and_swap(builder, address, old, new):
+    """1 if the word was `old` and is `new` now, else 0."""
+    done = builder.cmpxchg(_pointer(builder, address), old, new, "seq_cst", "monotonic")
+    return builder.zext(builder.extract_value(done, 1), _I64)
+
+
+@native(None)
+def pause(builder):
+    """A hint that this thread spins.
+
+    The name of the intrinsic is the target's business: codegen replaces it.
+    """
+    function = builder.module.globals.get(PAUSE)
+    if function is None:
+        function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), []), PAUSE)
+    builder.call(function, [])
+
+
+PAUSE = "nnefc_pause"
+
+
+# -- calls through addresses
+
+
+def _function(builder, address, result, arguments):
+    return builder.inttoptr(address, ir.FunctionType(result, arguments).as_pointer())
+
+
+@native(None, *_integers(5))
+def call_kernel(builder, function, bases, params, first, last):
+    kernel = _function(builder, function, ir.VoidType(), [_I64] * 4)
+    builder.call(kernel, [bases, params, first, last])
+
+
+@native(WORD, WORD)
+def call_int(builder, function):
+    """`int f(void)`."""
+    return builder.sext(builder.call(_function(builder, function, _I32, []), []), _I64)
+
+
+@native(WORD, *_integers(5))
+def system_call(builder, syscall, number, a, b, c):
+    """`syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
+    function = _function(builder, syscall, _I64, [_I64] * 6)
+    return builder.call(function, [number, a, b, c, _I64(0), _I64(0)])
+
+
+def calls(kind: str, arity: int) -> Any:
+    """Intrinsic `call(function, x[, y])` of a C function over `kind` (float32 or float64)."""
+    value, llvm_type, _ = _ITEMS[kind]
+
+    def emit(builder, function, *values):
+        return builder.call(_function(builder, function, llvm_type, [llvm_type] * arity), values)
+
+    return native(value, WORD, *[value] * arity)(emit)

@@ -1,0 +1,139 @@
+"""Executable code: kernels compiled once per process, linked, mapped.
+
+The base table of a run starts with addresses that every model has; their indices are
+defined here because code is what needs to agree on them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from nnefc.errors import NnefError
+from nnefc.kernels.linker import Image, link
+from nnefc.kernels.template import Kernel
+
+BASE_CODE: Final = 0
+"""Index in the base table: the code image."""
+BASE_PARAMS: Final = 1
+"""Parameters of all launches."""
+BASE_LIBM: Final = 2
+"""Addresses of functions of the C library, see `nnefc.runtime.libm`."""
+BASE_ARENA: Final = 3
+"""Memory for values between launches."""
+BASES: Final = 4
+"""Constants, states, inputs and outputs follow, in this order."""
+
+Progress = Callable[[int, int, str], None]
+"""`progress(done, total, label)`: called before each step and once at the end."""
+
+
+class Code:
+    """An image in executable memory, until the last reference to this object is gone."""
+
+    def __init__(self, image: Image) -> None:
+        """Map `image`; raises NnefError `internal/executable-memory` if the system forbids it."""
+        self.symbols = image.symbols
+        """Offsets of the entry points."""
+        self._map = _map_executable(image.code)
+        self.address = _address(self._map)
+
+    def entry(self, symbol: str) -> int:
+        """Address of an entry point."""
+        return self.address + self.symbols[symbol]
+
+    def offset(self, kernel: Kernel) -> int:
+        """Where a kernel starts in the image, in bytes."""
+        return self.symbols[kernel.symbol]
+
+    def call(self, kernel: Kernel, bases: int, params: int, first: int, last: int) -> None:
+        """Run tiles `first` to `last` - 1 of a kernel; the caller vouches for the addresses."""
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+        kind(self.entry(kernel.symbol))(bases, params, first, last)
+
+
+def _address(memory: mmap.mmap) -> int:
+    # from_buffer would refuse a read-only mapping; NumPy takes it.
+    import numpy as np
+
+    return int(np.frombuffer(memory, np.uint8).ctypes.data)
+
+
+def _map_executable(code: bytes) -> mmap.mmap:
+    """The code in memory that is never writable and executable at once."""
+    size = -(-max(len(code), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[: len(code)] = code
+    libc = ctypes.CDLL(None, use_errno=True)
+    protection = mmap.PROT_READ | mmap.PROT_EXEC
+    if libc.mprotect(ctypes.c_void_p(_address(memory)), ctypes.c_size_t(size), protection) == 0:
+        return memory
+    reason = os.strerror(ctypes.get_errno())
+    # Some systems forbid making written memory executable, but let a file be mapped so.
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(code.ljust(size, b"\0"))
+            file.flush()
+            return mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=protection)
+    except OSError as error:
+        raise NnefError.of(
+            "internal/executable-memory",
+            f"the system gives no executable memory ({reason}; from a file: {error})",
+            hint="set TMPDIR to a folder that is not mounted noexec",
+        ) from error
+
+
+_lock = threading.Lock()
+_objects: dict[Kernel, bytes] = {}
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def object_code(kernel: Kernel) -> bytes:
+    """The ELF object of a kernel for this machine; compiled once per process."""
+    found = _objects.get(kernel)
+    if found is None:
+        with _lock:
+            found = _objects.get(kernel)
+            if found is None:
+                from nnefc.kernels.codegen import emit
+                from nnefc.kernels.isa import host
+
+                found = emit(kernel.function(), kernel.symbol, host())
+                _objects[kernel] = found
+    return found
+
+
+def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None) -> Code:
+    """Compile what is not compiled yet, link and map.
+
+    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
+    """
+    wanted = list(dict.fromkeys(kernels))
+    objects: list[bytes] = []
+    for done, kernel in enumerate(wanted):
+        if progress is not None:
+            progress(done, len(wanted), kernel.family)
+        objects.append(object_code(kernel))
+    if progress is not None:
+        progress(len(wanted), len(wanted), "")
+    return Code(link(objects))
+
+
+def compile_functions(functions: Sequence[tuple[str, Callable[..., Any]]]) -> Code:
+    """Compile, link and map functions over 64-bit integers, by symbol; not cached."""
+    from nnefc.kernels.codegen import emit
+    from nnefc.kernels.isa import host
+
+    return Code(link([emit(function, symbol, host()) for symbol, function in functions]))
