@@ -12,6 +12,7 @@ launches it share, so that neither counts words by hand.
 from __future__ import annotations
 
 import hashlib
+import importlib
 import struct
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -49,7 +50,12 @@ class Kernel:
         return f"nnefc_{self.family.replace('.', '_')}_{digest}"
 
     def function(self) -> KernelFunction:
-        """The Python function to compile."""
+        """The Python function to compile.
+
+        Family `x.y` registers itself when module `nnefc.kernels.x` is imported.
+        """
+        if self.family not in _families:
+            importlib.import_module(f"nnefc.kernels.{self.family.partition('.')[0]}")
         return _families[self.family](*self.arguments)
 
 
