@@ -1,0 +1,82 @@
+"""`nnefc check`: is this valid NNEF?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from nnefc.cli.common import Json, LimitOptions, Strict, parse_limits, print_json, report
+from nnefc.errors import Diagnostic, Diagnostics, NnefError
+
+
+def check(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Documents, folders or archives."),
+    ],
+    strict: Strict = False,
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Check documents, and the data and quantization that come with them.
+
+    Silent, with status 0, if all are valid.  Otherwise every error goes to standard
+    error as FILE:LINE:COLUMN: error: ..., and the status is 1.
+
+    Examples:
+
+        nnefc check graph.nnef
+
+        nnefc check models/*.tgz --strict
+
+        nnefc check net.nnef.tgz --json
+    """
+    findings = [(file, *_findings(file, strict, limit)) for file in files]
+    if json:
+        print_json(
+            [
+                {
+                    "file": file,
+                    "valid": not errors,
+                    "errors": [_as_dict(d) for d in errors],
+                    "warnings": [_as_dict(d) for d in warnings],
+                }
+                for file, errors, warnings in findings
+            ]
+        )
+    else:
+        for _, errors, warnings in findings:
+            report([*warnings, *errors])
+    if any(errors for _, errors, _ in findings):
+        raise typer.Exit(1)
+
+
+def _findings(
+    file: str, strict: bool, limit: list[str] | None
+) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
+    """(errors, warnings) of one file."""
+    from nnefc.api import check_model
+
+    limits = parse_limits(limit)
+    diagnostics = Diagnostics(strict=strict, limit=limits.errors)
+    try:
+        check_model(file, diagnostics, limits)
+    except NnefError as error:
+        return error.errors, diagnostics.warnings
+    return (), diagnostics.warnings
+
+
+def _as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
+    return {
+        "rule": diagnostic.rule,
+        "message": diagnostic.message,
+        "file": diagnostic.file,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "hint": diagnostic.hint,
+        "chain": [
+            {"what": s.what, "file": s.place.file, "line": s.place.line, "column": s.place.column}
+            for s in diagnostic.chain
+        ],
+    }

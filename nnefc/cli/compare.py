@@ -1,0 +1,156 @@
+"""`nnefc compare`: the compiled model against the float64 reference, tensor by tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nnefc.cli.common import (
+    Json,
+    LimitOptions,
+    Model,
+    RandomWeights,
+    Scalar,
+    Shapes,
+    Threads,
+    console,
+    load,
+    print_json,
+    progress,
+    table,
+)
+from nnefc.cli.run import Inputs, RandomInputs, read_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from nnefc.ir import Graph
+
+
+def compare(
+    model: Model,
+    input: Inputs = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
+    ] = 1e-4,
+    all: Annotated[bool, typer.Option("--all", help="Show every tensor, not only outliers.")] = (
+        False
+    ),
+    random_inputs: RandomInputs = 0,
+    random_weights: RandomWeights = None,
+    shape: Shapes = None,
+    scalar: Scalar = "float32",
+    threads: Threads = None,
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Compare a compiled model with the float64 reference, tensor by tensor.
+
+    The outputs come from the model as it is normally compiled; the tensors in between from
+    a second compilation that keeps them all.  Status 1 if one differs by more than the tolerance.
+
+    Examples:
+
+        nnefc compare net.nnef.tgz
+
+        nnefc compare net.nnef.tgz -i input.npy --all --tolerance 1e-5
+    """
+    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    rows = compare_graph(graph, read_inputs(graph, input, random_inputs), threads)
+    bad = [row for row in rows if not row["error"] <= tolerance]
+    first = bad[0]["tensor"] if bad else None
+    if json:
+        print_json({"tolerance": tolerance, "first_divergence": first, "tensors": rows})
+    else:
+        _print(rows, bad, first, tolerance, all)
+    if bad:
+        raise typer.Exit(1)
+
+
+def _print(
+    rows: list[dict[str, Any]],
+    bad: list[dict[str, Any]],
+    first: str | None,
+    tolerance: float,
+    all: bool,
+) -> None:
+    out = console()
+    columns = ("tensor", "operation", "shape", "max |error|", "relative", "")
+    view = table(*columns, numeric=columns[3:5])
+    for row in rows if all else bad or [r for r in rows if r["kind"] == "output"]:
+        shape = "x".join(map(str, row["shape"]))
+        mark = "" if row["error"] <= tolerance else "← first" if row["tensor"] == first else "←"
+        view.add_row(
+            row["tensor"],
+            row["operation"],
+            shape,
+            f"{row['absolute']:.3g}",
+            f"{row['error']:.3g}",
+            mark,
+        )
+    out.print(view)
+    verdict = f"first divergence: {first}" if first else "no divergence"
+    worst = max((row["error"] for row in rows), default=0.0)
+    out.print(f"{len(rows)} tensors, largest relative error {worst:.3g}: {verdict}")
+
+
+def compare_graph(
+    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], threads: int | None = None
+) -> list[dict[str, Any]]:
+    """One row per tensor in execution order, then one per output of the ordinary compilation.
+
+    `error` is the largest absolute difference over the largest magnitude of the reference
+    (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
+    the other has not.
+    """
+    from nnefc.api import compile
+    from nnefc.ops.reference import evaluate
+
+    kept = graph.clone()
+    values = {}
+    for op in kept.ops:
+        for value in op.outputs if op.name not in ("constant", "variable") else ():
+            if value.type.volume:
+                values[f"#{len(values)}"] = value
+    kept.outputs, kept.output_names = list(values.values()), list(values)
+    with progress("compiling") as advance:
+        instrumented = compile(kept, threads=threads, progress=advance).run(inputs)
+        outputs = compile(graph, threads=threads, progress=advance).run(inputs)
+    expected = evaluate(kept, inputs).outputs
+    rows = [
+        _row(value.name or key, value.op.name, "tensor", instrumented[key], expected[key])
+        for key, value in values.items()
+        if value.op is not None
+    ]
+    for name, array in evaluate(graph, inputs).outputs.items():
+        rows.append(_row(name, "", "output", outputs[name], array))
+    return rows
+
+
+def _row(
+    name: str,
+    operation: str,
+    kind: str,
+    actual: np.ndarray[Any, Any],
+    expected: np.ndarray[Any, Any],
+) -> dict[str, Any]:
+    import numpy as np
+
+    a, e = actual.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = (a == e) | (np.isnan(a) & np.isnan(e))
+        difference = np.where(same, 0.0, np.abs(a - e))
+        finite = np.abs(e[np.isfinite(e)])
+        scale = float(finite.max(initial=0.0))
+        absolute = float(difference.max(initial=0.0))
+    return {
+        "tensor": name,
+        "operation": operation,
+        "kind": kind,
+        "shape": list(actual.shape),
+        "absolute": absolute,
+        "error": absolute / (scale if scale > np.finfo(np.float64).tiny else 1.0),
+    }

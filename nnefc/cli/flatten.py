@@ -1,0 +1,40 @@
+"""`nnefc flatten`: the document without fragments and expressions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nnefc.cli.common import LimitOptions, Model, Shapes, load
+
+
+def flatten(
+    model: Model,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write instead of printing.")
+    ] = None,
+    shape: Shapes = None,
+    limit: LimitOptions = None,
+) -> None:
+    """Print the flattened document (chapter 6 of the specification).
+
+    Fragments of the document are expanded and attributes are evaluated; what remains is a
+    sequence of standard operations that reads back as the same graph.
+
+    Examples:
+
+        nnefc flatten graph.nnef
+
+        nnefc flatten net.nnef.tgz -o flat.nnef
+    """
+    from nnefc.formats.atomic import replace_file
+    from nnefc.frontends.nnef.flatten import flatten as flattened
+
+    text = flattened(load(model, shapes=shape, limits=limit, data=False))
+    if output is None:
+        typer.echo(text, nl=False)
+        return
+    with replace_file(output) as file:
+        file.write(text.encode())

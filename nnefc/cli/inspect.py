@@ -1,0 +1,178 @@
+"""`nnefc inspect`: what is in a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nnefc.cli.common import (
+    Json,
+    LimitOptions,
+    Model,
+    Shapes,
+    console,
+    load,
+    print_json,
+    quantity,
+    size,
+    table,
+    usage,
+)
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph, Op
+
+
+def inspect(
+    model: Model,
+    weights: Annotated[
+        bool, typer.Option("--weights", "-w", help="Describe the variables and their values.")
+    ] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write a picture of the graph.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the picture and the tables.")
+    ] = None,
+    shape: Shapes = None,
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Show the operations of a model: shapes, parameters, multiply-accumulates, memory.
+
+    Examples:
+
+        nnefc inspect net.nnef.tgz
+
+        nnefc inspect net.nnef.tgz --weights
+
+        nnefc inspect graph.nnef --html net.html
+    """
+    from nnefc.formats.atomic import replace_file
+
+    for path, suffix in ((svg, ".svg"), (html, ".html")):
+        if path is not None and path.suffix != suffix:
+            raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
+    graph = load(model, shapes=shape, limits=limit, data=weights)
+    facts = describe(graph)
+    if weights:
+        facts["variables"] = describe_weights(graph)
+    if svg is not None or html is not None:
+        from nnefc.cli.picture import draw_html, draw_svg
+
+        if svg is not None:
+            with replace_file(svg) as file:
+                file.write(draw_svg(graph).encode())
+        if html is not None:
+            with replace_file(html) as file:
+                file.write(draw_html(graph, facts).encode())
+    if json:
+        print_json(facts)
+    elif svg is None and html is None:
+        _print(facts, weights)
+
+
+def describe(graph: Graph) -> dict[str, Any]:
+    """Everything the table shows, as plain data."""
+    from nnefc.ops.cost import largest_live_bytes, parameter_bytes, parameters
+
+    known = all(v.type.shape is not None for op in graph.ops for v in op.outputs)
+    operations = [_operation(op) for op in graph.ops if op.name not in ("constant", "variable")]
+    return {
+        "name": graph.name,
+        "inputs": [_tensor(v.name, v.type) for v in graph.inputs],
+        "outputs": [
+            _tensor(n, v.type) for n, v in zip(graph.output_names, graph.outputs, strict=True)
+        ],
+        "operations": operations,
+        "parameters": parameters(graph),
+        "parameter_bytes": parameter_bytes(graph),
+        "macs": sum(row["macs"] or 0 for row in operations),
+        "activation_bytes": largest_live_bytes(graph) if known else None,
+    }
+
+
+def _tensor(name: str, type_: Any) -> dict[str, Any]:
+    shape = None if type_.shape is None else list(type_.shape)
+    return {"name": name, "dtype": str(type_.dtype), "shape": shape}
+
+
+def _operation(op: Op) -> dict[str, Any]:
+    from nnefc.ops.cost import macs
+
+    known = all(v.type.shape is not None for v in (*op.inputs, *op.outputs))
+    stored = [v for v in op.inputs if v.op is not None and v.op.name == "variable"]
+    return {
+        "name": ", ".join(v.name for v in op.outputs),
+        "operation": op.name,
+        "inputs": [v.name for v in op.inputs if v.name],
+        "outputs": [_tensor(v.name, v.type) for v in op.outputs],
+        "parameters": sum(v.type.volume for v in stored),
+        "macs": macs(op) if known else None,
+        "line": op.location.place.line if op.location else None,
+    }
+
+
+def describe_weights(graph: Graph) -> list[dict[str, Any]]:
+    """Label, type, size and statistics of every variable."""
+    import numpy as np
+
+    rows: list[dict[str, Any]] = []
+    for variable in graph.variables.values():
+        row: dict[str, Any] = {
+            **_tensor(variable.label, variable.type),
+            "parameters": variable.type.volume,
+            "bytes": variable.type.nbytes,
+        }
+        if variable.data is not None:
+            data = variable.data
+            with np.errstate(all="ignore"):
+                row |= {
+                    "min": float(data.min()),
+                    "max": float(data.max()),
+                    "mean": float(data.mean(dtype=np.float64)),
+                    "std": float(data.std(dtype=np.float64)),
+                    "zeros": int(data.size - np.count_nonzero(data)),
+                    "not_finite": int(data.size - np.isfinite(data).sum()),
+                }
+        rows.append(row)
+    return rows
+
+
+def _extents(tensor: dict[str, Any]) -> str:
+    return "?" if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
+
+
+def _print(facts: dict[str, Any], weights: bool) -> None:
+    out = console()
+    for kind in ("inputs", "outputs"):
+        listed = ", ".join(f"{t['name']}: {t['dtype']}[{_extents(t)}]" for t in facts[kind])
+        out.print(f"{kind[:-1]:7} {listed}")
+    if weights:
+        columns = ("label", "shape", "type", "items", "min", "max", "mean", "std", "zeros")
+        view = table(*columns, numeric=columns[3:])
+        for row in facts["variables"]:
+            numbers = [f"{row[k]:.4g}" if k in row else "" for k in ("min", "max", "mean", "std")]
+            zeros = str(row.get("zeros", ""))
+            cells = (row["name"], _extents(row), row["dtype"], f"{row['parameters']:,}")
+            view.add_row(*cells, *numbers, zeros)
+        out.print(view)
+    else:
+        columns = ("name", "operation", "output", "parameters", "MACs")
+        view = table(*columns, numeric=columns[3:])
+        for row in facts["operations"]:
+            view.add_row(
+                row["name"],
+                row["operation"],
+                ", ".join(_extents(t) for t in row["outputs"]),
+                f"{row['parameters']:,}" if row["parameters"] else "",
+                f"{row['macs']:,}" if row["macs"] else "",
+            )
+        out.print(view)
+    memory = facts["activation_bytes"]
+    out.print(
+        f"{len(facts['operations'])} operations, "
+        f"{quantity(facts['parameters'])} parameters ({size(facts['parameter_bytes'])}), "
+        f"{quantity(facts['macs'])} MACs"
+        + ("" if memory is None else f", {size(memory)} of activations alive at most")
+    )

@@ -1,0 +1,147 @@
+"""Layered drawing of a directed acyclic graph (after Sugiyama, Tagawa, Toda, 1981).
+
+Nodes get a layer (longest path from a source), edges that span layers get one bend
+per layer, layers are ordered by barycentres to avoid crossings, and x coordinates
+follow the neighbours as far as the distances within a layer allow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+SWEEPS = 8
+MAX_BENDS = 60_000  # beyond this many, long edges are drawn straight
+
+
+@dataclass(slots=True, eq=False)
+class _Cell:
+    """A node or a bend."""
+
+    layer: int
+    width: float
+    x: float = 0.0
+    above: list[_Cell] = field(default_factory=list["_Cell"])
+    below: list[_Cell] = field(default_factory=list["_Cell"])
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Centres of the nodes, bends of the edges, extent of it all; y is in layers."""
+
+    nodes: dict[Hashable, tuple[float, int]]
+    edges: dict[tuple[Hashable, Hashable], list[tuple[float, int]]]
+    width: float
+    layers: int
+
+
+def layout(
+    widths: Mapping[Hashable, float], edges: Sequence[tuple[Hashable, Hashable]], gap: float
+) -> Drawing:
+    """Place nodes of the given widths; `widths` lists them in topological order.
+
+    Edges go from earlier to later nodes; repeated ones are drawn once.
+    """
+    edges = list(dict.fromkeys(edges))
+    layer = dict.fromkeys(widths, 0)
+    incoming: dict[Hashable, list[Hashable]] = {node: [] for node in widths}
+    for source, target in edges:
+        incoming[target].append(source)
+    for node in widths:
+        layer[node] = 1 + max((layer[source] for source in incoming[node]), default=-1)
+    cells = {node: _Cell(layer[node], width) for node, width in widths.items()}
+    rows: list[list[_Cell]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
+    for cell in cells.values():
+        rows[cell.layer].append(cell)
+    bends = _connect(cells, edges, rows, gap)
+    _order(rows)
+    _place(rows, gap)
+    left = min((cell.x - cell.width / 2 for row in rows for cell in row), default=0.0)
+    right = max((cell.x + cell.width / 2 for row in rows for cell in row), default=0.0)
+    return Drawing(
+        {node: (cell.x - left, cell.layer) for node, cell in cells.items()},
+        {edge: [(bend.x - left, bend.layer) for bend in path] for edge, path in bends.items()},
+        right - left,
+        len(rows),
+    )
+
+
+def _connect(
+    cells: Mapping[Hashable, _Cell],
+    edges: Sequence[tuple[Hashable, Hashable]],
+    rows: list[list[_Cell]],
+    gap: float,
+) -> dict[tuple[Hashable, Hashable], list[_Cell]]:
+    """Link the cells of neighbouring layers, adding bends to longer edges."""
+    spans = sum(cells[target].layer - cells[source].layer - 1 for source, target in edges)
+    bends: dict[tuple[Hashable, Hashable], list[_Cell]] = {}
+    for source, target in edges:
+        path: list[_Cell] = []
+        if spans <= MAX_BENDS:
+            between = range(cells[source].layer + 1, cells[target].layer)
+            path = [_Cell(index, gap) for index in between]
+        for cell in path:
+            rows[cell.layer].append(cell)
+        chain = [cells[source], *path, cells[target]]
+        for upper, lower in itertools.pairwise(chain):
+            upper.below.append(lower)
+            lower.above.append(upper)
+        bends[source, target] = path
+    return bends
+
+
+def _order(rows: list[list[_Cell]]) -> None:
+    """Sort every layer by the mean position of its neighbours, downwards and upwards in turn."""
+    for row in rows:
+        for index, cell in enumerate(row):
+            cell.x = index
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            centre = {cell: _mean(cell.above if down else cell.below, cell.x) for cell in row}
+            row.sort(key=centre.__getitem__)
+            for index, cell in enumerate(row):
+                cell.x = index
+
+
+def _mean(cells: list[_Cell], otherwise: float) -> float:
+    return sum(cell.x for cell in cells) / len(cells) if cells else otherwise
+
+
+def _place(rows: list[list[_Cell]], gap: float) -> None:
+    """Coordinates: start packed, then let every cell move towards its neighbours."""
+    for row in rows:
+        x = 0.0
+        for cell in row:
+            cell.x = x + cell.width / 2
+            x += cell.width + gap
+    for sweep in range(SWEEPS):
+        for row in rows if sweep % 2 == 0 else reversed(rows):
+            wanted = [_mean(cell.above + cell.below, cell.x) for cell in row]
+            _settle(row, wanted, gap)
+
+
+def _settle(row: list[_Cell], wanted: list[float], gap: float) -> None:
+    """Positions nearest to the wanted ones (least squares) that keep order and distance.
+
+    Pool adjacent violators: cells that would overlap form a block that moves as one.
+    """
+    blocks: list[tuple[float, int]] = []  # (mean wanted start, cells)
+    offsets: list[float] = []
+    offset = 0.0
+    for cell, x in zip(row, wanted):
+        offset += cell.width / 2
+        offsets.append(offset)
+        mean, count = x - offset, 1
+        offset += cell.width / 2 + gap
+        while blocks and blocks[-1][0] >= mean:
+            before, size = blocks.pop()
+            mean = (before * size + mean * count) / (size + count)
+            count += size
+        blocks.append((mean, count))
+    index = 0
+    for mean, count in blocks:
+        for cell in row[index : index + count]:
+            cell.x = mean + offsets[index]
+            index += 1

@@ -1,0 +1,235 @@
+"""`nnefc run`: one inference, arrays in, arrays out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nnefc.cli.common import (
+    Json,
+    LimitOptions,
+    Model,
+    RandomWeights,
+    Scalar,
+    Shapes,
+    Threads,
+    console,
+    load,
+    print_json,
+    progress,
+    table,
+    usage,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from nnefc.ir import Graph
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="[NAME=]FILE",
+        help="A .npy, .dat, .png or .jpg file for one input, or an .npz that has them by name; "
+        "repeatable.",
+    ),
+]
+RandomInputs = Annotated[
+    int | None,
+    typer.Option(metavar="SEED", help="Fill inputs that are not given with random values."),
+]
+
+
+def run(
+    model: Model,
+    input: Inputs = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write the outputs: an .npz file, or a folder of .dat files."
+        ),
+    ] = None,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Evaluate in float64 with the reference instead.")
+    ] = False,
+    random_inputs: RandomInputs = None,
+    random_weights: RandomWeights = None,
+    shape: Shapes = None,
+    scalar: Scalar = "float32",
+    threads: Threads = None,
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Run a model once.
+
+    Examples:
+
+        nnefc run net.nnef.tgz -i input.npy -o result.npz
+
+        nnefc run net.nnef.tgz -i image=cat.png
+
+        nnefc run graph.nnef --random-weights 1 --random-inputs 1 --reference
+    """
+    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    inputs = read_inputs(graph, input, random_inputs)
+    results = evaluate_reference(graph, inputs) if reference else _compiled(graph, inputs, threads)
+    if output is not None:
+        write_outputs(output, results)
+    if json:
+        print_json({name: summary(array) for name, array in results.items()})
+    elif output is None:
+        rows = table("output", "shape", "type", "min", "max", "mean", "values")
+        for name, array in results.items():
+            facts = summary(array)
+            rows.add_row(
+                name,
+                "x".join(map(str, array.shape)),
+                str(array.dtype),
+                *(f"{facts[key]:.6g}" for key in ("min", "max", "mean")),
+                " ".join(f"{v:.5g}" for v in facts["first"]) + (" …" if array.size > 8 else ""),
+            )
+        console().print(rows)
+
+
+def _compiled(
+    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], threads: int | None
+) -> dict[str, np.ndarray[Any, Any]]:
+    from nnefc.api import compile
+
+    with progress("compiling") as advance:
+        compiled = compile(graph, threads=threads, progress=advance)
+    return compiled.run(inputs)
+
+
+def evaluate_reference(
+    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The outputs by name, computed in float64."""
+    from nnefc.ops.reference import evaluate
+
+    return dict(evaluate(graph, inputs).outputs)
+
+
+def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Shape, type, range and the first values of an array."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        return {
+            "shape": list(array.shape),
+            "dtype": str(array.dtype),
+            "min": float(array.min()),
+            "max": float(array.max()),
+            "mean": float(array.mean(dtype=np.float64)),
+            "first": [float(v) for v in array.ravel()[:8]],
+        }
+
+
+def read_inputs(
+    graph: Graph, options: Sequence[str] | None, seed: int | None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays for the inputs of a graph: files by name, the rest random if there is a seed."""
+    from nnefc.formats.arrays import load_array
+
+    names = [value.name for value in graph.inputs]
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    for option in options or ():
+        name, equals, path = option.partition("=")
+        if not equals:
+            name, path = "", option
+        if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
+            given.update(_read_image(graph, _only(name, names, given, option), path))
+            continue
+        loaded = load_array(path)
+        if isinstance(loaded, dict):
+            given.update(loaded if not name else {name: _single(loaded, option)})
+        else:
+            given[_only(name, names, given, option)] = loaded
+    strays = [name for name in given if name not in names]
+    if strays:
+        raise usage(f"--input: no input named {', '.join(strays)}", f"inputs: {', '.join(names)}")
+    missing = [value for value in graph.inputs if value.name not in given]
+    if missing and seed is None:
+        listed = ", ".join(f"{value.name} ({value.type})" for value in missing)
+        raise usage(
+            f"no data for {listed}", "give --input NAME=FILE, or --random-inputs SEED to try it out"
+        )
+    for value in missing:
+        given[value.name] = random_array(value.type, seed or 0, value.name)
+    return {
+        value.name: _as_type(given[value.name], value.type.dtype.numpy) for value in graph.inputs
+    }
+
+
+def _as_type(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Files often hold float64 or bytes; convert where that keeps the kind of number."""
+    if array.dtype == dtype:
+        return array
+    if dtype.kind == "f" and array.dtype.kind in "fiu":
+        return array.astype(dtype)
+    if dtype.kind == "i" and array.dtype.kind in "iu":
+        return array.astype(dtype)
+    if dtype.kind == "b" and array.dtype.kind in "iu":
+        return array != 0
+    return array
+
+
+def _only(name: str, names: list[str], given: Mapping[str, Any], option: str) -> str:
+    """The input that a file without a name is for."""
+    if name:
+        return name
+    left = [n for n in names if n not in given]
+    if len(left) != 1:
+        raise usage(f"--input {option}: for which input?", f"write NAME={option}: {left or names}")
+    return left[0]
+
+
+def _single(arrays: Mapping[str, np.ndarray[Any, Any]], option: str) -> np.ndarray[Any, Any]:
+    if len(arrays) != 1:
+        raise usage(f"--input {option}: the file holds {len(arrays)} arrays, not one")
+    return next(iter(arrays.values()))
+
+
+def _read_image(graph: Graph, name: str, path: str) -> dict[str, np.ndarray[Any, Any]]:
+    from nnefc.formats.image import read_image
+
+    for value in graph.inputs:
+        if value.name == name:
+            return {name: read_image(Path(path), value.type.dims, value.type.dtype.numpy)}
+    raise usage(f"--input: no input named {name}")
+
+
+def random_array(type_: Any, seed: int, name: str) -> np.ndarray[Any, Any]:
+    """Reproducible data of a tensor type: normal, small integers, or coin flips."""
+    import zlib
+
+    import numpy as np
+
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    dtype = type_.dtype.numpy
+    if dtype.kind == "f":
+        return generator.standard_normal(type_.dims).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, type_.dims).astype(bool)
+    return generator.integers(0, 4, type_.dims).astype(dtype)
+
+
+def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """An .npz file, or a folder with one tensor file per output."""
+    from nnefc.formats.arrays import save_arrays
+    from nnefc.formats.tensor_file import write_tensor
+
+    if path.suffix == ".npz":
+        save_arrays(path, results)
+        return
+    if path.suffix:
+        raise usage(f"--output {path}: an .npz file or a folder, not {path.suffix}")
+    path.mkdir(parents=True, exist_ok=True)
+    for name, array in results.items():
+        write_tensor(path / f"{name}.dat", array)
