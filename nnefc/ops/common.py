@@ -1,0 +1,182 @@
+"""What the rules and the references of many operations share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Shape, TensorType
+from nnefc.limits import Limits
+from nnefc.ops.spec import Call
+
+Array = np.ndarray[Any, Any]
+
+MAX_RANK = Limits.rank
+"""A tensor file has room for 8 extents (5.2)."""
+
+MAX_RESULTS = Limits.operations
+"""Tensors that one operation may give (`copy_n`, `unstack`)."""
+
+
+def listing(items: Iterable[Any]) -> str:
+    """Items as NNEF writes them: `[1,2]`."""
+    return f"[{','.join(map(literal, items))}]"
+
+
+def literal(value: Any) -> str:
+    """A value as NNEF writes it."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"'{value}'"
+        case tuple():
+            items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+            return f"({','.join(map(literal, items))})"
+        case _:
+            return str(value)
+
+
+# -- rules
+
+
+def broadcast(call: Call, *operands: str) -> Shape:
+    """The common shape of operands under broadcasting (4.2.2), which aligns at dimension 0."""
+    shapes = {name: call.shape(name) for name in operands}
+    return broadcast_shapes(call, shapes)
+
+
+def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
+    """The common shape of shapes that are known by name."""
+    rank = max(map(len, shapes.values()), default=0)
+    result: list[int] = []
+    for dimension in range(rank):
+        extents = {s[dimension] for s in shapes.values() if dimension < len(s)} - {1}
+        if len(extents) > 1:
+            named = ", ".join(f"{name}.shape = {listing(s)}" for name, s in shapes.items())
+            call.require(
+                False,
+                f"extents of {enumeration(shapes)} must be equal or singular: "
+                f"{named} differ in dimension {dimension}",
+            )
+        result.append(max(extents, default=1))
+    return tuple(result)
+
+
+def enumeration(names: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def axes_attribute(call: Call, name: str = "axes") -> tuple[int, ...]:
+    """The list of axes, whose items must be unique and non-negative."""
+    axes: tuple[int, ...] = call[name]
+    call.require(
+        all(a >= 0 for a in axes), f"items in {name} must be non-negative: {name} = {listing(axes)}"
+    )
+    call.require(
+        len(set(axes)) == len(axes), f"items in {name} must be unique: {name} = {listing(axes)}"
+    )
+    return axes
+
+
+def axes_within(
+    call: Call, axes: Sequence[int], rank: int, of: str = "input", name: str = "axes"
+) -> bool:
+    """Require that axes are less than the rank of a tensor; says whether they are."""
+    return call.require(
+        all(a < rank for a in axes),
+        f"items in {name} must be less than the rank of {of}: {name} = {listing(axes)}, "
+        f"rank {rank}",
+    )
+
+
+def axis_attribute(call: Call, name: str = "axis") -> int:
+    """A single axis, which must be non-negative."""
+    axis: int = call[name]
+    call.require(axis >= 0, f"{name} must be non-negative: {name} = {axis}")
+    return axis
+
+
+def axis_within(call: Call, axis: int, rank: int, of: str = "input", name: str = "axis") -> bool:
+    """Require that an axis is less than the rank of a tensor; says whether it is."""
+    return call.require(
+        axis < rank, f"{name} must be less than the rank of {of}: {name} = {axis}, rank {rank}"
+    )
+
+
+def positive(call: Call, name: str) -> tuple[int, ...]:
+    """A list of integers, all of which must be strictly positive."""
+    items: tuple[int, ...] = call[name]
+    call.require(
+        all(i > 0 for i in items), f"items in {name} must be positive: {name} = {listing(items)}"
+    )
+    return items
+
+
+def rank_allowed(call: Call, rank: int, of: str = "output") -> bool:
+    """Require that a result can be stored."""
+    return call.require(
+        rank <= MAX_RANK, f"the rank of {of} must be at most {MAX_RANK}: it is {rank}"
+    )
+
+
+def extents_allowed(call: Call, shape: Sequence[int], of: str = "output") -> bool:
+    """Require that a result is not empty."""
+    return call.require(
+        all(extent > 0 for extent in shape),
+        f"extents of {of} must be positive: {of}.shape = {listing(shape)}",
+    )
+
+
+def same(operand: str) -> Callable[[Call], TensorType]:
+    """The rule of operations whose result has the type and shape of an operand."""
+
+    def rule(call: Call) -> TensorType:
+        return TensorType(call.dtype(operand), call.shape(operand))
+
+    return rule
+
+
+def broadcasting(*operands: str, dtype: DType | None = None) -> Callable[[Call], TensorType]:
+    """The rule of operations that broadcast their operands.
+
+    The result has the item type `dtype`, or that of the last operand.
+    """
+
+    def rule(call: Call) -> TensorType:
+        return TensorType(dtype or call.dtype(operands[-1]), broadcast(call, *operands))
+
+    return rule
+
+
+# -- references
+
+
+def align(*arrays: Array) -> list[Array]:
+    """The arrays with trailing singular dimensions, so that NumPy broadcasts as NNEF does."""
+    rank = max(a.ndim for a in arrays)
+    return [a.reshape(a.shape + (1,) * (rank - a.ndim)) for a in arrays]
+
+
+def aligned(function: Callable[..., Any]) -> Callable[..., Array]:
+    """`function` of arrays that NumPy broadcasts as NNEF does."""
+
+    def reference(*arrays: Array) -> Array:
+        return np.asarray(function(*align(*arrays)))
+
+    return reference
+
+
+def volume(extents: Iterable[int]) -> int:
+    """Product of extents."""
+    return math.prod(extents)
+
+
+def sequence(value: Any) -> list[Any] | None:
+    """The items of a list or tuple; None of anything else."""
+    return list(value) if isinstance(value, list | tuple) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -1,0 +1,187 @@
+"""The reference interpreter: every operation by its NumPy formula, in float64 and int64.
+
+What compiled models are compared with; written to be right, not fast.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ops.common import Array, align, sequence
+from nnefc.ops.introduce import constant
+from nnefc.ops.table import operations
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one run of a graph gives; items are float64, int64 or bool.
+
+    `outputs` by output name; `values` those kept (all with `keep="all"`, else the outputs');
+    `variables` the state after the run, by label in lower case.
+    """
+
+    outputs: dict[str, Array]
+    values: dict[Value, Array]
+    variables: dict[str, Array]
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    variables: Mapping[str, Any] | None = None,
+    *,
+    keep: Literal["outputs", "all"] = "outputs",
+) -> Evaluation:
+    """Run `graph` once.
+
+    `inputs` by the names of the graph's inputs; `variables` by label, in any case, over the
+    data that the graph holds.  With `keep="outputs"` values are dropped after their last use.
+    Raises NnefError: `input/...` for inputs that are missing, unknown or of another shape,
+    `data/variable` for variables without data, `custom/reference` for operations without
+    reference.
+    """
+    values = _inputs(graph, inputs)
+    state = _state(graph, variables or {})
+    updated: dict[str, Array] = {}
+    table = operations()
+    unknown = {
+        op.name
+        for op in graph.ops
+        if op.name not in ("fused", "variable")
+        and (op.name not in table or table[op.name].reference is None)
+    }
+    if unknown:
+        raise NnefError(
+            Diagnostic("custom/reference", f"operation {name} has no reference")
+            for name in sorted(unknown)
+        )
+    uses = Counter(v for op in graph.ops for v in op.inputs)
+    kept = set(graph.outputs)
+    with np.errstate(all="ignore"):
+        for op in graph.ops:
+            operands = [values[v] for v in op.inputs]
+            if op.name == "variable":
+                results = [state[op.attributes["label"].lower()]]
+            else:
+                results = apply(op, operands)
+            if op.name == "update":
+                updated[_label(op)] = results[0]
+            for value, result in zip(op.outputs, results, strict=True):
+                _check(op, value, result)
+                values[value] = result
+            if keep == "outputs":
+                uses.subtract(op.inputs)
+                for value in {*op.inputs, *op.outputs} - kept:
+                    if not uses[value]:
+                        values.pop(value, None)
+    outputs = {n: values[v] for n, v in zip(graph.output_names, graph.outputs)}
+    return Evaluation(outputs, values, {**state, **updated})
+
+
+def apply(op: Op, operands: list[Array]) -> list[Array]:
+    """The results of one operation that is not a variable."""
+    if op.name == "fused":
+        return evaluate_expression(
+            op.attributes["expression"], operands, [v.type for v in op.outputs]
+        )
+    if op.name == "constant":
+        data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
+        return [widen(data, op.output.type.dtype)]
+    spec = operations()[op.name]
+    assert spec.reference is not None
+    extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
+    result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
+    results = sequence(result)
+    return [np.asarray(result)] if results is None else results
+
+
+def evaluate_expression(
+    expression: Expression, operands: list[Array], types: list[TensorType]
+) -> list[Array]:
+    """The results of a fused operation of the given types."""
+    values = list(operands)
+    for step in expression.steps:
+        if step.op == "literal":
+            values.append(widen(np.asarray(step.value), step.dtype))
+            continue
+        reference = operations()[step.op].reference
+        assert reference is not None, step.op
+        arguments = [values[i] for i in step.operands]
+        extra = {"dtype": step.dtype} if step.op == "cast" else {}
+        values.append(np.asarray(reference(*arguments, **extra)))
+    results: list[Array] = []
+    for i, type_ in zip(expression.results, types, strict=True):
+        # a result need not depend on the operands that give the output its shape
+        like = np.empty((1,) * type_.rank)
+        results.append(np.broadcast_to(align(values[i], like)[0], type_.dims))
+    return results
+
+
+def widen(array: Any, dtype: DType) -> Array:
+    """`array` as float64, int64 or bool, whichever stands for `dtype`."""
+    kind = np.float64 if dtype.is_float else np.int64 if dtype.is_integer else np.bool_
+    return np.asarray(array).astype(kind, copy=False)
+
+
+def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
+    problems: list[Diagnostic] = []
+    values: dict[Value, Array] = {}
+    wanted = {v.name: v for v in graph.inputs}
+    for name in inputs:
+        if name not in wanted:
+            expected = ", ".join(wanted) or "none"
+            message = f"the graph has no input {name!r}; its inputs are {expected}"
+            problems.append(Diagnostic("input/unknown", message))
+    for name, value in wanted.items():
+        if name not in inputs:
+            problems.append(Diagnostic("input/missing", f"input {name!r} is missing"))
+            continue
+        values[value] = array = widen(inputs[name], value.type.dtype)
+        if array.shape != value.type.shape:
+            message = f"input {name!r} must have shape {value.type}, not {array.shape}"
+            problems.append(Diagnostic("input/shape", message))
+    if problems:
+        raise NnefError(problems)
+    return values
+
+
+def _state(graph: Graph, variables: Mapping[str, Any]) -> dict[str, Array]:
+    given = {label.lower(): data for label, data in variables.items()}
+    problems: list[Diagnostic] = []
+    state: dict[str, Array] = {}
+    for key, variable in graph.variables.items():
+        data = given.pop(key, variable.data)
+        if data is None:
+            problems.append(Diagnostic("data/variable", f"variable {variable.label!r} has no data"))
+            continue
+        state[key] = array = widen(data, variable.type.dtype)
+        if array.shape != variable.type.shape:
+            message = f"variable {variable.label!r} is {variable.type}, its data {array.shape}"
+            problems.append(Diagnostic("data/variable", message))
+    problems += [Diagnostic("data/variable", f"there is no variable {key!r}") for key in given]
+    if problems:
+        raise NnefError(problems)
+    return state
+
+
+def _label(op: Op) -> str:
+    """The variable that an update replaces."""
+    source = op.inputs[0].op
+    assert source is not None and source.name == "variable", "update needs a variable"
+    return source.attributes["label"].lower()
+
+
+def _check(op: Op, value: Value, result: Array) -> None:
+    """A reference that disagrees with its rule is our mistake; find it where it happens."""
+    type_ = value.type
+    if type_.shape is not None and result.shape != type_.shape:
+        raise NnefError.of(
+            "internal/shape", f"{op.name} gives shape {result.shape} where its type is {type_}"
+        )

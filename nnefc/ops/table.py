@@ -1,0 +1,55 @@
+"""The table of all operations."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import cache
+
+from nnefc.ops.spec import OpSpec, SpecTable
+
+MODULES = (
+    "introduce",
+    "elementwise",
+    "window",
+    "sampling",
+    "reduce",
+    "shape",
+    "slicing",
+    "roi",
+    "matmul",
+    "activation",
+    "pooling",
+    "normalization",
+    "quantization",
+    "misc",
+)
+"""Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
+
+BEYOND_ATTRIBUTES = frozenset({("elu", "alpha"), ("slice", "stride")})
+"""Attributes that 1.0.2 does not have of operations that it has."""
+
+
+@cache
+def operations() -> SpecTable:
+    """All operations by name."""
+    table = SpecTable()
+    for module in MODULES:
+        if importlib.util.find_spec(f"nnefc.ops.{module}") is None:
+            continue
+        specs: tuple[OpSpec, ...] = importlib.import_module(f"nnefc.ops.{module}").SPECS
+        for entry in specs:
+            table.register(entry)
+    return table
+
+
+def spec(name: str) -> OpSpec:
+    """The operation of that name; raises KeyError if there is none."""
+    return operations()[name]
+
+
+def beyond(name: str, attribute: str | None = None) -> bool:
+    """Whether an operation, or an attribute of it, is one that NNEF 1.0.2 does not have."""
+    if attribute is not None and (name, attribute) in BEYOND_ATTRIBUTES:
+        return True
+    return spec(name).section == "beyond"
