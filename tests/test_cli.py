@@ -1,0 +1,236 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+DIGITS = ROOT / "examples" / "digits" / "digits.nnef.tgz"
+
+SMALL = """\
+version 1.0;
+graph small( x ) -> ( y )
+{
+    x = external(shape = [1, 3, 8, 8]);
+    filter = variable(shape = [4, 3, 3, 3], label = 'conv/filter');
+    bias = variable(shape = [1, 4], label = 'conv/bias');
+    conv1 = conv(x, filter, bias);
+    relu1 = relu(conv1);
+    y = mean_reduce(relu1, axes = [2, 3]);
+}
+"""
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["nnefc", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+            sys.exit(0)
+        captured = capsys.readouterr()
+        code = exit.value.code
+        return Result(code if isinstance(code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.nnef"
+    path.write_text(SMALL)
+    return path
+
+
+def test_help_lists_commands_and_examples(cli: Cli) -> None:
+    result = cli("--help")
+    assert result.status == 0
+    for command in ("check", "inspect", "flatten", "run", "compare", "compile", "bench", "demo"):
+        assert command in result.out
+        assert "Examples:" in cli(command, "--help").out
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"nnefc {nnefc.__version__}\n"
+
+
+def test_check_is_silent_on_valid(cli: Cli, small: Path) -> None:
+    assert cli("check", small) == (0, "", "")
+
+
+def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small: Path) -> None:
+    first = tmp_path / "first.nnef"
+    first.write_text(SMALL.replace("relu(conv1)", "rleu(conv1)").replace("[2, 3]", "[2, 4]"))
+    second = tmp_path / "second.nnef"
+    second.write_text(SMALL.replace("bias = variable", "bias variable"))
+    result = cli("check", first, small, second, tmp_path / "none.nnef")
+    assert result.status == 1
+    assert result.out == ""
+    assert re.search(rf"^{first}:8:13: error: .*rleu", result.err, re.M)
+    assert re.search(rf"^{second}:6:\d+: error: ", result.err, re.M)
+    assert "none.nnef" in result.err
+    assert str(small) not in result.err
+
+
+def test_check_json(cli: Cli, small: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.nnef"
+    broken.write_text(SMALL.replace("relu(conv1)", "relu(conv2)"))
+    result = cli("check", small, broken, "--json")
+    assert result.status == 1
+    valid, invalid = json.loads(result.out)
+    assert valid["valid"]
+    assert valid["errors"] == []
+    assert not invalid["valid"]
+    (error,) = invalid["errors"]
+    assert (error["line"], error["column"]) == (8, 18)
+    assert error["rule"].startswith("identifier")
+
+
+def test_inspect(cli: Cli, small: Path) -> None:
+    result = cli("inspect", small)
+    assert result.status == 0
+    assert "conv1" in result.out
+    assert "1x4x8x8" in result.out
+    facts = json.loads(cli("inspect", small, "--json").out)
+    assert facts["parameters"] == 4 * 27 + 4
+    assert facts["macs"] == 4 * 64 * 27
+    assert [row["operation"] for row in facts["operations"]] == ["conv", "relu", "mean_reduce"]
+
+
+def test_inspect_weights(cli: Cli) -> None:
+    facts = json.loads(cli("inspect", DIGITS, "--weights", "--json").out)
+    by_name = {row["name"]: row for row in facts["variables"]}
+    assert by_name["conv1/filter"]["shape"] == [32, 1, 3, 3]
+    assert by_name["conv1/filter"]["std"] > 0
+
+
+def test_inspect_pictures(cli: Cli, small: Path, tmp_path: Path) -> None:
+    import xml.etree.ElementTree as ElementTree
+
+    svg, html = tmp_path / "net.svg", tmp_path / "net.html"
+    assert cli("inspect", small, "--svg", svg, "--html", html).status == 0
+    root = ElementTree.fromstring(svg.read_text())
+    texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"conv", "relu", "x", "y"} <= texts
+    page = html.read_text()
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_flatten_reads_back(cli: Cli, small: Path, tmp_path: Path) -> None:
+    flat = tmp_path / "flat.nnef"
+    assert cli("flatten", small, "-o", flat).status == 0
+    assert cli("check", flat) == (0, "", "")
+    assert cli("flatten", flat).out == flat.read_text()
+
+
+def test_run_and_reference_agree(cli: Cli, small: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    common = ("run", small, "-i", tmp_path / "x.npy", "--random-weights", 3)
+    assert cli(*common, "-o", tmp_path / "a.npz").status == 0
+    assert cli(*common, "-o", tmp_path / "b.npz", "--reference").status == 0
+    a, b = (np.load(tmp_path / f"{name}.npz")["y"] for name in "ab")
+    assert a.shape == (1, 4, 1, 1)
+    assert a.dtype == np.float32
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert cli(*common, "-o", tmp_path / "out").status == 0
+    np.testing.assert_array_equal(nnefc.read_tensor(tmp_path / "out" / "y.dat"), a)
+
+
+def test_run_recognises_an_image(cli: Cli) -> None:
+    image = ROOT / "examples" / "digits" / "images" / "7.png"
+    result = cli("run", DIGITS, "-i", image, "--json")
+    first = json.loads(result.out)["probabilities"]["first"]
+    assert int(np.argmax(first)) == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "no data for x"),
+        (("-i", "z=x.npy"), "z"),
+        (("-i", "none.npy"), "none.npy"),
+        (("--shape", "x=1,4,8,8", "--random-inputs", 1), "conv"),
+        (("--shape", "z=1"), "z"),
+        (("--shape", "x"), "NAME="),
+        (("--random-inputs", 1, "-o", "y.txt"), "y.txt"),
+        (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
+        (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
+        (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
+    ],
+)
+def test_run_mistakes_are_explained(
+    cli: Cli, small: Path, arguments: tuple[Any, ...], says: str
+) -> None:
+    result = cli("run", small, "--random-weights", 1, *arguments)
+    assert result.status == 1
+    assert says in result.err
+    assert "Traceback" not in result.err
+
+
+def test_missing_data_names_every_variable(cli: Cli, small: Path) -> None:
+    result = cli("run", small, "--random-inputs", 1)
+    assert result.status == 1
+    assert "conv/filter" in result.err
+    assert "conv/bias" in result.err
+    assert "--random-weights" in result.err
+
+
+def test_compare(cli: Cli, small: Path) -> None:
+    result = cli("compare", small, "--random-weights", 1, "--json")
+    assert result.status == 0
+    facts = json.loads(result.out)
+    assert facts["first_divergence"] is None
+    assert {"conv1", "relu1", "y"} <= {row["tensor"] for row in facts["tensors"]}
+    strict = cli("compare", small, "--random-weights", 1, "--tolerance", 0)
+    assert strict.status == 1
+    assert "first divergence: conv1" in strict.out
+
+
+def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
+    result = cli("compile", small, "--random-weights", 1, "--plan", "--json")
+    facts = json.loads(result.out)
+    assert facts["launches"] == len(facts["plan"]) > 0
+    assert facts["arena_bytes"] > 0
+
+
+def test_bench(cli: Cli, small: Path) -> None:
+    arguments = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--json")
+    facts = json.loads(cli("bench", small, *arguments).out)
+    assert facts["min_ms"] <= facts["median_ms"] <= facts["p99_ms"]
+
+
+def test_ops(cli: Cli) -> None:
+    assert "deconv" in cli("ops").out
+    assert "groups: integer = 1" in cli("ops", "conv").out
+    assert cli("ops", "convolve").status == 1
+
+
+def test_demo(cli: Cli) -> None:
+    facts = json.loads(cli("demo", "--json").out)
+    assert facts["accuracy"] > 0.97
+    assert all(row["digit"] == row["prediction"] for row in facts["images"])
+    shown = cli("demo").out
+    assert "accuracy" in shown
+    assert "images per second" in shown
