@@ -1,0 +1,88 @@
+"""Files and folders that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from nnefc.errors import NnefError, Place
+from nnefc.formats.files import FilePath, describe, printable, reason
+
+
+@contextmanager
+def replace_file(path: FilePath) -> Generator[BinaryIO, None, None]:
+    """Write a file beside `path` and put it in place at the end of the block.
+
+    On an exception `path` is left as it was and nothing else remains. A link is followed; an
+    existing file hands on its permissions. Raises NnefError `data/write` when the file cannot be
+    written.
+    """
+    place = Place(printable(os.fspath(path)))
+    try:
+        target = Path(path).resolve()
+        permissions = _permissions(target, place)
+        beside = _beside(target)
+        file = beside.open("xb")
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _failed(error, place) from None
+    try:
+        with file:
+            if permissions is not None:
+                os.fchmod(file.fileno(), permissions)
+            yield file
+        beside.replace(target)
+    except OSError as error:
+        raise _failed(error, place) from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_folder(path: FilePath) -> Generator[Path, None, None]:
+    """Fill a folder beside `path` and put it in place at the end of the block.
+
+    `path` must not be there, or be an empty folder. Raises NnefError `data/write` otherwise.
+    """
+    place = Place(printable(os.fspath(path)))
+    try:
+        target = Path(path).resolve()
+        beside = _beside(target)
+        beside.mkdir()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise _failed(error, place) from None
+    try:
+        yield beside
+        beside.rename(target)
+    except OSError as error:
+        raise _failed(error, place) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _beside(target: Path) -> Path:
+    return target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+
+
+def _permissions(target: Path, place: Place) -> int | None:
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if describe(mode) != "a file":
+        raise NnefError.of(
+            "data/write", f"cannot write a file here: this is {describe(mode)}", place
+        )
+    return mode & 0o777
+
+
+def _failed(error: Exception, place: Place) -> NnefError:
+    hint = ""
+    if isinstance(error, FileNotFoundError):
+        hint = "the folder of the file must exist"
+    return NnefError.of("data/write", f"cannot write: {reason(error)}", place, hint)

@@ -1,0 +1,119 @@
+"""Opening files safely: only regular ones, never waiting, mapped where that pays."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import sys
+import weakref
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from nnefc.errors import NnefError, Place
+
+FilePath = str | os.PathLike[str]
+
+_SHOWN = 200
+_MAP_FROM = 1 << 16
+_MAPS = 256
+_live: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+
+def printable(name: str) -> str:
+    """`name` for a message: one line, no control or unencodable characters, not too long."""
+    if len(name) > _SHOWN:
+        name = f"{name[: _SHOWN // 2]}…{name[-_SHOWN // 2 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
+def reason(error: BaseException) -> str:
+    """What the operating system or a library had to say."""
+    text = error.strerror if isinstance(error, OSError) else ""
+    return printable(text or str(error) or type(error).__name__)
+
+
+def open_regular(path: FilePath, rule: str = "data/file") -> BinaryIO:
+    """Open a regular file for reading; pipes, devices and folders are refused without waiting.
+
+    Raises NnefError `rule` when the file is not there, not readable or not a regular file.
+    """
+    name = printable(os.fspath(path))
+    place = Place(name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NnefError.of(rule, "there is no such file", place, "check the path") from None
+    except (OSError, ValueError) as error:
+        raise NnefError.of(rule, f"cannot open the file: {reason(error)}", place) from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise NnefError.of(
+            rule, f"this is {describe(mode)}, not a file", place, "name a regular file"
+        )
+    return os.fdopen(descriptor, "rb")
+
+
+def describe(mode: int) -> str:
+    """The kind of a file system entry by its `st_mode`, in words."""
+    kinds = (
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISLNK, "a link"),
+    )
+    return next((words for test, words in kinds if test(mode)), "a device")
+
+
+def size_of(file: BinaryIO) -> int:
+    """Bytes of an open regular file."""
+    return os.fstat(file.fileno()).st_size
+
+
+def map_file(file: BinaryIO) -> mmap.mmap | None:
+    """A read-only mapping of a regular file; None where reading is the better way.
+
+    Small files do not pay for a mapping. Before Python 3.13 every mapping keeps a file
+    descriptor, so that the number of mappings is bounded too.
+    """
+    options: dict[str, Any] = {}
+    if sys.version_info >= (3, 13):
+        options["trackfd"] = False
+    elif len(_live) >= _MAPS:
+        return None
+    if size_of(file) < _MAP_FROM:
+        return None
+    try:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **options)
+    except (OSError, ValueError):
+        return None
+    _live.add(mapping)
+    return mapping
+
+
+def read_whole(path: Path, limit: int, rule: str = "data/file") -> bytes:
+    """The content of a regular file of at most `limit` bytes; NnefError otherwise."""
+    with open_regular(path, rule) as file:
+        return read_at_most(file, size_of(file), limit, printable(str(path)))
+
+
+def read_at_most(file: BinaryIO, size: int, limit: int, name: str) -> bytes:
+    """`size` bytes of `file`; NnefError `limit/size` beyond `limit`, `data/file` on failure."""
+    check_size(size, limit, name)
+    try:
+        return file.read(size)
+    except OSError as error:
+        raise NnefError.of("data/file", f"cannot read: {reason(error)}", Place(name)) from None
+
+
+def check_size(size: int, limit: int, name: str) -> None:
+    """Raise NnefError `limit/size` when a file is larger than allowed."""
+    if size > limit:
+        raise NnefError.of(
+            "limit/size",
+            f"the file has {size} bytes, more than the {limit} allowed",
+            Place(name),
+            "if the file is to be trusted, raise the limit",
+        )

@@ -1,0 +1,239 @@
+"""Tensor files (chapter 5.2): `.dat` files to arrays and back."""
+
+from __future__ import annotations
+
+import mmap as mapping
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, NnefError, NnefWarning, Place
+from nnefc.formats.atomic import replace_file
+from nnefc.formats.encoding import (
+    CHUNK,
+    Array,
+    BitOrder,
+    default_order,
+    linear_decode,
+    log_decode,
+    padding_is_zero,
+    to_signed,
+    unpack,
+)
+from nnefc.formats.files import FilePath, map_file, open_regular, printable, reason, size_of
+from nnefc.formats.tensor_encode import Encoding, EncodingName, encode_tensor
+from nnefc.formats.tensor_header import (
+    BOOL,
+    HEADER_SIZE,
+    LINEAR,
+    LOGARITHMIC,
+    TensorHeader,
+    parse_header,
+)
+from nnefc.limits import Limits
+
+__all__ = [
+    "Encoding",
+    "TensorHeader",
+    "decode_tensor",
+    "encode_tensor",
+    "read_header",
+    "read_tensor",
+    "write_tensor",
+]
+
+_PIECE = 1 << 24
+
+Buffer = bytes | bytearray | memoryview | mapping.mmap
+
+
+def read_header(source: FilePath | BinaryIO) -> TensorHeader:
+    """The checked header of a tensor file; of an open file the 128 bytes that come next.
+
+    Raises NnefError when the header contradicts itself or, for a path, the size of the file.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        with open_regular(source) as file:
+            name = printable(os.fspath(source))
+            header = parse_header(_read(file, HEADER_SIZE, name), name)
+            _check_size(header, size_of(file) - HEADER_SIZE, name)
+            return header
+    name = _name_of(source)
+    return parse_header(_read(source, HEADER_SIZE, name), name)
+
+
+def read_tensor(
+    source: FilePath | BinaryIO,
+    *,
+    mmap: bool = True,
+    bit_order: BitOrder | None = None,
+    limits: Limits | None = None,
+) -> Array:
+    """The tensor in a file, or in an open binary file from its position to its end.
+
+    The array has the shape of the header and the dtype `TensorHeader.dtype`. With `mmap`, large
+    files whose items are stored as they are in memory are mapped; such an array is read-only, and
+    the file must not be shortened while it is in use. `bit_order` says how items whose width is
+    no multiple of 8 are packed, by default the highest bit first for 1-bit items as Khronos'
+    tools do, and the lowest bit first for other widths.
+
+    Raises NnefError `data/...` (or `limit/...`) when the file is not a valid tensor file; nothing
+    of what its header claims is allocated before the file is found to hold it.
+    """
+    limits = limits or Limits()
+    if not isinstance(source, (str, os.PathLike)):
+        return _read_stream(source, _name_of(source), bit_order, limits)
+    name = printable(os.fspath(source))
+    with open_regular(source) as file:
+        mapped = map_file(file) if mmap else None
+        if mapped is not None:
+            return decode_tensor(mapped, name, bit_order=bit_order, limits=limits)
+        return _read_stream(file, name, bit_order, limits)
+
+
+def decode_tensor(
+    content: Buffer, name: str, *, bit_order: BitOrder | None = None, limits: Limits | None = None
+) -> Array:
+    """The tensor in the whole content of a tensor file; a view of it where possible, read-only.
+
+    `name` of the file is for messages. Raises as `read_tensor` does.
+    """
+    view = memoryview(content).toreadonly()
+    header = parse_header(bytes(view[:HEADER_SIZE]), name)
+    _check_size(header, len(view) - HEADER_SIZE, name)
+    data = np.frombuffer(view, np.uint8, offset=HEADER_SIZE)
+    return _decode(header, data, name, bit_order, limits or Limits())
+
+
+def write_tensor(
+    target: FilePath | BinaryIO,
+    array: Any,
+    *,
+    encoding: EncodingName | None = None,
+    bits: int | None = None,
+    min: float | None = None,
+    max: float | None = None,
+    signed: bool | None = None,
+    bit_order: BitOrder | None = None,
+) -> None:
+    """Write an array (anything NumPy takes) as a tensor file; `Encoding` tells the options.
+
+    A path is written whole or not at all. Raises NnefError when the values do not fit the
+    encoding, and `data/write` when the file cannot be written.
+    """
+    options = Encoding(
+        encoding=encoding, bits=bits, minimum=min, maximum=max, signed=signed, bit_order=bit_order
+    )
+    if isinstance(target, (str, os.PathLike)):
+        header, pieces = encode_tensor(np.asarray(array), options, printable(os.fspath(target)))
+        with replace_file(target) as file:
+            _write(file, header, pieces)
+    else:
+        header, pieces = encode_tensor(np.asarray(array), options, _name_of(target))
+        _write(target, header, pieces)
+
+
+def _write(file: BinaryIO, header: TensorHeader, pieces: Iterator[bytes]) -> None:
+    file.write(header.pack())
+    for piece in pieces:
+        file.write(piece)
+
+
+def _name_of(file: BinaryIO) -> str:
+    name = getattr(file, "name", None)
+    return printable(name) if isinstance(name, str) else "<tensor file>"
+
+
+def _read(file: BinaryIO, size: int, name: str) -> bytearray:
+    """Up to `size` bytes, fewer only at the end of the file; memory grows with what is there."""
+    found = bytearray()
+    try:
+        while len(found) < size:
+            piece = file.read(min(size - len(found), _PIECE))
+            if not piece:
+                break
+            found += piece
+    except (OSError, EOFError, ValueError) as error:
+        raise NnefError.of("data/file", f"cannot read: {reason(error)}", Place(name)) from None
+    return found
+
+
+def _read_stream(file: BinaryIO, name: str, order: BitOrder | None, limits: Limits) -> Array:
+    header = parse_header(_read(file, HEADER_SIZE, name), name)
+    data = _read(file, header.data_length, name)
+    rest = len(data)
+    if rest == header.data_length:
+        rest += len(_read(file, 1, name))
+    _check_size(header, rest, name)
+    return _decode(header, np.frombuffer(data, np.uint8), name, order, limits)
+
+
+def _check_size(header: TensorHeader, found: int, name: str) -> None:
+    """`found` bytes of data are in the file; one too many may stand for any number."""
+    if found < header.data_length:
+        raise NnefError.of(
+            "data/size",
+            f"the file holds {found} bytes of data, the header tells {header.data_length}",
+            Place(name),
+            "the file is incomplete; copy or write it again",
+        )
+    if found > header.data_length:
+        raise NnefError.of(
+            "data/size",
+            f"the file goes on after the {header.data_length} bytes of data that the header tells",
+            Place(name),
+        )
+
+
+def _decode(
+    header: TensorHeader, data: Array, name: str, order: BitOrder | None, limits: Limits
+) -> Array:
+    place = Place(name)
+    dtype = header.dtype
+    if header.volume * dtype.itemsize > limits.tensor_bytes:
+        raise NnefError.of(
+            "limit/tensor",
+            f"shape {header.shape} takes {header.volume * dtype.itemsize} bytes, more than the"
+            f" {limits.tensor_bytes} allowed",
+            place,
+        )
+    if any(header.reserved):
+        _warn("data/reserved", "bytes of the header that are reserved are not zero", place)
+    bits = header.bits
+    if header.code not in (LINEAR, LOGARITHMIC, BOOL) and bits == 8 * dtype.itemsize:
+        stored = data.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
+        return np.require(stored, requirements="A").reshape(header.shape)
+    order = order or default_order(bits)
+    if not padding_is_zero(int(data[-1]), header.volume * bits % 8, order):
+        hint = "the items may be packed in the other bit_order"
+        _warn("data/padding", "the last byte is not padded with zero bits", place, hint)
+    try:
+        result = np.empty(header.volume, dtype)
+    except MemoryError:
+        raise NnefError.of(
+            "limit/memory", f"no memory for {header.volume} items of {dtype}", place
+        ) from None
+    for first in range(0, header.volume, CHUNK):
+        last = min(first + CHUNK, header.volume)
+        part = data[first * bits // 8 : (last * bits + 7) // 8]
+        items = unpack(part, bits, last - first, order)
+        result[first:last] = _values(header, items)
+    return result.reshape(header.shape)
+
+
+def _values(header: TensorHeader, items: Array) -> Array:
+    if header.code == LINEAR:
+        return linear_decode(items, header.bits, *header.range)
+    if header.code == LOGARITHMIC:
+        return log_decode(items, header.bits, header.range[1], header.signed)
+    if header.code == BOOL:
+        return items != 0
+    return to_signed(items, header.bits) if header.signed else items
+
+
+def _warn(rule: str, message: str, place: Place, hint: str = "") -> None:
+    diagnostic = Diagnostic(rule, message, place, "warning", hint=hint)
+    warnings.warn(str(diagnostic), NnefWarning, stacklevel=4)
