@@ -2,6 +2,8 @@
 
 from nnefc.ir.expression import Expression, Step
 from nnefc.ir.graph import Attribute, Graph, Location, Op, Value, Variable
+from nnefc.ir.parse import parse_graph
+from nnefc.ir.text import print_graph
 from nnefc.ir.types import DType, Shape, TensorType
 
 __all__ = [
@@ -16,4 +18,6 @@ __all__ = [
     "TensorType",
     "Value",
     "Variable",
+    "parse_graph",
+    "print_graph",
 ]

@@ -1,0 +1,320 @@
+"""Reads the text form of the IR, as `nnefc.ir.text` describes and prints it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nnefc.errors import NnefError, Place
+from nnefc.ir.expression import Expression, Step
+from nnefc.ir.graph import Attribute, Graph, Op, Value, Variable
+from nnefc.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NESTING = 100
+"""Depth of nested attributes that the parser accepts."""
+
+_DTYPES = {t.value: t for t in DType}
+
+_Item = TypeVar("_Item")
+
+_TOKEN = re.compile(
+    r"""(?P<space>(?:[ \t\r\n]+|\#(?![0-9])[^\n]*)+)
+      | (?P<value>%(?:[A-Za-z_0-9]+|"(?:[^"\\\n]|\\.)*")(?:\#[0-9]+)?)
+      | (?P<string>"(?:[^"\\\n]|\\.)*")
+      | (?P<digest>@[0-9a-f]+)
+      | (?P<number>[-+]?(?:inf|nan|[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)(?![A-Za-z_0-9]))
+      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+      | (?P<mark>->|[(){}\[\],:;=?])""",
+    re.VERBOSE,
+)
+
+
+def parse_graph(
+    text: str, file: str = "<ir>", *, data: Mapping[str, np.ndarray[Any, Any]] | None = None
+) -> Graph:
+    """The graph that `text` describes.
+
+    `data`: arrays by digest, for constants that the text only refers to.  Variables come
+    without data.  Raises NnefError (rule `syntax/ir`) at the first mistake.
+    """
+    return _Parser(text, file, data or {}).graph()
+
+
+class _Parser:
+    def __init__(self, text: str, file: str, data: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self._text = text
+        self._file = file
+        self._data = data
+        self._values: dict[str, Value] = {}
+        self._at: int = 0
+        self._depth = 0
+        self._kind: str = ""
+        self._token: str = ""
+        self._end: int = 0
+        self._advance()
+
+    def _error(self, message: str, hint: str = "") -> NnefError:
+        line = self._text.count("\n", 0, self._at) + 1
+        column = self._at - self._text.rfind("\n", 0, self._at)
+        return NnefError.of("syntax/ir", message, Place(self._file, line, column), hint)
+
+    def _advance(self) -> None:
+        self._at = self._end
+        while self._at < len(self._text):
+            match = _TOKEN.match(self._text, self._at)
+            if match is None:
+                raise self._error(f"unexpected character {self._text[self._at]!r}")
+            if match.lastgroup != "space":
+                self._kind, self._token = match.lastgroup or "", match.group()
+                self._end = match.end()
+                return
+            self._at = match.end()
+        self._kind, self._token, self._end = "end", "end of text", self._at
+
+    def _take(self, kind: str, what: str) -> str:
+        if self._kind != kind:
+            raise self._error(f"expected {what}, found {self._token!r}")
+        token = self._token
+        self._advance()
+        return token
+
+    def _is(self, token: str) -> bool:
+        return self._token == token and self._kind in ("mark", "word", "number")
+
+    def _accept(self, token: str) -> bool:
+        if self._is(token):
+            self._advance()
+            return True
+        return False
+
+    def _expect(self, token: str) -> None:
+        if not self._accept(token):
+            raise self._error(f"expected {token!r}, found {self._token!r}")
+
+    def _list(self, item: Callable[[], _Item], close: str) -> list[_Item]:
+        """Items separated by commas, up to and with `close`."""
+        items: list[_Item] = []
+        while not self._accept(close):
+            if items:
+                self._expect(",")
+            items.append(item())
+        return items
+
+    # -- the graph
+
+    def graph(self) -> Graph:
+        self._expect("graph")
+        graph = Graph(self._name())
+        self._expect("(")
+        for key, name, type_ in self._list(self._declaration, ")"):
+            self._define(key, graph.add_input(type_, name))
+        self._expect("->")
+        self._expect("(")
+        start = (self._at, self._end, self._kind, self._token)
+        self._list(self._skip_output, ")")  # its values are not defined yet
+        self._expect("{")
+        while not self._accept("}"):
+            if self._is("state"):
+                self._state(graph)
+            else:
+                self._operation(graph)
+        if self._kind != "end":
+            raise self._error(f"expected the end of the text, found {self._token!r}")
+        self._at, self._end, self._kind, self._token = start
+        for name, value in self._list(self._output, ")"):
+            graph.outputs.append(value)
+            graph.output_names.append(name)
+        return graph
+
+    def _skip_output(self) -> None:
+        self._name()
+        self._expect("=")
+        self._take("value", "a value")
+
+    def _output(self) -> tuple[str, Value]:
+        name = self._name()
+        self._expect("=")
+        return name, self._use()
+
+    def _state(self, graph: Graph) -> None:
+        self._expect("state")
+        label = self._string()
+        self._expect(":")
+        graph.variables[label.lower()] = Variable(label, self._type())
+
+    def _operation(self, graph: Graph) -> None:
+        declared: list[tuple[str, str, TensorType]] = []
+        if self._kind == "value":
+            declared.append(self._declaration())
+            while self._accept(","):
+                declared.append(self._declaration())
+            self._expect("=")
+        op_name = self._name()
+        self._expect("(")
+        inputs = self._list(self._use, ")")
+        attributes: dict[str, Attribute] = {}
+        if self._accept("{"):
+            for name, value in self._list(self._named_attribute, "}"):
+                attributes[name] = value
+        types = [type_ for _, _, type_ in declared]
+        op = graph.insert(Op(op_name, inputs, attributes, types, [name for _, name, _ in declared]))
+        for (key, _, _), value in zip(declared, op.outputs, strict=True):
+            self._define(key, value)
+        label = attributes.get("label")
+        if op_name == "variable" and isinstance(label, str) and types:
+            graph.variables.setdefault(label.lower(), Variable(label, types[0]))
+
+    def _declaration(self) -> tuple[str, str, TensorType]:
+        """(%key, name, type); a numbered value has no name."""
+        key = self._take("value", "a value")
+        if key in self._values:
+            raise self._error(f"{key} is defined twice")
+        self._expect(":")
+        bare = key[1:]
+        if bare.startswith('"'):
+            name = self._unquote(bare[: bare.rindex('"') + 1])
+        else:
+            name = bare.partition("#")[0]
+        return key, "" if name.isdecimal() and not bare.startswith('"') else name, self._type()
+
+    def _define(self, key: str, value: Value) -> None:
+        if key in self._values:
+            raise self._error(f"{key} is defined twice")
+        self._values[key] = value
+
+    def _use(self) -> Value:
+        if self._kind == "value" and self._token not in self._values:
+            raise self._error(f"{self._token} is not defined", "values are defined before use")
+        return self._values[self._take("value", "a value")]
+
+    # -- words, types and attributes
+
+    def _name(self) -> str:
+        if self._kind == "string":
+            return self._string()
+        return self._take("word", "a name")
+
+    def _string(self) -> str:
+        return self._unquote(self._take("string", "a string"))
+
+    def _unquote(self, token: str) -> str:
+        try:
+            return json.loads(token)
+        except ValueError:
+            raise self._error(f"wrong escape in {token}") from None
+
+    def _dtype(self) -> DType:
+        if self._kind != "word" or self._token not in _DTYPES:
+            raise self._error(f"expected one of {', '.join(_DTYPES)}, found {self._token!r}")
+        return _DTYPES[self._take("word", "a type")]
+
+    def _type(self) -> TensorType:
+        dtype = self._dtype()
+        self._expect("[")
+        if self._accept("?"):
+            self._expect("]")
+            return TensorType(dtype, None)
+        return TensorType(dtype, tuple(self._list(self._extent, "]")))
+
+    def _extent(self) -> int:
+        if self._kind != "number" or not self._token.isdecimal():
+            raise self._error(f"expected an extent, found {self._token!r}")
+        return int(self._take("number", "an extent"))
+
+    def _named_attribute(self) -> tuple[str, Attribute]:
+        name = self._name()
+        self._expect("=")
+        return name, self._attribute()
+
+    def _attribute(self) -> Attribute:
+        if self._kind == "string":
+            return self._string()
+        if self._is("tensor"):
+            return self._array()
+        if self._kind == "word" and self._token in _DTYPES:
+            return self._dtype()
+        if self._accept("("):
+            return self._expression()
+        if not self._accept("["):
+            return self._scalar()
+        self._depth += 1
+        if self._depth > NESTING:
+            raise self._error(f"attributes are nested deeper than {NESTING}")
+        items = tuple(self._list(self._attribute, "]"))
+        self._depth -= 1
+        return items
+
+    def _scalar(self) -> bool | int | float:
+        if self._kind == "word" and self._token in ("true", "false"):
+            return self._take("word", "") == "true"
+        token = self._token
+        if self._kind != "number":
+            raise self._error(f"expected an attribute, found {token!r}")
+        if len(token) > 400:
+            raise self._error(f"a number of {len(token)} characters")
+        self._advance()
+        return int(token) if token.lstrip("+-").isdecimal() else float(token)
+
+    def _array(self) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        self._expect("tensor")
+        type_ = self._type()
+        if self._kind == "digest":
+            key = self._token[1:]
+            if key not in self._data:
+                raise self._error(f"no data for @{key}", "pass it in data=")
+            self._advance()
+            return self._data[key]
+        self._expect("[")
+        items = self._list(self._scalar, "]")
+        if len(items) != math.prod(type_.dims):
+            raise self._error(f"{len(items)} items for {type_}")
+        try:
+            return np.array(items, type_.dtype.numpy).reshape(type_.dims)
+        except (OverflowError, ValueError) as error:
+            raise self._error(f"items do not fit {type_.dtype}: {error}") from None
+
+    def _expression(self) -> Expression:
+        """After the opening parenthesis."""
+        inputs = [self._operand_type(i) for i in self._numbered(")")]
+        steps: list[Step] = []
+        self._expect("{")
+        while not self._accept("return"):
+            dtype = self._operand_type(len(inputs) + len(steps))
+            self._expect("=")
+            if self._kind == "number" or self._token in ("true", "false"):
+                steps.append(Step("literal", (), dtype, self._scalar()))
+            else:
+                name = self._name()
+                self._expect("(")
+                steps.append(Step(name, tuple(self._list(self._operand, ")")), dtype))
+            self._expect(";")
+        return Expression(tuple(inputs), tuple(steps), tuple(self._list(self._operand, "}")))
+
+    def _numbered(self, close: str) -> Iterable[int]:
+        count = 0
+        while not self._accept(close):
+            if count:
+                self._expect(",")
+            yield count
+            count += 1
+
+    def _operand_type(self, number: int) -> DType:
+        if self._kind != "value" or self._token != f"%{number}":
+            raise self._error(f"expected %{number}, found {self._token!r}")
+        self._advance()
+        self._expect(":")
+        return self._dtype()
+
+    def _operand(self) -> int:
+        token = self._take("value", "an operand")
+        if not token[1:].isdecimal():
+            raise self._error(f"operands of an expression are numbered, found {token!r}")
+        return int(token[1:])

@@ -1,0 +1,166 @@
+"""The IR as text, for people, dumps and golden tests: the notation and its printer.
+
+    graph net(%x: float32[1,4,6,6]) -> (y = %1) {
+      %filter: float32[8,4,1,1] = variable() {label = "f", shape = [8, 4, 1, 1]}
+      %0: float32[1,8,6,6] = conv(%x, %filter, %bias) {border = "constant", ...}
+      %1: float32[1,8,6,6] = fused(%0) {expression = (%0: float32) {
+        %1: float32 = exp(%0); return %1 }}
+    }
+
+Values without a name are numbered; a name that occurs twice is told apart by `#2`,
+which is not part of it.  What is no identifier stands in quotes.  Arrays and tuples
+of attributes are both tuples in the IR and print as [..].  An array of more than
+`INLINE` items prints as `@` and a digest of its content.  The data of variables is
+not printed; `# ` begins a comment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from nnefc.ir.expression import Expression
+from nnefc.ir.graph import Attribute, Graph, Value, Variable
+from nnefc.ir.types import DType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+INLINE = 64
+"""Arrays of up to so many items are printed item by item."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def print_graph(graph: Graph, *, locations: bool = False) -> str:
+    """The graph as text; `parse_graph` gives an equal one back.
+
+    `locations`: end each operation's line with a comment that says where it comes from.
+    """
+    names = _value_names(graph)
+
+    def declare(values: Iterable[Value]) -> str:
+        return ", ".join(f"{names[v]}: {v.type}" for v in values)
+
+    outputs = ", ".join(
+        f"{_word(name)} = {names.get(value, '%?')}"
+        for name, value in zip(graph.output_names, graph.outputs)
+    )
+    lines = [f"graph {_word(graph.name)}({declare(graph.inputs)}) -> ({outputs}) {{"]
+    for variable in _unread_variables(graph):
+        lines.append(f"  state {_quote(variable.label)}: {variable.type}")
+    for op in graph.ops:
+        operands = ", ".join(names.get(v, "%?") for v in op.inputs)
+        left = f"{declare(op.outputs)} = " if op.outputs else ""
+        line = f"  {left}{_word(op.name)}({operands})"
+        if op.attributes:
+            items = (f"{_word(k)} = {print_attribute(v)}" for k, v in op.attributes.items())
+            line += f" {{{', '.join(items)}}}"
+        if locations and op.location is not None:
+            line += f"  # {op.location.place}"
+        lines.append(line)
+    return "\n".join([*lines, "}", ""])
+
+
+def print_attribute(value: Attribute) -> str:
+    """An attribute as `print_graph` writes it."""
+    if isinstance(value, tuple):
+        items: tuple[Attribute, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return f"[{', '.join(map(print_attribute, items))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _quote(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, DType):
+        return value.value
+    if isinstance(value, Expression):
+        return _print_expression(value)
+    return _print_array(value)
+
+
+def digest(array: np.ndarray[Any, Any]) -> str:
+    """A digest of type, shape and content; what stands behind `@` in the text."""
+    import numpy as np
+
+    h = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
+    h.update(np.ascontiguousarray(array).data)
+    return h.hexdigest()
+
+
+def large_constants(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that `print_graph` refers to by digest: the `data` of `parse_graph`."""
+    import numpy as np
+
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for op in graph.ops:
+        for value in op.attributes.values():
+            if isinstance(value, np.ndarray):
+                array: np.ndarray[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+                if array.size > INLINE:
+                    found[digest(array)] = array
+    return found
+
+
+def _value_names(graph: Graph) -> dict[Value, str]:
+    names: dict[Value, str] = {}
+    seen: dict[str, int] = {}
+    numbered = 0
+    for value in _all_values(graph):
+        if not value.name:
+            names[value] = f"%{numbered}"
+            numbered += 1
+            continue
+        count = seen[value.name] = seen.get(value.name, 0) + 1
+        names[value] = f"%{_word(value.name)}" + (f"#{count}" if count > 1 else "")
+    return names
+
+
+def _all_values(graph: Graph) -> Iterable[Value]:
+    yield from graph.inputs
+    for op in graph.ops:
+        yield from op.outputs
+
+
+def _unread_variables(graph: Graph) -> list[Variable]:
+    """Variables that no `variable` operation declares as they are."""
+    declared = {
+        (op.attributes["label"], op.output.type)
+        for op in graph.ops
+        if op.name == "variable" and "label" in op.attributes
+    }
+    return [v for v in graph.variables.values() if (v.label, v.type) not in declared]
+
+
+def _word(name: str) -> str:
+    return name if _IDENTIFIER.fullmatch(name) else _quote(name)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text)
+
+
+def _print_expression(e: Expression) -> str:
+    inputs = ", ".join(f"%{i}: {t}" for i, t in enumerate(e.inputs))
+    steps: list[str] = []
+    for i, step in enumerate(e.steps, len(e.inputs)):
+        if step.op == "literal":
+            right = print_attribute(step.value)
+        else:
+            right = f"{_word(step.op)}({', '.join(f'%{o}' for o in step.operands)})"
+        steps.append(f"%{i}: {step.dtype} = {right}; ")
+    results = ", ".join(f"%{r}" for r in e.results)
+    return f"({inputs}) {{ {''.join(steps)}return {results} }}"
+
+
+def _print_array(array: np.ndarray[Any, Any]) -> str:
+    head = f"tensor {array.dtype.name}[{','.join(map(str, array.shape))}]"
+    if array.size > INLINE:
+        return f"{head} @{digest(array)}"
+    # str, not repr, of NumPy's scalars: the shortest digits that give the same item back
+    items = (str(item).lower() for item in array.reshape(-1))
+    return f"{head} [{', '.join(items)}]"

@@ -1,0 +1,153 @@
+"""Is a graph whole?  All that is wrong with one, for tests and between passes."""
+
+# pyright: reportPrivateUsage=false
+# (the links between operations are what is checked)
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.ir.expression import Expression
+from nnefc.ir.graph import Graph, Op, Value
+
+Checker = Callable[[Op], Iterable[str]]
+"""What is wrong with one operation by its rule (`nnefc.ops` knows the rules, this module not)."""
+
+
+def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
+    """All problems of `graph` as sentences; empty if it is whole.
+
+    Checked: links between operations, definition before use, lists of users, graph inputs
+    and outputs, names, variables and their data, expressions of fused operations, and what
+    `checker` finds for each operation.
+    """
+    problems = _links(graph)
+    if problems:
+        return problems
+    uses: dict[Value, Counter[Op]] = {}
+    names: set[str] = set()
+
+    def define(value: Value, op: Op | None, index: int, what: str) -> None:
+        if value.op is not op or value.index != index:
+            problems.append(f"{what} does not know where it is defined")
+        if value in uses:
+            problems.append(f"{what} is defined twice")
+        if value.name and value.name in names:
+            problems.append(f"the name %{value.name} is given to two values")
+        names.add(value.name)
+        uses[value] = Counter()
+
+    for i, value in enumerate(graph.inputs):
+        define(value, None, i, f"input {i}, %{value.name},")
+    for op in graph.ops:
+        for i, value in enumerate(op.inputs):
+            if value in uses:
+                uses[value][op] += 1
+            else:
+                problems.append(f"{_title(op)}: operand {i}, %{value.name or '?'}, is not defined")
+        for i, value in enumerate(op.outputs):
+            define(value, op, i, f"{_title(op)}: output {i}")
+        problems += [f"{_title(op)}: {p}" for p in _attributes(graph, op)]
+        if checker is not None:
+            problems += [f"{_title(op)}: {p}" for p in checker(op)]
+    for value, counter in uses.items():
+        if Counter(value.users) != counter:
+            problems.append(
+                f"%{value.name or '?'} lists {len(value.users)} uses,"
+                f" the graph has {counter.total()}"
+            )
+    return problems + _outputs(graph, uses)
+
+
+def check(graph: Graph, checker: Checker | None = None, *, after: str = "") -> None:
+    """Raise NnefError (rule `internal/ir`) with all problems; `after` names the pass at fault."""
+    problems = verify(graph, checker)
+    if problems:
+        where = f"after {after}: " if after else ""
+        raise NnefError(Diagnostic("internal/ir", where + problem) for problem in problems)
+
+
+def _title(op: Op) -> str:
+    results = ", ".join(f"%{v.name or '?'}" for v in op.outputs)
+    return f"{results} = {op.name}" if results else op.name
+
+
+def _links(graph: Graph) -> list[str]:
+    """Problems of the list of operations; nothing else can be looked at if there are any."""
+    problems: list[str] = []
+    previous: Op | None = None
+    count = 0
+    op = graph._first
+    while op is not None:
+        count += 1
+        if count > len(graph):
+            return [f"more than the {len(graph)} operations that the graph counts"]
+        if op._previous is not previous:
+            problems.append(f"{_title(op)}: the link to the operation before it is wrong")
+        if op._graph is not graph:
+            problems.append(f"{_title(op)}: belongs to another graph")
+        previous, op = op, op._next
+    if graph._last is not previous:
+        problems.append("the link to the last operation is wrong")
+    if count != len(graph):
+        problems.append(f"{count} operations where the graph counts {len(graph)}")
+    return problems
+
+
+def _attributes(graph: Graph, op: Op) -> list[str]:
+    problems: list[str] = []
+    if op.name == "variable":
+        label = op.attributes.get("label")
+        variable = graph.variables.get(label.lower()) if isinstance(label, str) else None
+        if variable is None:
+            problems.append(f"no variable has the label {label!r}")
+        elif variable.type != op.output.type:
+            problems.append(f"has type {op.output.type}, its data {variable.type}")
+        elif variable.data is not None and (
+            variable.data.shape != variable.type.shape
+            or variable.data.dtype != variable.type.dtype.numpy
+        ):
+            problems.append(
+                f"has type {variable.type}, its array"
+                f" {variable.data.dtype}{list(variable.data.shape)}"
+            )
+    if op.name == "fused":
+        expression = op.attributes.get("expression")
+        if isinstance(expression, Expression):
+            problems += _expression(op, expression)
+        else:
+            problems.append("has no expression")
+    return problems
+
+
+def _expression(op: Op, e: Expression) -> list[str]:
+    problems: list[str] = []
+    if e.inputs != tuple(v.type.dtype for v in op.inputs):
+        problems.append("the inputs of the expression differ from the operands")
+    types = [*e.inputs, *(step.dtype for step in e.steps)]
+    for i, step in enumerate(e.steps, len(e.inputs)):
+        if any(not 0 <= operand < i for operand in step.operands):
+            problems.append(f"step %{i} uses an operand that is not computed before it")
+        if (step.op == "literal") != (step.value is not None):
+            problems.append(f"step %{i}: a literal, and nothing else, has a value")
+    if any(not 0 <= r < len(types) for r in e.results):
+        problems.append("the expression returns an operand that it does not have")
+    elif [types[r] for r in e.results] != [v.type.dtype for v in op.outputs]:
+        problems.append("the results of the expression differ from the outputs")
+    return problems
+
+
+def _outputs(graph: Graph, defined: Iterable[Value]) -> list[str]:
+    known = set(defined)
+    problems: list[str] = []
+    if len(graph.outputs) != len(graph.output_names):
+        problems.append(f"{len(graph.outputs)} outputs with {len(graph.output_names)} names")
+    for name, count in Counter(graph.output_names).items():
+        if count > 1:
+            problems.append(f"{count} outputs have the name {name!r}")
+    for name, value in zip(graph.output_names, graph.outputs):
+        if value not in known:
+            problems.append(f"output {name!r} is not defined in the graph")
+    return problems
