@@ -105,7 +105,7 @@ def _rsqrt(x: Array) -> Array:
     return 1.0 / np.sqrt(x)
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
     """1 / (1 + exp(-x)) without overflow: exp only of what is not positive."""
     e = np.exp(-np.abs(x))
     return np.where(x < 0, e, 1.0) / (1.0 + e)
@@ -213,7 +213,7 @@ _SIMPLIFIERS = (
 _ACTIVATIONS = (
     _unary(
         "sigmoid",
-        _sigmoid,
+        sigmoid,
         "Logistic function, 1 / (1 + exp(-x)).",
         section="4.9.1",
         extra=(_listed(-1e4, -100.0, 0.0, 100.0, 1e4),),

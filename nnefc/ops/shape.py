@@ -1,0 +1,453 @@
+"""New shapes for the same items, and their order: sections 4.5.1 to 4.5.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import Shape, TensorType
+from nnefc.ops.common import (
+    MAX_RESULTS,
+    Array,
+    axes_attribute,
+    axes_within,
+    axis_attribute,
+    axis_within,
+    listing,
+    positive,
+    rank_allowed,
+    volume,
+)
+from nnefc.ops.spec import Call, OpSpec, Sample
+
+# -- reshape, squeeze, unsqueeze
+
+
+def reshaped(
+    shape: Shape, items: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
+) -> Shape:
+    """The shape that `reshape` gives; its arguments must be valid."""
+    stop = len(shape) if axis_count == -1 else axis_start + axis_count
+    new = [shape[axis_start + i] if item == 0 else item for i, item in enumerate(items)]
+    if -1 in new:
+        at = new.index(-1)
+        rest = volume(new[:at] + new[at + 1 :])
+        new[at] = volume(shape[axis_start:stop]) // rest
+    return (*shape[:axis_start], *new, *shape[stop:])
+
+
+def _reshape(call: Call) -> TensorType:
+    start: int = call["axis_start"]
+    count: int = call["axis_count"]
+    call.require(start >= 0, f"axis_start must be non-negative: axis_start = {start}")
+    call.require(count >= -1, f"axis_count must be non-negative or -1: axis_count = {count}")
+    items: tuple[int, ...] = call["shape"]
+    call.require(
+        all(item >= -1 for item in items),
+        f"items in shape must be non-negative or -1: shape = {listing(items)}",
+    )
+    call.require(
+        items.count(-1) <= 1, f"at most one item in shape may be -1: shape = {listing(items)}"
+    )
+    input = call.shape("input")
+    rank = len(input)
+    call.require(
+        start <= rank,
+        f"axis_start must be at most the rank of input: axis_start = {start}, rank {rank}",
+    )
+    call.stop_if_wrong()
+    stop = rank if count == -1 else start + count
+    call.require(
+        stop <= rank,
+        "axis_start + axis_count must be at most the rank of input: "
+        f"axis_start = {start}, axis_count = {count}, rank {rank}",
+    )
+    call.stop_if_wrong()
+    orphans = [i for i, item in enumerate(items) if item == 0 and start + i >= stop]
+    call.require(
+        not orphans,
+        "a 0 in shape must have an extent of input to inherit: "
+        f"shape = {listing(items)}, input.shape = {listing(input)}, axes {start} to {stop}",
+    )
+    call.stop_if_wrong()
+    affected = volume(input[start:stop])
+    known = volume(
+        input[start + i] if item == 0 else item for i, item in enumerate(items) if item != -1
+    )
+    about = f"shape = {listing(items)}, extents {listing(input[start:stop])}"
+    if -1 in items:
+        call.require(
+            affected % known == 0,
+            "the items of shape other than -1 must divide the volume of input: "
+            f"{about}, {affected} is no multiple of {known}",
+        )
+    else:
+        call.require(
+            affected == known,
+            f"the volume of shape must equal that of input: {about}, {known} is not {affected}",
+        )
+    output = reshaped(input, items, start, count)
+    rank_allowed(call, len(output))
+    return TensorType(call.dtype("input"), output)
+
+
+def reshape(
+    input: Array, *, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
+) -> Array:
+    """The same items, row-major, under another shape."""
+    return input.reshape(reshaped(input.shape, shape, axis_start, axis_count))
+
+
+def _squeeze(call: Call) -> TensorType:
+    axes = axes_attribute(call)
+    shape = call.shape("input")
+    if axes_within(call, axes, len(shape)):
+        call.require(
+            all(shape[a] == 1 for a in axes if a >= 0),
+            "extents along axes must be singular: "
+            f"axes = {listing(axes)}, input.shape = {listing(shape)}",
+        )
+    kept = tuple(extent for d, extent in enumerate(shape) if d not in axes)
+    return TensorType(call.dtype("input"), kept)
+
+
+def squeeze(input: Array, *, axes: tuple[int, ...]) -> Array:
+    """Without the singular dimensions `axes`."""
+    return np.squeeze(input, tuple(axes))
+
+
+def _unsqueeze(call: Call) -> TensorType:
+    axes = axes_attribute(call)
+    shape = call.shape("input")
+    rank = len(shape) + len(axes)
+    rank_allowed(call, rank)
+    axes_within(call, axes, rank, "output")
+    call.stop_if_wrong()
+    rest = iter(shape)
+    extents = tuple(1 if d in axes else next(rest) for d in range(rank))
+    return TensorType(call.dtype("input"), extents)
+
+
+def unsqueeze(input: Array, *, axes: tuple[int, ...]) -> Array:
+    """With singular dimensions, which are number `axes` of the result."""
+    return np.expand_dims(input, tuple(axes))
+
+
+# -- transpose
+
+
+def _transpose(call: Call) -> TensorType:
+    axes: tuple[int, ...] = call["axes"]
+    call.require(
+        sorted(axes) == list(range(len(axes))),
+        f"axes must be a permutation of 0 to {len(axes) - 1}: axes = {listing(axes)}",
+    )
+    shape = call.shape("input")
+    call.require(
+        len(axes) <= len(shape),
+        "axes must not be longer than the rank of input: "
+        f"axes = {listing(axes)}, rank {len(shape)}",
+    )
+    call.stop_if_wrong()
+    return TensorType(call.dtype("input"), tuple(shape[d] for d in permutation(axes, len(shape))))
+
+
+def permutation(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """`axes` of a transpose, with the trailing dimensions that stay."""
+    return (*axes, *range(len(axes), rank))
+
+
+def transpose(input: Array, *, axes: tuple[int, ...]) -> Array:
+    """Dimension k of the result is dimension axes[k] of the input."""
+    return np.transpose(input, permutation(axes, input.ndim))
+
+
+# -- split and concat, stack and unstack
+
+
+def _split(call: Call) -> list[TensorType]:
+    axis = axis_attribute(call)
+    ratios = positive(call, "ratios")
+    call.require(bool(ratios), "ratios must not be empty")
+    shape = call.shape("value")
+    axis_within(call, axis, len(shape), "value")
+    call.stop_if_wrong()
+    call.require(
+        shape[axis] % sum(ratios) == 0,
+        "the sum of ratios must divide the extent of value along axis: "
+        f"ratios = {listing(ratios)} sum to {sum(ratios)}, axis = {axis}, "
+        f"value.shape = {listing(shape)}",
+    )
+    call.stop_if_wrong()
+    dtype = call.dtype("value")
+    return [
+        TensorType(dtype, (*shape[:axis], size, *shape[axis + 1 :]))
+        for size in split_sizes(shape[axis], ratios)
+    ]
+
+
+def split_sizes(extent: int, ratios: tuple[int, ...]) -> list[int]:
+    """Extents of the chunks of `split`."""
+    unit = extent // sum(ratios)
+    return [unit * ratio for ratio in ratios]
+
+
+def split(value: Array, *, axis: int, ratios: tuple[int, ...]) -> list[Array]:
+    """Chunks whose extents along `axis` are as `ratios`."""
+    stops = np.cumsum(split_sizes(value.shape[axis], ratios))[:-1]
+    return np.split(value, stops, axis)
+
+
+def _items(call: Call) -> list[Shape]:
+    """Shapes of the items of `values`, of which there must be one at least."""
+    shapes = call.shapes("values")
+    call.require(bool(shapes), "values must not be empty")
+    call.stop_if_wrong()
+    return shapes
+
+
+def _concat(call: Call) -> TensorType:
+    axis = axis_attribute(call)
+    shapes = _items(call)
+    ranks = sorted({len(s) for s in shapes})
+    if call.require(
+        len(ranks) == 1, f"the ranks of values must be the same: they are {_few(ranks)}"
+    ):
+        axis_within(call, axis, ranks[0], "values")
+    call.stop_if_wrong()
+    first = shapes[0]
+    others = sorted({(*s[:axis], *s[axis + 1 :]) for s in shapes})
+    call.require(
+        len(others) == 1,
+        "the shapes of values must be the same in all dimensions other than axis: "
+        f"axis = {axis}, shapes {_few(sorted(set(shapes)))}",
+    )
+    total = sum(s[axis] for s in shapes)
+    return TensorType(call.dtype("values"), (*first[:axis], total, *first[axis + 1 :]))
+
+
+def concat(values: list[Array], *, axis: int) -> Array:
+    """The items of `values` one after the other along `axis`."""
+    return np.concatenate(values, axis)
+
+
+def _stack(call: Call) -> TensorType:
+    axis = axis_attribute(call)
+    shapes = _items(call)
+    different = sorted(set(shapes))
+    call.require(
+        len(different) == 1, f"the shapes of values must be the same: they are {_few(different)}"
+    )
+    call.stop_if_wrong()
+    shape = shapes[0]
+    axis_within(call, axis, len(shape) + 1, "value")
+    rank_allowed(call, len(shape) + 1, "value")
+    return TensorType(call.dtype("values"), (*shape[:axis], len(shapes), *shape[axis:]))
+
+
+def stack(values: list[Array], *, axis: int) -> Array:
+    """The items of `values` along a new dimension."""
+    return np.stack(values, axis)
+
+
+def _unstack(call: Call) -> list[TensorType]:
+    axis = axis_attribute(call)
+    shape = call.shape("value")
+    axis_within(call, axis, len(shape), "value")
+    call.stop_if_wrong()
+    call.require(
+        shape[axis] <= MAX_RESULTS,
+        f"unstack gives at most {MAX_RESULTS} tensors: "
+        f"axis = {axis}, value.shape = {listing(shape)}",
+    )
+    call.stop_if_wrong()
+    item = TensorType(call.dtype("value"), (*shape[:axis], *shape[axis + 1 :]))
+    return [item] * shape[axis]
+
+
+def unstack(value: Array, *, axis: int) -> list[Array]:
+    """The slices along `axis`, without that dimension."""
+    return list(np.moveaxis(value, axis, 0))
+
+
+def _few(items: list[Any]) -> str:
+    """The first items of a list that may be long."""
+    shown = ", ".join(listing(i) if isinstance(i, tuple) else str(i) for i in items[:4])
+    return f"{shown}, ..." if len(items) > 4 else shown
+
+
+_INTEGERS = {0: [[0, 1, -2], [3, 100000, -7]]}
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="reshape",
+        signature="fragment reshape<?>( input: tensor<?>, shape: integer[], "
+        "axis_start: integer = 0, axis_count: integer = -1 ) -> ( output: tensor<?> )",
+        section="4.5.1",
+        summary="The same items, row-major, under another shape; 0 inherits an extent, "
+        "-1 is what remains.",
+        infer=_reshape,
+        reference=reshape,
+        view=True,
+        samples=(
+            Sample(inputs=((2, 3, 4),), attributes={"shape": (6, 4)}),
+            Sample(inputs=((2, 3, 4),), attributes={"shape": (0, -1)}),
+            Sample(inputs=((2, 3, 4),), attributes={"shape": (-1, 0, 2)}),
+            Sample(inputs=((2, 3, 4),), attributes={"shape": (4, 3), "axis_start": 1}),
+            Sample(
+                inputs=((2, 3, 4),),
+                attributes={"shape": (1, 1), "axis_start": 1, "axis_count": 0},
+            ),
+            Sample(
+                inputs=((2, 3, 4, 2),),
+                attributes={"shape": (-1,), "axis_start": 1, "axis_count": 2},
+            ),
+            Sample(inputs=((1, 1),), attributes={"shape": ()}),
+            Sample(inputs=((),), attributes={"shape": (1, 1, 1)}),
+            Sample(inputs=((6,),), attributes={"shape": (1, 2, 1, 3, 1, 1, 1, 1)}),
+            Sample(inputs=((2, 3),), attributes={"shape": (3, 2)}, values=_INTEGERS),
+            Sample(inputs=((2, 3),), attributes={"shape": (6,)}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="squeeze",
+        signature="fragment squeeze<?>( input: tensor<?>, axes: integer[] ) "
+        "-> ( output: tensor<?> )",
+        section="4.5.1",
+        summary="Removes singular dimensions.",
+        infer=_squeeze,
+        reference=squeeze,
+        view=True,
+        samples=(
+            Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (1, 3)}),
+            Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (3,)}),
+            Sample(inputs=((2, 3),), attributes={"axes": ()}),
+            Sample(inputs=((1,),), attributes={"axes": (0,)}),
+            Sample(inputs=((1, 2, 1, 1, 1, 2, 1, 1),), attributes={"axes": (7, 0, 2)}),
+            Sample(inputs=((1, 3),), attributes={"axes": (0,)}, values={0: [[4, 5, 6]]}),
+            Sample(inputs=((1, 3),), attributes={"axes": (0,)}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="unsqueeze",
+        signature="fragment unsqueeze<?>( input: tensor<?>, axes: integer[] ) "
+        "-> ( output: tensor<?> )",
+        section="4.5.1",
+        summary="Inserts singular dimensions, which axes number in the result.",
+        infer=_unsqueeze,
+        reference=unsqueeze,
+        view=True,
+        samples=(
+            Sample(inputs=((2, 3),), attributes={"axes": (0,)}),
+            Sample(inputs=((2, 3),), attributes={"axes": (2,)}),
+            Sample(inputs=((2, 3),), attributes={"axes": (3, 1)}),
+            Sample(inputs=((),), attributes={"axes": (0, 1)}),
+            Sample(inputs=((2, 3),), attributes={"axes": ()}),
+            Sample(inputs=((2, 3),), attributes={"axes": (0, 2, 4, 5, 6, 7)}),
+            Sample(inputs=((2, 3),), attributes={"axes": (1,)}, values=_INTEGERS),
+        ),
+    ),
+    OpSpec(
+        name="transpose",
+        signature="fragment transpose<?>( input: tensor<?>, axes: integer[] ) "
+        "-> ( output: tensor<?> )",
+        section="4.5.2",
+        summary="Dimension k of the result is dimension axes[k] of the input; the rest stays.",
+        infer=_transpose,
+        reference=transpose,
+        samples=(
+            Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}),
+            Sample(inputs=((2, 3, 4),), attributes={"axes": (2, 0, 1)}),
+            Sample(inputs=((2, 3, 4),), attributes={"axes": (1, 0)}),
+            Sample(inputs=((2, 3, 4, 2),), attributes={"axes": (0, 2, 3, 1)}),
+            Sample(inputs=((2, 3, 4, 2),), attributes={"axes": (0, 3, 1, 2)}),
+            Sample(inputs=((2, 3),), attributes={"axes": ()}),
+            Sample(inputs=((2, 3),), attributes={"axes": (0, 1)}),
+            Sample(inputs=((),), attributes={"axes": ()}),
+            Sample(inputs=((2, 1, 3, 2, 2),), attributes={"axes": (4, 1, 0, 3, 2)}),
+            Sample(
+                inputs=((1, 2, 2, 1, 2, 2, 1, 2),), attributes={"axes": (7, 6, 5, 4, 3, 2, 1, 0)}
+            ),
+            Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}, values=_INTEGERS),
+            Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="split",
+        signature="fragment split<?>( value: tensor<?>, axis: integer, ratios: integer[] ) "
+        "-> ( values: tensor<?>[] )",
+        section="4.5.3",
+        summary="Chunks of a tensor along an axis, sized as ratios.",
+        infer=_split,
+        reference=split,
+        samples=(
+            Sample(inputs=((2, 6, 2),), attributes={"axis": 1, "ratios": (1, 2)}),
+            Sample(inputs=((4, 3),), attributes={"axis": 0, "ratios": (1, 1)}),
+            Sample(inputs=((6,),), attributes={"axis": 0, "ratios": (1, 1, 1)}),
+            Sample(inputs=((2, 3, 4),), attributes={"axis": 2, "ratios": (4,)}),
+            Sample(inputs=((2, 3, 4),), attributes={"axis": 2, "ratios": (3, 1)}),
+            Sample(inputs=((1, 2, 1, 2, 1, 2, 1, 4),), attributes={"axis": 7, "ratios": (1, 2, 1)}),
+            Sample(inputs=((2, 3),), attributes={"axis": 1, "ratios": (1, 2)}, values=_INTEGERS),
+            Sample(inputs=((2, 4),), attributes={"axis": 1, "ratios": (1, 1)}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="concat",
+        signature="fragment concat<?>( values: tensor<?>[], axis: integer ) "
+        "-> ( value: tensor<?> )",
+        section="4.5.3",
+        summary="Tensors one after the other along an axis.",
+        infer=_concat,
+        reference=concat,
+        samples=(
+            Sample(inputs=([(2, 1, 3), (2, 4, 3), (2, 2, 3)],), attributes={"axis": 1}),
+            Sample(inputs=([(1, 2), (2, 2)],), attributes={"axis": 0}),
+            Sample(inputs=([(2, 3), (2, 1)],), attributes={"axis": 1}),
+            Sample(inputs=([(3,)],), attributes={"axis": 0}),
+            Sample(
+                inputs=([(1, 2, 1, 1, 2, 1, 1, 2), (1, 2, 1, 1, 1, 1, 1, 2)],),
+                attributes={"axis": 4},
+            ),
+            Sample(
+                inputs=([(2,), (3,)],), attributes={"axis": 0}, values={0: [[1, -2], [3, 4, 5]]}
+            ),
+            Sample(inputs=([(2, 2), (2, 3)],), attributes={"axis": 1}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="stack",
+        signature="fragment stack<?>( values: tensor<?>[], axis: integer ) -> ( value: tensor<?> )",
+        section="4.5.3",
+        summary="Tensors along a new dimension.",
+        infer=_stack,
+        reference=stack,
+        samples=(
+            Sample(inputs=([(2, 3), (2, 3)],), attributes={"axis": 0}),
+            Sample(inputs=([(2, 3), (2, 3), (2, 3)],), attributes={"axis": 1}),
+            Sample(inputs=([(2, 3), (2, 3)],), attributes={"axis": 2}),
+            Sample(inputs=([(), (), ()],), attributes={"axis": 0}),
+            Sample(inputs=([(1, 2, 1, 2, 1, 2, 1)] * 2,), attributes={"axis": 7}),
+            Sample(inputs=([(2,), (2,)],), attributes={"axis": 1}, values={0: [[1, 2], [3, 4]]}),
+            Sample(inputs=([(2,), (2,)],), attributes={"axis": 0}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="unstack",
+        signature="fragment unstack<?>( value: tensor<?>, axis: integer ) "
+        "-> ( values: tensor<?>[] )",
+        section="4.5.3",
+        summary="The slices of a tensor along an axis, without that dimension.",
+        infer=_unstack,
+        reference=unstack,
+        samples=(
+            Sample(inputs=((2, 3),), attributes={"axis": 0}),
+            Sample(inputs=((2, 3),), attributes={"axis": 1}),
+            Sample(inputs=((2, 1, 3),), attributes={"axis": 2}),
+            Sample(inputs=((3,),), attributes={"axis": 0}),
+            Sample(inputs=((1, 2, 1, 2, 1, 2, 1, 2),), attributes={"axis": 3}),
+            Sample(inputs=((2, 3),), attributes={"axis": 1}, values=_INTEGERS),
+            Sample(inputs=((2, 2),), attributes={"axis": 0}, data="logical"),
+        ),
+    ),
+)

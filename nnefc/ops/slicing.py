@@ -1,0 +1,318 @@
+"""Parts and repetitions of a tensor: sections 4.5.4 to 4.5.6, and `gather`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import Shape, TensorType
+from nnefc.ops.common import (
+    Array,
+    axes_attribute,
+    axes_within,
+    axis_attribute,
+    axis_within,
+    extents_allowed,
+    listing,
+    positive,
+    rank_allowed,
+)
+from nnefc.ops.spec import Call, OpSpec, Sample
+from nnefc.ops.window_rules import BORDERS, OUTSIDE, source_indices
+
+# -- slice
+
+
+def slice_range(extent: int, begin: int, end: int, stride: int | None = None) -> range:
+    """The indices that a slice takes along a dimension; the arguments must be valid.
+
+    Without stride as in 4.5.4: negative items count from the end and `end = 0` is the end.
+    With one as Khronos' tools do: begin and end are limited to the dimension, a negative
+    stride goes backwards (`end` still excluded), `end = 0` is special only for stride 1.
+    """
+    first = begin + extent if begin < 0 else begin
+    last = end + extent if end < 0 else end
+    if end == 0 and stride in (None, 1):
+        last = extent
+    if stride is None:
+        return range(first, last)
+    return range(min(max(first, -1), extent), min(max(last, -1), extent), stride)
+
+
+def slice_ranges(
+    shape: Shape,
+    axes: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    stride: tuple[int, ...] = (),
+) -> list[range]:
+    """The indices that a slice takes along each dimension of `shape`."""
+    ranges = [range(extent) for extent in shape]
+    steps = stride or (None,) * len(axes)
+    for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
+        ranges[axis] = slice_range(shape[axis], first, last, step)
+    return ranges
+
+
+def _slice(call: Call) -> TensorType:
+    axes = axes_attribute(call)
+    begin: tuple[int, ...] = call["begin"]
+    end: tuple[int, ...] = call["end"]
+    stride: tuple[int, ...] = call["stride"]
+    call.require(
+        len(axes) == len(begin) == len(end),
+        "the lengths of axes, begin and end must be the same: "
+        f"axes = {listing(axes)}, begin = {listing(begin)}, end = {listing(end)}",
+    )
+    call.require(
+        len(stride) in (0, len(axes)),
+        "stride must be empty or as long as axes: "
+        f"stride = {listing(stride)}, axes = {listing(axes)}",
+    )
+    call.require(0 not in stride, f"items in stride must not be 0: stride = {listing(stride)}")
+    shape = call.shape("input")
+    axes_within(call, axes, len(shape))
+    call.stop_if_wrong()
+    for i, axis in enumerate(axes):
+        if stride:
+            _check_strided(call, axis, shape[axis], begin[i], end[i], stride[i])
+        else:
+            _check_range(call, axis, shape[axis], begin[i], end[i])
+    call.stop_if_wrong()
+    output = tuple(map(len, slice_ranges(shape, axes, begin, end, stride)))
+    return TensorType(call.dtype("input"), output)
+
+
+def _check_range(call: Call, axis: int, extent: int, begin: int, end: int) -> None:
+    about = f"begin = {begin}, end = {end}, axis {axis} of extent {extent}"
+    inside = call.require(
+        -extent < begin <= extent and -extent < end <= extent,
+        f"items in begin and end must be in the range ({-extent},{extent}]: {about}",
+    )
+    if inside:
+        taken = slice_range(extent, begin, end)
+        call.require(bool(taken), f"items in end must be greater than those in begin: {about}")
+
+
+def _check_strided(call: Call, axis: int, extent: int, begin: int, end: int, stride: int) -> None:
+    taken = slice_range(extent, begin, end, stride)
+    about = f"begin = {begin}, end = {end}, stride = {stride}, axis {axis} of extent {extent}"
+    call.require(
+        bool(taken) and 0 <= taken[0] < extent,
+        f"a slice must start inside input and take some of it: {about}",
+    )
+
+
+def slice_(
+    input: Array,
+    *,
+    axes: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: tuple[int, ...],
+    stride: tuple[int, ...] = (),
+) -> Array:
+    """The items at the chosen indices along every axis."""
+    return input[np.ix_(*slice_ranges(input.shape, axes, begin, end, stride))]
+
+
+# -- pad
+
+
+def _pad(call: Call) -> TensorType:
+    border: str = call["border"]
+    call.require(
+        border in BORDERS, f"border must be one of {', '.join(BORDERS)}: border = {border!r}"
+    )
+    padding: tuple[tuple[int, int], ...] = call["padding"]
+    shape = call.shape("input")
+    call.require(
+        len(padding) == len(shape),
+        "padding must have one item for each dimension of input: "
+        f"padding = {listing(padding)}, rank {len(shape)}",
+    )
+    call.stop_if_wrong()
+    output = tuple(x + p + q for x, (p, q) in zip(shape, padding))
+    extents_allowed(call, output)
+    return TensorType(call.dtype("input"), output)
+
+
+def pad(
+    input: Array,
+    *,
+    padding: tuple[tuple[int, int], ...],
+    border: str = "constant",
+    value: float = 0.0,
+) -> Array:
+    """The input within a border, or without a part of it where padding is negative.
+
+    'ignore' says nothing of what a border holds; it is `value` there too.
+    """
+    output = input
+    for dimension, (p, q) in enumerate(padding):
+        extent = input.shape[dimension]
+        source = source_indices(np.arange(-p, extent + q), extent, border)
+        output = np.take(output, np.maximum(source, 0), dimension)
+        outside = (source == OUTSIDE).reshape(-1, *(1,) * (input.ndim - dimension - 1))
+        output = np.where(outside, value, output)
+    return output
+
+
+# -- tile
+
+
+def _tile(call: Call) -> TensorType:
+    repeats = positive(call, "repeats")
+    shape = call.shape("input")
+    call.require(
+        len(repeats) == len(shape),
+        "the length of repeats must equal the rank of input: "
+        f"repeats = {listing(repeats)}, rank {len(shape)}",
+    )
+    call.stop_if_wrong()
+    return TensorType(call.dtype("input"), tuple(x * r for x, r in zip(shape, repeats)))
+
+
+def tile(input: Array, *, repeats: tuple[int, ...]) -> Array:
+    """The input repeated along each dimension."""
+    return np.tile(input, tuple(repeats))
+
+
+# -- gather
+
+
+def _gather(call: Call) -> TensorType:
+    axis = axis_attribute(call)
+    shape = call.shape("input")
+    axis_within(call, axis, len(shape))
+    call.stop_if_wrong()
+    indices = call.shape("indices")
+    output = (*shape[:axis], *indices, *shape[axis + 1 :])
+    rank_allowed(call, len(output))
+    return TensorType(call.dtype("input"), output)
+
+
+def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
+    """output[a..., i..., b...] = input[a..., indices[i...], b...].
+
+    Negative indices count from the end; what is still out of range is moved to the nearest
+    end, so that no data can make a program read outside its memory.
+    """
+    extent = input.shape[axis]
+    wrapped = np.where(indices < 0, indices + extent, indices)
+    return np.take(input, np.clip(wrapped, 0, extent - 1), axis)
+
+
+_INTEGERS = {0: [[0, 1, -2], [3, 100000, -7]]}
+
+
+def _slice_sample(
+    shape: Shape, axes: Shape, begin: Shape, end: Shape, stride: Shape = (), **more: Any
+) -> Sample:
+    attributes = {"axes": axes, "begin": begin, "end": end, "stride": stride}
+    return Sample(inputs=(shape,), attributes=attributes, **more)
+
+
+def _pad_sample(
+    shape: Shape, padding: tuple[tuple[int, int], ...], border: str, **more: Any
+) -> Sample:
+    return Sample(inputs=(shape,), attributes={"padding": padding, "border": border, **more})
+
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="slice",
+        signature="fragment slice<?>( input: tensor<?>, axes: integer[], begin: integer[], "
+        "end: integer[], stride: integer[] = [] ) -> ( output: tensor<?> )",
+        section="4.5.4",
+        summary="A range of indices along each of some axes (stride is beyond 1.0.2).",
+        infer=_slice,
+        reference=slice_,
+        samples=(
+            _slice_sample((2, 5, 3), (1,), (1,), (3,)),
+            _slice_sample((2, 5, 3), (1,), (-2,), (0,)),
+            _slice_sample((2, 5, 3), (2, 1), (1, -4), (2, -1)),
+            _slice_sample((2, 5, 3), (0, 1), (0, 0), (0, 5)),
+            _slice_sample((2, 3), (), (), ()),
+            _slice_sample((6,), (0,), (2,), (5,)),
+            _slice_sample((), (), (), ()),
+            _slice_sample((1, 2, 3, 1, 2, 1, 2, 3), (2, 7), (1, 0), (3, 2)),
+            _slice_sample((2, 7), (1,), (1,), (6,), (2,)),
+            _slice_sample((7, 2), (0,), (-1,), (-100,), (-1,)),
+            _slice_sample((7, 4), (0, 1), (5, 0), (0, 0), (-2, 1)),
+            _slice_sample((7,), (0,), (0,), (100,), (3,)),
+            _slice_sample((2, 3), (1,), (1,), (3,), values=_INTEGERS),
+            _slice_sample((2, 5), (1,), (1,), (4,), data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="pad",
+        signature="fragment pad( input: tensor<scalar>, padding: (integer,integer)[], "
+        "border: string = 'constant', value: scalar = 0.0 ) -> ( output: tensor<scalar> )",
+        section="4.5.5",
+        summary="The input within a border, or cropped where padding is negative.",
+        infer=_pad,
+        reference=pad,
+        samples=(
+            _pad_sample((2, 3), ((1, 2), (0, 1)), "constant"),
+            _pad_sample((2, 3), ((1, 0), (2, 2)), "constant", value=-1.5),
+            _pad_sample((2, 4), ((0, 0), (2, 1)), "replicate"),
+            _pad_sample((2, 4), ((1, 1), (2, 3)), "reflect"),
+            _pad_sample((2, 4), ((1, 2), (2, 4)), "reflect-even"),
+            _pad_sample((2, 3), ((5, 4), (7, 8)), "reflect"),
+            _pad_sample((2, 3), ((5, 4), (7, 8)), "reflect-even"),
+            _pad_sample((1, 3), ((2, 2), (1, 1)), "reflect"),
+            _pad_sample((4, 5), ((-1, 0), (-2, -1)), "constant", value=2.0),
+            _pad_sample((4, 5), ((-1, 2), (3, -2)), "constant", value=2.0),
+            _pad_sample((4, 5), ((-1, 2), (3, -2)), "reflect"),
+            _pad_sample((4,), ((-3, 5),), "replicate"),
+            _pad_sample((2, 2), ((1, 1), (0, 0)), "ignore"),
+            _pad_sample((), (), "constant"),
+            _pad_sample((1, 2, 2, 3), ((0, 0), (1, 0), (1, 2), (2, 1)), "replicate"),
+            _pad_sample(
+                (1, 2, 1, 2, 1, 1, 2, 2), ((0, 1),) + ((0, 0),) * 5 + ((1, 0), (0, 2)), "constant"
+            ),
+        ),
+    ),
+    OpSpec(
+        name="tile",
+        signature="fragment tile<?>( input: tensor<?>, repeats: integer[] ) "
+        "-> ( output: tensor<?> )",
+        section="4.5.6",
+        summary="The input repeated along each dimension.",
+        infer=_tile,
+        reference=tile,
+        samples=(
+            Sample(inputs=((2, 3),), attributes={"repeats": (2, 2)}),
+            Sample(inputs=((2, 3),), attributes={"repeats": (1, 3)}),
+            Sample(inputs=((3,),), attributes={"repeats": (4,)}),
+            Sample(inputs=((),), attributes={"repeats": ()}),
+            Sample(inputs=((2, 1, 2),), attributes={"repeats": (3, 2, 1)}),
+            Sample(inputs=((1, 2) * 4,), attributes={"repeats": (2, 1, 1, 2, 1, 1, 2, 1)}),
+            Sample(inputs=((2, 3),), attributes={"repeats": (2, 1)}, values=_INTEGERS),
+            Sample(inputs=((2, 2),), attributes={"repeats": (1, 2)}, data="logical"),
+        ),
+    ),
+    OpSpec(
+        name="gather",
+        signature="fragment gather<?>( input: tensor<?>, indices: tensor<integer>, "
+        "axis: integer = 0 ) -> ( output: tensor<?> )",
+        section="beyond",
+        summary="Items of the input at run-time indices along an axis; negative ones count "
+        "from the end.",
+        infer=_gather,
+        reference=gather,
+        samples=(
+            Sample(inputs=((4, 3), (2,)), values={1: [3, 0]}),
+            Sample(
+                inputs=((2, 4, 3), (2, 2)), attributes={"axis": 1}, values={1: [[3, 0], [1, 1]]}
+            ),
+            Sample(inputs=((2, 3), ()), attributes={"axis": 1}, values={1: 2}),
+            Sample(inputs=((5,), (4,)), values={1: [-1, -5, 9, -9]}),
+            Sample(
+                inputs=((2, 3), (2,)), attributes={"axis": 1}, values={0: _INTEGERS[0], 1: [2, 0]}
+            ),
+            Sample(inputs=((3, 2), (1, 2)), values={1: [[2, 1]]}, data="logical"),
+        ),
+    ),
+)
