@@ -13,7 +13,7 @@ from nnefc.errors import Diagnostic, NnefError, NnefWarning
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
-    from nnefc.api import compile, import_model
+    from nnefc.api import compile, import_model, save_archive
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
@@ -28,6 +28,7 @@ _HOMES = {
     "compile": "nnefc.api",
     "import_model": "nnefc.api",
     "operation": "nnefc.frontends.nnef.custom",
+    "save_archive": "nnefc.api",
     "read_tensor": "nnefc.formats.tensor_file",
     "write_tensor": "nnefc.formats.tensor_file",
 }
@@ -45,6 +46,7 @@ __all__ = [
     "import_model",
     "operation",
     "read_tensor",
+    "save_archive",
     "write_tensor",
 ]
 

@@ -146,6 +146,34 @@ def compile(
     return CompiledModel(lower(working), graph, threads=threads, progress=progress)
 
 
+def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = False) -> None:
+    """Write a model as an NNEF container: the flattened document and the data of its variables.
+
+    Args:
+        path: A folder, or a name that ends in .tar, .tgz or .tar.gz.
+        model: A graph, or a compiled model; the latter's variables are written with the
+            values they have now.
+        overwrite: Replace what is there.
+
+    Raises:
+        NnefError: If a variable has no data, or the container cannot be written.
+    """
+    from nnefc.formats.container import write_container
+    from nnefc.frontends.nnef.flatten import flatten
+
+    graph = model if isinstance(model, Graph) else model.graph
+    stored = (
+        {variable.label: variable.data for variable in graph.variables.values()}
+        if isinstance(model, Graph)
+        else dict(model.variables)
+    )
+    tensors = {label: data for label, data in stored.items() if data is not None}
+    missing = [label for label in stored if label not in tensors]
+    if missing:
+        raise NnefError.of("data/missing", f"variables without data: {', '.join(missing)}")
+    write_container(path, graph_text=flatten(graph), tensors=tensors, overwrite=overwrite)
+
+
 def check_model(source: Path, diagnostics: Diagnostics, limits: Limits) -> None:
     """Check a document with its data and quantization; nothing is compiled.
 

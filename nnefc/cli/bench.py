@@ -65,7 +65,7 @@ def bench(
     seconds = sorted(_repeat(lambda: compiled(*inputs), duration))
     batch = graph.inputs[0].type.dims[0] if graph.inputs and graph.inputs[0].type.dims else 1
     facts: dict[str, Any] = {
-        "model": model,
+        "model": str(model),
         "threads": compiled.threads,
         "runs": len(seconds),
         "median_ms": 1e3 * _percentile(seconds, 50),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from nnefc.errors import Diagnostic, Diagnostics, NnefError
 
 def check(
     files: Annotated[
-        list[str],
+        list[Path],
         typer.Argument(metavar="FILE...", help="Documents, folders or archives."),
     ],
     strict: Strict = False,
@@ -37,7 +38,7 @@ def check(
         print_json(
             [
                 {
-                    "file": file,
+                    "file": str(file),
                     "valid": not errors,
                     "errors": [_as_dict(d) for d in errors],
                     "warnings": [_as_dict(d) for d in warnings],
@@ -53,7 +54,7 @@ def check(
 
 
 def _findings(
-    file: str, strict: bool, limit: list[str] | None
+    file: Path, strict: bool, limit: list[str] | None
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """(errors, warnings) of one file."""
     from nnefc.api import check_model

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
 
 Model = Annotated[
-    str,
+    Path,
     typer.Argument(
         metavar="MODEL",
         help="A folder or archive (.tgz, .tar) with graph.nnef in it, or a graph.nnef.",
@@ -42,7 +43,13 @@ RandomWeights = Annotated[
     typer.Option(metavar="SEED", help="Fill variables that have no data with random values."),
 ]
 Scalar = Annotated[
-    str, typer.Option("--scalar", metavar="TYPE", help="float32 or float64: type of scalars.")
+    str,
+    typer.Option(
+        "--scalar",
+        metavar="TYPE",
+        help="float32 or float64: type of scalars.",
+        autocompletion=lambda: ["float32", "float64"],
+    ),
 ]
 Threads = Annotated[
     int | None,
@@ -60,6 +67,7 @@ LimitOptions = Annotated[
         metavar="NAME=VALUE",
         help="Raise a limit, as in --limit recursion=5000; repeatable. "
         "Names: " + ", ".join(f.name for f in fields(Limits)) + ".",
+        autocompletion=lambda: [f"{f.name}=" for f in fields(Limits)],
     ),
 ]
 
@@ -110,7 +118,7 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
 
 
 def load(
-    model: str,
+    model: Path,
     *,
     shapes: Sequence[str] | None = None,
     random_weights: int | None = None,

@@ -32,12 +32,12 @@ def demo(threads: Threads = None, json: Json = False) -> None:
 
     start = time.perf_counter()
     with progress("compiling") as advance:
-        one = compile(load(str(ARCHIVE)), threads=threads, progress=advance)
+        one = compile(load(ARCHIVE), threads=threads, progress=advance)
         held_out: Any = load_array(HELD_OUT)
         images = (held_out["images"][:, None] / np.float32(16)).astype(np.float32)
         extents = ",".join(map(str, images.shape))
         many = compile(
-            load(str(ARCHIVE), shapes=[f"image={extents}"]), threads=threads, progress=advance
+            load(ARCHIVE, shapes=[f"image={extents}"]), threads=threads, progress=advance
         )
     compiled = time.perf_counter()
     shown = []

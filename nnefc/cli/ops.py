@@ -9,9 +9,16 @@ import typer
 from nnefc.cli.common import Json, console, print_json, table, usage
 
 
+def _names() -> list[str]:
+    from nnefc.ops.table import operations
+
+    return list(operations())
+
+
 def ops(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Operations to describe.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Operations to describe.", autocompletion=_names),
     ] = None,
     json: Json = False,
 ) -> None:
