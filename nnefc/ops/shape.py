@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
@@ -210,18 +208,19 @@ def _items(call: Call) -> list[Shape]:
 def _concat(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    ranks = sorted({len(s) for s in shapes})
+    distinct = sorted(set(shapes))
     if call.require(
-        len(ranks) == 1, f"the ranks of values must be the same: they are {_few(ranks)}"
+        len(set(map(len, distinct))) == 1,
+        f"the ranks of values must be the same: their shapes are {_few(distinct)}",
     ):
-        axis_within(call, axis, ranks[0], "values")
+        axis_within(call, axis, len(distinct[0]), "values")
     call.stop_if_wrong()
     first = shapes[0]
     others = sorted({(*s[:axis], *s[axis + 1 :]) for s in shapes})
     call.require(
         len(others) == 1,
         "the shapes of values must be the same in all dimensions other than axis: "
-        f"axis = {axis}, shapes {_few(sorted(set(shapes)))}",
+        f"axis = {axis}, shapes {_few(distinct)}",
     )
     total = sum(s[axis] for s in shapes)
     return TensorType(call.dtype("values"), (*first[:axis], total, *first[axis + 1 :]))
@@ -235,9 +234,9 @@ def concat(values: list[Array], *, axis: int) -> Array:
 def _stack(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    different = sorted(set(shapes))
+    distinct = sorted(set(shapes))
     call.require(
-        len(different) == 1, f"the shapes of values must be the same: they are {_few(different)}"
+        len(distinct) == 1, f"the shapes of values must be the same: they are {_few(distinct)}"
     )
     call.stop_if_wrong()
     shape = shapes[0]
@@ -271,10 +270,10 @@ def unstack(value: Array, *, axis: int) -> list[Array]:
     return list(np.moveaxis(value, axis, 0))
 
 
-def _few(items: list[Any]) -> str:
-    """The first items of a list that may be long."""
-    shown = ", ".join(listing(i) if isinstance(i, tuple) else str(i) for i in items[:4])
-    return f"{shown}, ..." if len(items) > 4 else shown
+def _few(shapes: list[Shape]) -> str:
+    """The first of shapes that may be many."""
+    shown = ", ".join(map(listing, shapes[:4]))
+    return f"{shown}, ..." if len(shapes) > 4 else shown
 
 
 _INTEGERS = {0: [[0, 1, -2], [3, 100000, -7]]}

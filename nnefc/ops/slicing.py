@@ -151,7 +151,7 @@ def pad(
     output = input
     for dimension, (p, q) in enumerate(padding):
         extent = input.shape[dimension]
-        source = source_indices(np.arange(-p, extent + q), extent, border)
+        source = source_indices(np.arange(-p, extent + q, dtype=np.int64), extent, border)
         output = np.take(output, np.maximum(source, 0), dimension)
         outside = (source == OUTSIDE).reshape(-1, *(1,) * (input.ndim - dimension - 1))
         output = np.where(outside, value, output)
