@@ -7,11 +7,14 @@ Specification: chapter 3.2, appendix A.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Literal
 
 from nnefc.errors import Place
+
+_LINE_END = re.compile(r"\r\n?|\n")
 
 PrimitiveName = Literal["integer", "scalar", "logical", "string", "?"]
 
@@ -22,11 +25,7 @@ class Source:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self._starts = [0]
-        start = text.find("\n")
-        while start >= 0:
-            self._starts.append(start + 1)
-            start = text.find("\n", start + 1)
+        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
 
     def place(self, at: int) -> Place:
         """Line and column, both from 1, of character `at`."""
@@ -241,10 +240,15 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """One `extension` line: the identifiers it names."""
+    """One `extension` line: the identifiers it names.
+
+    `text`: what follows the first name, as written, where that is no list of names
+    (`extension tract_assert S >= 0;`).
+    """
 
     at: int
     names: tuple[Identifier, ...]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,202 @@
+"""What all parts of the parser share: the tokens, errors, nesting.
+
+An error that leaves a construct unfinished raises `Panic`; statements and definitions
+catch it and go on behind their end.  Findings are collected and given out in the order of
+the text.  A token that the lexer has refused already causes no second error.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from nnefc.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.limits import Limits
+from nnefc.syntax.ast import Source
+from nnefc.syntax.lexer import (
+    END,
+    IDENTIFIER,
+    ILLEGAL,
+    KEYWORDS,
+    LOGICAL,
+    NUMBER,
+    STRING,
+    Problem,
+    check_size,
+    tokenize,
+)
+
+FRAGMENTS = "KHR_enable_fragment_definitions"
+OPERATORS = "KHR_enable_operator_expressions"
+
+
+class Panic(Exception):
+    """The construct at hand cannot be finished; what is wrong has been reported."""
+
+
+class Abort(Exception):
+    """Nothing more can be said of the document."""
+
+
+class Cursor:
+    """A position in the tokens of one text.
+
+    `depth` counts the constructs open at this point; `deepest` is the highest value it had,
+    or would have had if postfixes (which are written last but enclose) were written first.
+    """
+
+    def __init__(self, text: str, file: str, limits: Limits) -> None:
+        check_size(len(text), file, limits)
+        self.source = Source(text, file)
+        self.limits = limits
+        tokens = tokenize(text, limits.errors)
+        self.kinds: list[str] = tokens.kinds
+        self.texts: list[str] = tokens.texts
+        self.starts: list[int] = tokens.starts
+        self.problems: list[Problem] = tokens.problems
+        self.index: int = 0
+        self.depth: int = 0
+        self.deepest: int = 0
+        self.last = len(tokens.kinds) - 4
+        """Index of the first END token."""
+        # extensions: whether they are enabled, and the first use without
+        self.has_operators = True
+        self.has_fragments = True
+        self.operator_use: Problem | None = None
+        self.fragment_use: Problem | None = None
+        self.chained: int | None = None
+        """Offset of the first invocation within an expression."""
+
+    # -- findings
+
+    def error(self, rule: str, message: str, at: int, hint: str = "") -> None:
+        self.problems.append(Problem(at, rule, message, hint))
+        if len(self.problems) > 2 * self.limits.errors:
+            raise Abort
+
+    def warn(self, rule: str, message: str, at: int, hint: str = "") -> None:
+        self.problems.append(Problem(at, rule, message, hint, "warning"))
+
+    def unexpected(self, expected: str, hint: str = "") -> NoReturn:
+        """Report the current token where `expected` should be, and panic."""
+        i = self.index
+        if self.kinds[i] != ILLEGAL and (i == 0 or self.kinds[i - 1] != ILLEGAL):
+            if not hint and self.kinds[i] in KEYWORDS and expected.startswith("an identifier"):
+                hint = f"{self.texts[i]!r} has a meaning of its own; choose another name"
+            at = self.starts[i] if self.kinds[i] != END else self.behind()
+            self.error("syntax/expected", f"expected {expected}, found {self.found()}", at, hint)
+        raise Panic
+
+    def found(self, index: int | None = None) -> str:
+        """The current (or another) token, as messages name it."""
+        i = self.index if index is None else index
+        kind, text = self.kinds[i], self.texts[i]
+        short = text if len(text) <= 40 else text[:37] + "..."
+        if kind in (NUMBER, STRING, LOGICAL):
+            return f"{kind.removesuffix(' literal')} {short}"
+        if kind == IDENTIFIER:
+            return f"{short!r}"
+        if kind == END:
+            return kind
+        return f"keyword {short!r}" if kind in KEYWORDS else f"{short!r}"
+
+    def behind(self) -> int:
+        """Offset just behind the previous token: where something is missing."""
+        if self.index == 0:
+            return self.starts[0]
+        return self.starts[self.index - 1] + len(self.texts[self.index - 1])
+
+    def finish(self, diagnostics: Diagnostics | None) -> None:
+        """Hand the findings over in the order of the text; raise NnefError if any is an error."""
+        diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
+        for use in (self.operator_use, self.fragment_use):
+            if use is not None:
+                self.problems.append(use)
+        failed = False
+        for p in sorted(self.problems, key=lambda p: p.at):
+            failed = failed or p.severity == "error" or diagnostics.strict
+            place = self.source.place(p.at)
+            diagnostics.add(Diagnostic(p.rule, p.message, place, p.severity, (), p.hint))
+        if failed:
+            raise NnefError(diagnostics.errors)
+
+    # -- tokens
+
+    def accept(self, kind: str) -> bool:
+        """Step over the current token if it is of this kind."""
+        if self.kinds[self.index] == kind:
+            self.index += 1
+            return True
+        return False
+
+    def expect(self, kind: str, after: str = "", hint: str = "") -> int:
+        """Step over a token of this kind; its offset."""
+        i = self.index
+        if self.kinds[i] != kind:
+            self.unexpected(f"{kind!r}{after and ' after ' + after}", hint)
+        self.index = i + 1
+        return self.starts[i]
+
+    def identifier(self, what: str) -> str:
+        """Step over an identifier; a keyword in its place is reported and taken."""
+        i = self.index
+        kind = self.kinds[i]
+        if kind in KEYWORDS or kind == LOGICAL:
+            word = "keyword" if kind in KEYWORDS else "literal"
+            message = f"{word} {self.texts[i]!r} cannot be the name of {what}"
+            self.error("syntax/keyword", message, self.starts[i], "choose another name")
+        elif kind not in (IDENTIFIER, ILLEGAL):
+            self.unexpected(f"an identifier, the name of {what}")
+        self.index = i + 1
+        return self.texts[i]
+
+    def skip_to(self, *kinds: str) -> None:
+        """Step to the next token of one of these kinds, or the end."""
+        while self.kinds[self.index] not in kinds and self.kinds[self.index] != END:
+            self.index += 1
+
+    # -- nesting
+
+    def enter(self, levels: int = 1) -> None:
+        self.depth += levels
+        if self.depth > self.deepest:
+            self.deepest = self.depth
+            if self.deepest > self.limits.nesting:
+                self.too_deep()
+
+    def enclose(self, outer: int, levels: int) -> None:
+        """Count `levels` postfixes around what was parsed since `deepest` was `outer`."""
+        self.deepest += levels
+        if self.deepest > self.limits.nesting:
+            self.too_deep()
+        self.deepest = max(self.deepest, outer)
+
+    def too_deep(self) -> NoReturn:
+        self.error(
+            "limit/nesting",
+            f"expressions are nested more than {self.limits.nesting} levels deep",
+            self.starts[self.index],
+            "split the expression, or raise the limit nesting if this is meant",
+        )
+        raise Abort
+
+    # -- extensions
+
+    def needs_operators(self, at: int, what: str) -> None:
+        """Note a construct of 3.2.3; the first one is reported if the extension is missing."""
+        if not self.has_operators and self.operator_use is None:
+            self.operator_use = Problem(
+                at,
+                "extension/operator-expressions",
+                f"{what} needs the extension {OPERATORS}",
+                f"add the line 'extension {OPERATORS};' after the version",
+            )
+
+    def needs_fragments(self, at: int) -> None:
+        """Note a fragment; the first one is reported if the extension is missing."""
+        if not self.has_fragments and self.fragment_use is None:
+            self.fragment_use = Problem(
+                at,
+                "extension/fragment-definitions",
+                f"a fragment needs the extension {FRAGMENTS}",
+                f"add the line 'extension {FRAGMENTS};' after the version",
+            )

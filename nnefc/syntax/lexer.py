@@ -1,0 +1,327 @@
+"""Text to tokens (chapter 3.1).
+
+One regular expression cuts the text into pieces; each distinct piece is classified
+once, so the cost per token is that of a few C loops.  What is wrong with a piece is
+kept as a `Problem` and the piece becomes an ILLEGAL token, which the parser takes for
+whatever it needs at that place: a lexical mistake is reported once, without sequels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate, compress
+from typing import Final
+
+from nnefc.errors import Diagnostics, NnefError, Place, Severity
+from nnefc.limits import Limits
+from nnefc.syntax.ast import Source
+
+DEFAULT_LIMITS: Final = Limits()
+
+# The kind of a keyword, operator or punctuation character is its text; other kinds:
+IDENTIFIER: Final = "identifier"
+NUMBER: Final = "number"
+STRING: Final = "string literal"
+LOGICAL: Final = "logical literal"
+ILLEGAL: Final = "illegal token"
+END: Final = "the end of the document"
+_SPACE: Final = ""
+
+BUILTINS: Final = frozenset(
+    ("shape_of", "length_of", "range_of", "integer", "scalar", "logical", "string")
+)
+KEYWORDS: Final = BUILTINS | frozenset(
+    ("version", "extension", "graph", "fragment", "tensor", "for", "in", "yield", "if", "else")
+)
+_CHARACTERS = "+-*/^<>!()[]{}:=,;?"
+_PAIRS = ("<=", ">=", "==", "!=", "&&", "||", "->")
+
+_WORD = "A-Za-z0-9_"
+# characters that stand nowhere outside comments and strings
+_BAD = r"$@`~\\%\x00-\x08\x0e-\x1f\x7f-\U0010ffff"
+
+
+def _string_patterns(quote: str) -> tuple[str, str, str]:
+    """A string in `quote`s that is closed, that has a line break in it, that is not closed."""
+    inside = rf"(?:[^{quote}\\\n\r]|\\[^\n\r])*+"
+    # A string that ends on the next line, before a separator, is taken as one with a line
+    # break in it; else its closing quote would open another string.
+    line = rf"[^{quote}\n\r]*+"
+    return (
+        rf"{quote}{inside}{quote}",
+        rf"{quote}{line}(?:\r\n|\n|\r){line}{quote}(?=[ \t]*[,;)\]])",
+        rf"{quote}[^\n\r]*+",
+    )
+
+
+_CLOSED = [_string_patterns(quote)[0] for quote in "'\""]
+_NUMBER = r"[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+_SCAN = re.compile(
+    "|".join(
+        (
+            r"[ \t\n\r\f\v]+",
+            rf"[A-Za-z_][{_WORD}]*+(?:[.{_BAD}][.{_WORD}{_BAD}]*)?+",
+            r"->|[<>=!]=|&&|\|\||/(?![/*])|[-+*^<>!()\[\]{}:=,;?]",
+            rf"{_NUMBER}(?![.{_WORD}{_BAD}])",
+            rf"\.?[0-9](?:[eE][+-]|[.{_WORD}{_BAD}])*",
+            *_string_patterns("'"),
+            *_string_patterns('"'),
+            r"#[^\n\r\f]*+",
+            r"//[^\n\r\f]*+",
+            r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?",
+            r"\A\ufeff",
+            rf"[{_BAD}][.{_WORD}{_BAD}]*",
+            r"[\s\S]",
+        )
+    )
+)
+_IS_WORD: Final[Callable[[str], object]] = re.compile(rf"[A-Za-z_][{_WORD}]*").fullmatch
+_IS_NUMBER: Final[Callable[[str], object]] = re.compile(_NUMBER).fullmatch
+_IS_STRING: Final[Callable[[str], object]] = re.compile("|".join(_CLOSED)).fullmatch
+_IS_INTEGER: Final[Callable[[str], object]] = re.compile("-?[0-9]+").fullmatch
+_ESCAPE = re.compile(r"\\([\\'\"])")
+_LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*(\\)[^\\'\"]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A finding at a character offset."""
+
+    at: int
+    rule: str
+    message: str
+    hint: str = ""
+    severity: Severity = "error"
+
+
+@dataclass(slots=True)
+class Tokens:
+    """Parallel lists, closed by a few END tokens so that looking ahead needs no check."""
+
+    kinds: list[str]
+    texts: list[str]
+    starts: list[int]
+    problems: list[Problem]
+
+
+_FIXED: Final = {
+    **{text: text for text in (*_CHARACTERS, *_PAIRS, *KEYWORDS)},
+    "true": LOGICAL,
+    "false": LOGICAL,
+}
+_LOOKAHEAD: Final = 4
+
+
+def tokenize(text: str, problems: int = 100) -> Tokens:
+    """The tokens of `text`, without white space and comments, and up to so many problems."""
+    pieces: list[str] = _SCAN.findall(text)
+    starts = list(accumulate(map(len, pieces), initial=0))
+    kind_of = dict(_FIXED)
+    noted: set[str] = set()
+    for piece in set(pieces):
+        if piece not in kind_of:
+            kind_of[piece], is_noted = _classify(piece)
+            if is_noted:
+                noted.add(piece)
+    found: list[Problem] = []
+    if noted:
+        for piece, at in zip(pieces, starts, strict=False):
+            if piece in noted:
+                found += _diagnose(piece, at)
+                if len(found) >= problems:
+                    break
+    kinds = list(map(kind_of.__getitem__, pieces))
+    ends = [len(text)] * _LOOKAHEAD
+    return Tokens(
+        [*filter(None, kinds), *([END] * _LOOKAHEAD)],
+        [*compress(pieces, kinds), *([""] * _LOOKAHEAD)],
+        [*compress(starts, kinds), *ends],
+        found,
+    )
+
+
+def _classify(piece: str) -> tuple[str, bool]:
+    """(kind, whether `_diagnose` has something to say) of a piece that is not in _FIXED."""
+    first = piece[0]
+    if first in " \t\n\r\f\v#\ufeff":
+        return _SPACE, first == "\ufeff" and len(piece) > 1
+    if _IS_WORD(piece):
+        return IDENTIFIER, False
+    if _IS_NUMBER(piece):
+        return NUMBER, False
+    if first in "'\"":
+        if not _IS_STRING(piece) or _CONTROL.search(piece):
+            return ILLEGAL, True
+        return STRING, not piece.isascii() or _LONE_BACKSLASH.search(piece) is not None
+    if first == "/":
+        return _SPACE, True
+    return ILLEGAL, True
+
+
+def _diagnose(piece: str, at: int) -> list[Problem]:
+    first = piece[0]
+    if first in "'\"":
+        return _diagnose_string(piece, at)
+    if first == "/":
+        hint = "a comment begins with # and ends with the line"
+        return [Problem(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
+    if first in "0123456789" or (first == "." and len(piece) > 1):
+        return [Problem(at, "syntax/number", *_diagnose_number(piece))]
+    bad = re.search(rf"[.&|{_BAD}]", piece)
+    assert bad is not None
+    character = bad.group()
+    hints = {
+        "&": "the logical operator is &&",
+        "|": "the logical operator is ||",
+        "%": "NNEF has no remainder operator",
+        "\ufeff": "a byte order mark stands at the beginning of a file only",
+        "\xa0": "this is a no-break space; use a plain one",
+    }
+    hint = hints.get(character, "")
+    if not hint and character in "\u2018\u2019\u201c\u201d":
+        hint = "strings are enclosed in plain quotes, ' or \""
+    if not hint and len(piece) > 1:
+        hint = "identifiers consist of letters, digits and _"
+    inside = f" in {_short(piece)!r}" if len(piece) > 1 else ""
+    message = f"character {_character(character)} is not allowed here{inside}"
+    return [Problem(at + bad.start(), "syntax/character", message, hint)]
+
+
+def _diagnose_number(piece: str) -> tuple[str, str]:
+    """Message and hint."""
+    short = _short(piece)
+    if piece[0] == ".":
+        return f"{short} is not a number: there is no digit before the point", f"write 0{short}"
+    if re.fullmatch(r"[0-9]+\.([eE].*)?", piece):
+        mended = piece.replace(".", ".0", 1)
+        return f"{short} is not a number: there is no digit after the point", (
+            f"write {_short(mended)}"
+        )
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?[eE][+-]?", piece):
+        return f"{short} is not a number: the exponent has no digits", ""
+    if piece.count(".") > 1:
+        return f"{short} is not a number: it has {piece.count('.')} decimal points", ""
+    if re.match(r"[0-9]+[A-Za-z_]", piece):
+        return f"{short} is neither a number nor an identifier", (
+            "an identifier must not start with a digit"
+        )
+    return f"{short} is not a number", ""
+
+
+def _diagnose_string(piece: str, at: int) -> list[Problem]:
+    if not _IS_STRING(piece):
+        if "\n" in piece or "\r" in piece:
+            message = f"string {_short(piece)!r} contains a line break"
+            return [Problem(at, "syntax/string", message, "strings must end on the same line")]
+        hint = f"close it with {piece[0]}"
+        if f"\\{piece[0]}" in piece:
+            hint = f"\\{piece[0]} is a quote within the string; write \\\\ for a backslash"
+        elif ("'" if piece[0] == '"' else '"') in piece:
+            hint += "; the quotes at both ends must be the same"
+        return [Problem(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
+    found: list[Problem] = []
+    if control := _CONTROL.search(piece):
+        message = f"character {_character(control.group())} is not allowed in a string"
+        hint = "strings contain printable characters only"
+        found.append(Problem(at + control.start(), "syntax/string", message, hint))
+    if other := _NOT_ASCII.search(piece):
+        message = f"string {_short(piece)} contains {_character(other.group())}"
+        hint = "strings consist of printable ASCII characters; other tools may refuse this one"
+        found.append(Problem(at + other.start(), "syntax/string", message, hint, "warning"))
+    if lone := _LONE_BACKSLASH.search(piece):
+        message = f"the backslash in {_short(piece)} is not escaped; it is taken as it is"
+        found.append(Problem(at + lone.start(1), "syntax/string", message, "write \\\\", "warning"))
+    return found
+
+
+def _short(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def _character(character: str) -> str:
+    if character.isprintable() and character.isascii():
+        return f"{character!r}"
+    code = f"U+{ord(character):04X}"
+    return f"{character!r} ({code})" if character.isprintable() else code
+
+
+def number_value(text: str) -> int | float:
+    """Value of a numeric literal: an int, or a float if it has a point or an exponent.
+
+    A sign may precede it.  Raises OverflowError if the value is no 64-bit integer, or is
+    beyond the range of double precision.
+    """
+    if not _IS_INTEGER(text):
+        value = float(text)
+        if value - value != 0:
+            raise OverflowError
+        return value
+    if len(text.lstrip("-0")) > 19 or not -(1 << 63) <= (integer := int(text)) < 1 << 63:
+        raise OverflowError
+    return integer
+
+
+def string_value(text: str) -> str:
+    r"""Characters of a string literal: \\, \' and \" are one character, other \ stay."""
+    inside = text[1:-1]
+    return _ESCAPE.sub(r"\1", inside) if "\\" in inside else inside
+
+
+def is_number(text: str) -> bool:
+    """Whether `text` is a numeric literal, without a sign."""
+    return _IS_NUMBER(text) is not None
+
+
+def is_identifier(text: str) -> bool:
+    """Whether `text` can name an operation, a parameter or a tensor."""
+    return _IS_WORD(text) is not None and text not in _FIXED
+
+
+def decode(
+    data: bytes,
+    file: str,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    diagnostics: Diagnostics | None = None,
+) -> str:
+    """The text of a file: UTF-8, which ASCII is a part of; the parser refuses other characters.
+
+    A byte order mark is skipped with a warning to `diagnostics`.  Raises NnefError if the
+    data is no such text, contains NUL, or is larger than `limits.document_bytes`.
+    """
+    check_size(len(data), file, limits)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        hint = "save it as UTF-8 or ASCII"
+        raise NnefError.of("syntax/encoding", "the text is in UTF-16", Place(file, 1, 1), hint)
+    skipped = data.startswith(b"\xef\xbb\xbf")
+    try:
+        text = data[3:].decode() if skipped else data.decode()
+    except UnicodeDecodeError as error:
+        before = data[3 * skipped : 3 * skipped + error.start].decode()
+        byte = data[3 * skipped + error.start]
+        raise NnefError.of(
+            "syntax/encoding",
+            f"byte 0x{byte:02x} is not valid UTF-8",
+            Source(before, file).place(len(before)),
+            "is this a text file? NNEF is written in ASCII",
+        ) from None
+    if "\0" in text:
+        place = Source(text, file).place(text.index("\0"))
+        hint = "is this a text file?"
+        raise NnefError.of("syntax/encoding", "the text contains NUL", place, hint)
+    if skipped and diagnostics is not None:
+        message = "the file begins with a byte order mark, which is skipped"
+        diagnostics.warn("syntax/encoding", message, Place(file, 1, 1), hint="save it without")
+    return text
+
+
+def check_size(size: int, file: str, limits: Limits) -> None:
+    """Raise NnefError if `size` bytes are too large for a document."""
+    if size > limits.document_bytes:
+        message = f"the document has {size} bytes, more than {limits.document_bytes}"
+        hint = "raise the limit document_bytes if this is meant"
+        raise NnefError.of("limit/document", message, Place(file), hint)

@@ -1,0 +1,316 @@
+"""Documents and quantization files to trees (3.2.4, 5.3, appendix A).
+
+One parser serves both grammars: it reads the compositional one and notes what the
+extensions would have had to enable.  An invocation as an argument, which the flat
+grammar does not have but files use, is a warning.
+
+Positions: a definition is at its keyword, a parameter at its name, an assignment and an
+argument at their begin, a binary or if-else expression at the operator or `if`, a
+subscript at `[`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from nnefc.errors import Diagnostics
+from nnefc.limits import Limits
+from nnefc.syntax.ast import (
+    Document,
+    Extension,
+    Fragment,
+    Graph,
+    Identifier,
+    Literal_,
+    QuantizationEntry,
+    QuantizationFile,
+)
+from nnefc.syntax.cursor import FRAGMENTS, OPERATORS, Abort, Panic
+from nnefc.syntax.definitions import DEFINITIONS, DefinitionParser
+from nnefc.syntax.lexer import (
+    DEFAULT_LIMITS,
+    END,
+    IDENTIFIER,
+    ILLEGAL,
+    NUMBER,
+    STRING,
+    decode,
+    string_value,
+)
+
+_T = TypeVar("_T")
+
+
+def parse(
+    text: str,
+    file: str = "<document>",
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    diagnostics: Diagnostics | None = None,
+) -> Document:
+    """The tree of a document.
+
+    Raises NnefError with all syntax errors; warnings go to `diagnostics`.
+    """
+    parser = _DocumentParser(text, file, limits)
+    return _finish(parser, parser.document, diagnostics)
+
+
+def parse_quantization(
+    text: str,
+    file: str = "<quantization>",
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    diagnostics: Diagnostics | None = None,
+) -> QuantizationFile:
+    """The tree of a quantization file (5.3).
+
+    Entries need no lines of their own, comments and any expressions are allowed.
+    Raises NnefError with all syntax errors; warnings go to `diagnostics`.
+    """
+    parser = _QuantizationParser(text, file, limits)
+    return _finish(parser, parser.entries, diagnostics)
+
+
+def parse_fragments(text: str, file: str = "<fragments>") -> tuple[Fragment, ...]:
+    """Fragment definitions alone, with both extensions enabled; raises NnefError."""
+    parser = _DocumentParser(text, file, DEFAULT_LIMITS)
+    return _finish(parser, parser.fragments, None)
+
+
+def parse_declaration(text: str, file: str = "<declaration>") -> Fragment:
+    """A fragment declaration; the keyword and the ';' are optional.  Raises NnefError."""
+    parser = _DocumentParser(text, file, DEFAULT_LIMITS)
+    return _finish(parser, parser.declaration, None)
+
+
+def _finish(
+    parser: DefinitionParser, rule: Callable[[], _T | None], diagnostics: Diagnostics | None
+) -> _T:
+    """What `rule` gives, or NnefError."""
+    result = None
+    try:
+        result = rule()
+    except (Panic, Abort):
+        pass
+    except RecursionError:
+        parser.error(
+            "limit/nesting",
+            "expressions are nested too deep for the stack of the interpreter",
+            parser.starts[parser.index],
+            "split the expression, or raise sys.setrecursionlimit",
+        )
+    parser.finish(diagnostics)
+    assert result is not None, "a document without errors has a tree"
+    return result
+
+
+class _DocumentParser(DefinitionParser):
+    def document(self) -> Document | None:
+        """The whole document; None if something was wrong."""
+        version = self._version()
+        self.has_operators = self.has_fragments = False
+        extensions: list[Extension] = []
+        fragments: list[Fragment] = []
+        graphs: list[Graph] = []
+        while self.kinds[self.index] != END:
+            self.signed = not self.has_operators
+            at = self.starts[self.index]
+            try:
+                match self.kinds[self.index]:
+                    case "extension":
+                        if fragments or graphs:
+                            message = "an extension stands before all definitions"
+                            self.error("syntax/order", message, at, "move it behind the version")
+                        extensions.append(self._extension())
+                    case "fragment":
+                        if graphs:
+                            message = "a fragment stands before the graph"
+                            self.error("syntax/order", message, at, "the graph comes last")
+                        fragments.append(self.fragment())
+                    case "graph":
+                        if graphs:
+                            message = "a document has one graph only"
+                            line = self.source.place(graphs[0].at).line
+                            hint = f"the first is on line {line}"
+                            self.error("syntax/order", message, at, hint)
+                        graphs.append(self.graph())
+                    case "version":
+                        self.error("syntax/order", "a document has one version only", at)
+                        self.skip_to(";", *DEFINITIONS[1:])
+                        self.accept(";")
+                    case _:
+                        self._unexpected_definition(bool(graphs))
+            except Panic:
+                self.depth = 0
+                self.skip_to(*DEFINITIONS)
+        if not graphs and not any(p.severity == "error" for p in self.problems):
+            hint = "graph name( inputs ) -> ( outputs ) { assignments }"
+            self.error("syntax/graph", "the document has no graph", self.behind(), hint)
+        if self.chained is not None and not self.has_operators and self.operator_use is None:
+            message = f"an invocation as an argument needs the extension {OPERATORS}"
+            hint = f"add the line 'extension {OPERATORS};' after the version"
+            self.warn("extension/operator-expressions", message, self.chained, hint)
+        if version is None or not graphs:
+            return None
+        return Document(self.source, version, tuple(extensions), tuple(fragments), graphs[0])
+
+    def _unexpected_definition(self, is_behind: bool) -> None:
+        kind = self.kinds[self.index]
+        if is_behind:
+            hint = "nothing stands behind the graph"
+            if kind == "}":
+                hint = "there is one '}' too many"
+            self.unexpected("the end of the document", hint)
+        hint = ""
+        if kind == IDENTIFIER and self.kinds[self.index + 1] in ("=", ","):
+            hint = "assignments stand in the body of the graph or of a fragment"
+        self.unexpected("an extension, a fragment or the graph", hint)
+
+    def _version(self) -> Literal_ | None:
+        """The version line; raises Abort if the document is of another major version."""
+        i = self.index
+        hint = "the document begins with 'version 1.0;'"
+        if not self.accept("version"):
+            if self.kinds[i] == ILLEGAL:
+                self.skip_to(*DEFINITIONS)
+                return self._version() if self.kinds[self.index] == "version" else None
+            message = f"expected the version, found {self.found()}"
+            self.error("version/missing", message, self.starts[i], hint)
+            self.skip_to(*DEFINITIONS)
+            return self._version() if self.kinds[self.index] == "version" else None
+        at, text = self.starts[i + 1], self.texts[i + 1]
+        if self.kinds[i + 1] == ILLEGAL:
+            self.index += 1
+        elif self.kinds[i + 1] != NUMBER or not re.fullmatch(r"[0-9]+\.[0-9]+", text):
+            message = f"{self.found(i + 1)} is not a version"
+            self.error("version/form", message, at, "major and minor version, as in 1.0")
+            self.skip_to(";", *DEFINITIONS)
+        else:
+            self.index += 1
+            major, minor = (part.lstrip("0") or "0" for part in text.split("."))
+            if major != "1":
+                self.error("version/unsupported", f"version {text} is not supported", at, hint)
+                raise Abort
+            if minor != "0":
+                message = f"version {text} is newer than 1.0; it is read as 1.0"
+                self.warn("version/newer", message, at)
+        if not self.accept(";"):
+            self.missing("';'", "the version")
+            self.skip_to(";", *DEFINITIONS)
+            self.accept(";")
+        return Literal_(at, 1.0, text)
+
+    # -- extensions
+
+    def _extension(self) -> Extension:
+        """One line.  Names may be separated by commas, as Khronos' parser wants them.
+
+        Behind a name that is not known anything may stand up to the ';'.
+        """
+        at = self.expect("extension")
+        first = self.index
+        names = [Identifier(self.starts[first], self.identifier("an extension"))]
+        while self.accept(",") or self.kinds[self.index] == IDENTIFIER:
+            names.append(Identifier(self.starts[self.index], self.identifier("an extension")))
+        text = ""
+        if self.kinds[self.index] != ";" and not _is_known(names[0].name):
+            end = self.index
+            self.skip_to(";", "{", *DEFINITIONS)
+            if self.kinds[self.index] == ";":
+                del names[1:]
+                text = self.source.text[self.starts[first + 1] : self.starts[self.index]].rstrip()
+                low, high = self.starts[first], self.starts[self.index]
+                self.problems[:] = [p for p in self.problems if not low < p.at < high]
+            else:
+                self.index = end
+        if self.kinds[self.index] in (*DEFINITIONS, END):
+            self.missing("';'", "the extension")
+        else:
+            self.expect(";", "the extension")
+        self._enable(names)
+        return Extension(at, tuple(names), text)
+
+    def _enable(self, names: list[Identifier]) -> None:
+        self.has_fragments |= any(name.name == FRAGMENTS for name in names)
+        self.has_operators |= any(name.name == OPERATORS for name in names)
+        unknown = [name for name in names if not _is_known(name.name)]
+        for name in unknown:
+            if name.name.startswith("KHR_"):
+                hint = f"the extensions of NNEF 1.0 are {FRAGMENTS} and {OPERATORS}"
+                message = f"extension {name.name} is not known"
+                self.error("extension/unknown", message, name.at, hint)
+                return
+        if unknown:
+            # what follows may be an argument, as in 'extension tract_symbol B;'
+            message = f"extension {unknown[0].name!r} is not known and has no effect"
+            self.warn("extension/unknown", message, unknown[0].at)
+
+    # -- parts of documents
+
+    def fragments(self) -> tuple[Fragment, ...]:
+        definitions: list[Fragment] = []
+        while self.kinds[self.index] != END:
+            try:
+                definitions.append(self.fragment())
+            except Panic:
+                self.depth = 0
+                self.skip_to("fragment")
+        return tuple(definitions)
+
+    def declaration(self) -> Fragment:
+        fragment = self.fragment(is_bodyless=True)
+        if self.kinds[self.index] != END:
+            self.unexpected("the end of the declaration")
+        return fragment
+
+
+def _is_known(extension: str) -> bool:
+    return extension in (FRAGMENTS, OPERATORS)
+
+
+class _QuantizationParser(DefinitionParser):
+    signed = True
+
+    def entries(self) -> QuantizationFile:
+        entries: list[QuantizationEntry] = []
+        while self.kinds[self.index] != END:
+            try:
+                entries.append(self._entry())
+            except Panic:
+                self.depth = 0
+                self.skip_to(";")
+                self.accept(";")
+        return QuantizationFile(self.source, tuple(entries))
+
+    def _entry(self) -> QuantizationEntry:
+        i = self.index
+        at = self.starts[i]
+        if self.kinds[i] != STRING:
+            hint = "an entry is written 'tensor': operation(name = value);"
+            if self.kinds[i] == IDENTIFIER:
+                hint = f"put the name in quotes: '{self.texts[i]}'"
+            self.unexpected("the name of a tensor in quotes", hint)
+        self.index += 1
+        if self.kinds[self.index] == IDENTIFIER:
+            self.missing("':'", "the name of the tensor")
+        else:
+            self.expect(":", "the name of the tensor")
+        if self.kinds[self.index] != IDENTIFIER:
+            self.unexpected("the name of a quantization operation")
+        invocation = self.invocation()
+        for argument in invocation.arguments:
+            if argument.name is None:
+                message = "an argument in a quantization file must be named"
+                hint = "the tensor itself is no argument; write name = value"
+                self.error("quantization/positional", message, argument.at, hint)
+        if self.kinds[self.index] in (STRING, END):
+            self.missing("';'", "the entry")
+        else:
+            self.expect(";", "the entry")
+        return QuantizationEntry(at, string_value(self.texts[i]), invocation)
+
+
+__all__ = ["decode", "parse", "parse_declaration", "parse_fragments", "parse_quantization"]
