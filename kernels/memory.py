@@ -161,15 +161,17 @@ WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
 # -- values
 
 
-@intrinsic
-def select(context, condition, yes, no):
-    """`yes` where the condition holds, else `no`: both are computed, nothing branches."""
+def _select(context, condition, yes, no):
     kind = context.unify_types(types.unliteral(yes), types.unliteral(no))
 
     def codegen(context, builder, signature, values):
         return builder.select(*values)
 
     return kind(types.boolean, kind, kind), codegen
+
+
+select: Any = intrinsic(_select)
+"""`select(condition, yes, no)`: both are computed, nothing branches."""
 
 
 def _floating(name: str, arity: int) -> Any:
@@ -240,6 +242,32 @@ def float64_bits(builder, x):
 @native(types.float64, types.int64)
 def bits_float64(builder, x):
     return builder.bitcast(x, ir.DoubleType())
+
+
+def _saturating(dtype: str) -> Any:
+    result, integer, size = _ITEMS[dtype]
+
+    @intrinsic
+    def convert(context, x):
+        kind = types.unliteral(x)
+
+        def codegen(context, builder, signature, values):
+            given = values[0].type
+            width = 32 if isinstance(given, ir.FloatType) else 64
+            name = f"llvm.fptosi.sat.i{8 * size}.f{width}"
+            function = builder.module.globals.get(name)
+            if function is None:
+                signature = ir.FunctionType(integer, [given])
+                function = ir.Function(builder.module, signature, name)
+            return builder.call(function, values)
+
+        return result(kind), codegen
+
+    return convert
+
+
+SATURATE: dict[str, Any] = {name: _saturating(name) for name in ("int32", "int64")}
+"""`SATURATE[dtype](x)`: a float towards zero, to the nearest integer there is; NaN becomes 0."""
 
 
 # -- threads

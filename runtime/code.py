@@ -16,13 +16,14 @@ from typing import Any, Final
 
 from nnefc.errors import NnefError
 from nnefc.kernels.linker import Image, link
+from nnefc.kernels.scalar import LIBM_BASE
 from nnefc.kernels.template import Kernel
 
 BASE_CODE: Final = 0
 """Index in the base table: the code image."""
 BASE_PARAMS: Final = 1
 """Parameters of all launches."""
-BASE_LIBM: Final = 2
+BASE_LIBM: Final = LIBM_BASE
 """Addresses of functions of the C library, see `nnefc.runtime.libm`."""
 BASE_ARENA: Final = 3
 """Memory for values between launches."""

@@ -48,6 +48,9 @@ class Launch:
     words: Words
     tiles: int
     label: str = ""
+    in_place: tuple[Ref, ...] = ()
+    """Inputs whose memory an output of the same size may take over: the kernel reads an item
+    before it writes the one at the same offset, and not after."""
 
     @property
     def refs(self) -> list[Ref]:

@@ -1,0 +1,148 @@
+"""IR to `Program`: every operation becomes launches over buffers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.ir import Graph, Op, Value
+from nnefc.lower.context import Lowering, find_lowering, lowering
+from nnefc.runtime.program import Buffer, Program, Ref
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
+
+_MODULES = ("structure", "elementwise", "window", "matmul", "reduce", "movement", "roi")
+_VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
+"""Operations whose result is the memory of the operand with this index."""
+
+
+@cache
+def load_lowerings() -> None:
+    """Import the modules that register lowerings."""
+    for module in _MODULES:
+        if importlib.util.find_spec(f"nnefc.lower.{module}") is not None:
+            importlib.import_module(f"nnefc.lower.{module}")
+
+
+def lower(graph: Graph) -> Program:
+    """The launches that compute `graph`.
+
+    Every operation must have a lowering (`expand_compounds` sees to it) and every variable
+    data of its shape; otherwise NnefError with all that is missing.
+
+    Variables that are updated live in state buffers: reads see the old value, and after all
+    other launches the new values are copied in.  Graph outputs are computed in the caller's
+    buffers where possible and copied there otherwise.
+    """
+    load_lowerings()
+    _check(graph)
+    context = Lowering(graph)
+    updates = {_label(op.inputs[0]): op.inputs[1] for op in graph.ops if op.name == "update"}
+    context.program.states.extend(updates)
+    for index, value in enumerate(graph.inputs):
+        context.place(value, Ref(Buffer("input", value.type.nbytes, index, value.name)))
+    for value, index in _direct_outputs(graph):
+        context.assign_output(value, index)
+    for op in graph.ops:
+        context.begin(op)
+        if op.name == "variable":
+            _variable(context, op)
+        else:
+            function = find_lowering(op.name)
+            assert function is not None
+            function(context, op)
+    _finish(context, updates)
+    return context.program
+
+
+def _check(graph: Graph) -> None:
+    """Raise NnefError for operations without lowering and variables without data."""
+    errors: list[Diagnostic] = []
+    for op in graph.ops:
+        place = op.location.place if op.location else None
+        if op.name == "variable":
+            variable = graph.variables[op.attributes["label"].lower()]
+            if variable.data is None:
+                errors.append(
+                    Diagnostic(
+                        "data/missing",
+                        f"variable {op.attributes['label']!r} has no data",
+                        place,
+                        hint=f"add the file {op.attributes['label']}.dat to the model,"
+                        " or compile with random weights",
+                    )
+                )
+        elif find_lowering(op.name) is None:
+            errors.append(
+                Diagnostic("internal/lowering", f"operation {op.name!r} has no lowering", place)
+            )
+    if errors:
+        raise NnefError(errors)
+
+
+def _label(variable: Value) -> str:
+    assert variable.op is not None
+    assert variable.op.name == "variable", "only a variable can be updated"
+    return variable.op.attributes["label"].lower()
+
+
+def _direct_outputs(graph: Graph) -> Iterator[tuple[Value, int]]:
+    """Values that may be computed right in the buffer of a graph output, each for one output."""
+    seen: set[Value] = set()
+    for index, value in enumerate(graph.outputs):
+        while value.op is not None and value.op.name in _VIEWS:
+            value = value.op.inputs[_VIEWS[value.op.name]]
+        if value.op is None or value.op.name in ("constant", "variable") or value in seen:
+            continue
+        seen.add(value)
+        yield value, index
+
+
+def _variable(context: Lowering, op: Op) -> None:
+    """A state buffer if the variable is updated, otherwise a constant."""
+    import numpy as np
+
+    key = op.attributes["label"].lower()
+    type_ = op.output.type
+    if key in context.program.states:
+        index = context.program.states.index(key)
+        context.place(op.output, Ref(Buffer("state", type_.nbytes, index, key)))
+        return
+    data = context.graph.variables[key].data
+    assert data is not None
+    context.know(op.output, np.asarray(data, type_.dtype.numpy).reshape(type_.dims))
+
+
+def _finish(context: Lowering, updates: dict[str, Value]) -> None:
+    """Copies to outputs that were not computed in place, then to the states."""
+    from nnefc.lower.elementwise import copy_bytes
+
+    graph, program = context.graph, context.program
+    for index, value in enumerate(graph.outputs):
+        place = context.read(value)
+        if place.buffer.space == "output" and place.buffer.index == index:
+            continue
+        name = graph.output_names[index]
+        target = Ref(Buffer("output", value.type.nbytes, index, name), writes=True)
+        copy_bytes(context, place, target, value.type.nbytes, f"output {name}")
+    # A new value that lies in a state itself must be read before that state changes.
+    sources: dict[str, Ref] = {}
+    for key, value in updates.items():
+        place = context.read(value)
+        if place.buffer.space == "state":
+            if program.states[place.buffer.index] == key and place.offset == 0:
+                continue
+            kept = context.scratch(value.type.nbytes, key)
+            copy_bytes(context, place, kept, value.type.nbytes, f"keep {key}")
+            place = Ref(kept.buffer)
+        sources[key] = place
+    for key, place in sources.items():
+        nbytes = updates[key].type.nbytes
+        state = Ref(Buffer("state", nbytes, program.states.index(key), key), writes=True)
+        copy_bytes(context, place, state, nbytes, f"update {key}")

@@ -1,0 +1,168 @@
+"""What a lowering function sees: buffers for values, and a list of launches to append to.
+
+A lowering is registered under the name of the operation that it turns into launches:
+
+    @lowering("transpose")
+    def transpose(lower: Lowering, op: Op) -> None:
+        x, y = lower.read(op.inputs[0]), lower.write(op.output)
+        lower.launch(Kernel("movement.permute", (itemsize,)), PERMUTE.pack(x=x, y=y, ...), tiles=4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from nnefc.ir import Graph, Op, Value
+from nnefc.kernels.template import Kernel, Words
+from nnefc.runtime.program import Buffer, Launch, Program, Ref
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+Lower = Callable[["Lowering", Op], None]
+
+MAX_TILES = (1 << 20) - 1
+"""Tiles of one launch: what the executor's ticket has room for."""
+
+_lowerings: dict[str, Lower] = {}
+
+
+def lowering(*names: str) -> Callable[[Lower], Lower]:
+    """Register the lowering of the operations `names`; twice is an error."""
+
+    def register(function: Lower) -> Lower:
+        for name in names:
+            if name in _lowerings:
+                raise ValueError(f"operation {name!r} has a lowering already")
+            _lowerings[name] = function
+        return function
+
+    return register
+
+
+def find_lowering(name: str) -> Lower | None:
+    """The lowering of an operation, if it has one."""
+    return _lowerings.get(name)
+
+
+def lowerings() -> frozenset[str]:
+    """Names of the operations that have a lowering."""
+    return frozenset(_lowerings)
+
+
+class Lowering:
+    """The state of lowering one graph.
+
+    Every tensor is dense and row-major.  A value is either in a buffer (perhaps shared with
+    the value it is a view of), or data known now, which gets a buffer when it is first read.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.program = Program()
+        self._places: dict[Value, Ref] = {}
+        self._data: dict[Value, Array] = {}
+        self._constants: dict[int, Ref] = {}
+        self._alive: list[Array] = []
+        self._label = ""
+        self._outputs: dict[Value, int] = {}
+        """Values to be computed in the buffer of a graph output."""
+
+    # -- for lowering functions
+
+    def read(self, value: Value) -> Ref:
+        """Where the items of `value` are."""
+        place = self._places.get(value)
+        if place is None:
+            place = self._places[value] = self.constant(self._data[value])
+        return place
+
+    def write(self, value: Value) -> Ref:
+        """Where to put the items of `value`, an output of the operation; allocates the buffer."""
+        assert value not in self._places, f"%{value.name} has a buffer already"
+        nbytes = value.type.nbytes
+        index = self._outputs.get(value)
+        if index is None:
+            buffer = Buffer("arena", nbytes, label=value.name)
+        else:
+            buffer = Buffer("output", nbytes, index, label=self.graph.output_names[index])
+        self._places[value] = Ref(buffer)
+        return Ref(buffer, writes=True)
+
+    def alias(self, value: Value, of: Value, offset: int = 0) -> None:
+        """`value` is a view: the bytes of `of` from `offset` on."""
+        known = self._data.get(of)
+        if known is not None and of not in self._places and offset == 0:
+            self._data[value] = known.reshape(value.type.dims)
+            return
+        place = self.read(of)
+        self._places[value] = replace(place, offset=place.offset + offset)
+
+    def scratch(self, nbytes: int, label: str = "") -> Ref:
+        """Memory for the launches of this operation; not initialised."""
+        return Ref(Buffer("arena", max(nbytes, 1), label=label), writes=True)
+
+    def constant(self, array: Array) -> Ref:
+        """Memory that holds `array`, which is kept by reference if it is C-contiguous."""
+        import numpy as np
+
+        found = self._constants.get(id(array))
+        if found is None:
+            kept = np.ascontiguousarray(array)
+            index = len(self.program.constants)
+            self.program.constants.append(kept)
+            found = Ref(Buffer("constant", kept.nbytes, index))
+            self._constants[id(array)] = self._constants[id(kept)] = found
+            # The key is an address: it must not be used again while lowering.
+            self._alive.append(array)
+        return found
+
+    def launch(
+        self,
+        kernel: Kernel,
+        words: Words,
+        tiles: int = 1,
+        label: str = "",
+        in_place: tuple[Ref, ...] = (),
+    ) -> None:
+        """Append a launch of `tiles` pieces of work that may run in any order, at the same time.
+
+        `in_place`: inputs that an output of the same size may take the memory of, because the
+        kernel reads an item before it writes the one at the same offset, and never after.
+        """
+        assert 1 <= tiles <= MAX_TILES, f"{tiles} tiles"
+        self.program.launches.append(Launch(kernel, words, tiles, label or self._label, in_place))
+
+    def data(self, value: Value) -> Array | None:
+        """The items of `value` if they are known now: a constant, or a variable never updated."""
+        return self._data.get(value)
+
+    def scalar(self, value: Value) -> bool | int | float | None:
+        """The only item of `value` if it is known now and there is just one."""
+        data = self._data.get(value)
+        if data is None or data.size != 1:
+            return None
+        return data.reshape(-1)[0].item()
+
+    # -- for the walk over the graph
+
+    def place(self, value: Value, ref: Ref) -> None:
+        """`value` lives in memory that exists already."""
+        self._places[value] = ref
+
+    def know(self, value: Value, data: Array) -> None:
+        """`value` is `data`, of its shape and type; memory is taken when it is read."""
+        self._data[value] = data
+
+    def assign_output(self, value: Value, index: int) -> None:
+        """`value` will be computed in the buffer of graph output `index`."""
+        self._outputs[value] = index
+
+    def begin(self, op: Op) -> None:
+        """The launches that follow belong to `op`."""
+        name = op.outputs[0].name if op.outputs else ""
+        self._label = f"{op.name} %{name}" if name else op.name
