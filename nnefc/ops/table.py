@@ -11,6 +11,7 @@ from nnefc.ops.spec import OpSpec, SpecTable
 MODULES = (
     "introduce",
     "elementwise",
+    "convolution",
     "window",
     "sampling",
     "reduce",

@@ -21,6 +21,13 @@ Method = Literal["symmetric", "asymmetric", "aligned"]
 Indices = npt.NDArray[np.int64]
 Padding = tuple[tuple[int, int], ...]
 
+BORDERS: Final = ("ignore", "constant", "replicate", "reflect", "reflect-even")
+METHODS: Final = ("symmetric", "asymmetric", "aligned")
+
+NONSTANDARD_BORDER: Final = frozenset({"max_pool", "max_pool_with_index", "sample"})
+"""Operations that accept border = 'ignore' because real files rely on it; the text does not
+allow it for `sample`, through which it defines the others."""
+
 OUTSIDE: Final = -1
 """In a table of source indices: a position on a border that is zero or left out."""
 NO_TERM: Final = -2
