@@ -53,6 +53,8 @@ class Cursor:
         self.texts: list[str] = tokens.texts
         self.starts: list[int] = tokens.starts
         self.problems: list[Problem] = tokens.problems
+        self.numbers: dict[str, int | float] = {}
+        """Values of the numeric literals met so far."""
         self.index: int = 0
         self.depth: int = 0
         self.deepest: int = 0

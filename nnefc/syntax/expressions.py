@@ -207,22 +207,25 @@ class ExpressionParser(Cursor):
 
     def _literal(self, i: int, *, negative: bool = False) -> Literal_:
         """The literal token `i`, or that with the minus sign before it."""
-        kind, text = self.kinds[i], self.texts[i]
+        kind, text, at = self.kinds[i], self.texts[i], self.starts[i]
+        if kind == NUMBER:
+            if negative:
+                at, text = self.starts[i - 1], f"-{text}"
+            value = self.numbers.get(text)
+            return Literal_(at, self._number(i, text) if value is None else value, text)
         if kind == STRING:
-            return Literal_(self.starts[i], string_value(text), text)
-        if kind == LOGICAL:
-            return Literal_(self.starts[i], text == "true", text)
-        if negative:
-            at, text = self.starts[i - 1], f"-{text}"
-        else:
-            at = self.starts[i]
-        return Literal_(at, self._number(i, text), text)
+            return Literal_(at, string_value(text), text)
+        return Literal_(at, text == "true", text)
 
     def _number(self, i: int, text: str) -> int | float:
         try:
-            return number_value(text)
+            value = self.numbers[text] = number_value(text)
         except OverflowError:
-            pass
+            return self._out_of_range(i, text)
+        return value
+
+    def _out_of_range(self, i: int, text: str) -> int | float:
+        """What stands for a number that is refused."""
         short = text if len(text) <= 40 else text[:37] + "..."
         if text.lstrip("-").isdigit():
             if i and self.kinds[i - 1] == "-" and text.lstrip("0") == str(1 << 63):

@@ -11,6 +11,7 @@ subscript at `[`.
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -91,6 +92,10 @@ def _finish(
 ) -> _T:
     """What `rule` gives, or NnefError."""
     result = None
+    # A tree has no cycles; looking for some each time it has grown would take longer than
+    # everything else, and a time that is not linear.
+    is_collecting = gc.isenabled()
+    gc.disable()
     try:
         result = rule()
     except (Panic, Abort):
@@ -102,6 +107,9 @@ def _finish(
             parser.starts[parser.index],
             "split the expression, or raise sys.setrecursionlimit",
         )
+    finally:
+        if is_collecting:
+            gc.enable()
     parser.finish(diagnostics)
     assert result is not None, "a document without errors has a tree"
     return result
