@@ -1,0 +1,355 @@
+"""Trees to text: canonical layout, no more parentheses than needed.
+
+`parse(print_document(d))` gives `d` again, up to positions.  Literals are printed as they
+were written; one that is made up (`Literal_.text` is empty) is printed from its value.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from nnefc.syntax.ast import (
+    Argument,
+    Array,
+    ArraySpec,
+    Assignment,
+    Binary,
+    Builtin,
+    Comprehension,
+    Document,
+    Expression,
+    Extension,
+    Fragment,
+    Graph,
+    Identifier,
+    IfElse,
+    Invocation,
+    Literal_,
+    LValue,
+    Parameter,
+    PrimitiveSpec,
+    QuantizationFile,
+    Subscript,
+    TensorSpec,
+    Tuple,
+    TypeSpec,
+    Unary,
+)
+from nnefc.syntax.expressions import PRECEDENCE
+
+WIDTH: Final = 100
+_INDENT: Final = "    "
+_CONTINUED: Final = "        "
+_KEPT: Final = 40
+"""Arrays and tuples up to this length are not broken."""
+
+# how tightly the other kinds of expressions bind, on the scale of PRECEDENCE
+_LOWEST: Final = 0
+_UNARY: Final = 7
+_POSTFIX: Final = 8
+_PRIMARY: Final = 9
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def print_document(document: Document) -> str:
+    """The text of a document; ends with a line break."""
+    lines = [f"version {document.version.text or print_literal(document.version.value)};"]
+    lines += [_extension(e) for e in document.extensions]
+    definitions = [*map(print_fragment, document.fragments), _graph(document.graph)]
+    return "\n".join(lines) + "\n\n" + "\n\n".join(definitions) + "\n"
+
+
+def print_fragment(fragment: Fragment) -> str:
+    """A fragment definition, or declaration with ';' if it has no body; several lines."""
+    head = f"fragment {fragment.name}"
+    if fragment.generic:
+        head += f"<? = {fragment.default_dtype}>" if fragment.default_dtype else "<?>"
+    parameters = [_parameter(p) for p in fragment.parameters]
+    results = ", ".join(f"{r.name}: {print_type(r.type)}" for r in fragment.results)
+    end = ";" if fragment.body is None else "\n" + _body(fragment.body)
+    line = f"{head}( {', '.join(parameters)} ) -> ( {results} )"
+    if len(line) < WIDTH:
+        return line + end
+    separator = ",\n" + _INDENT
+    return f"{head}(\n{_INDENT}{separator.join(parameters)} )\n-> ( {results} ){end}"
+
+
+def print_expression(expression: Expression) -> str:
+    """An expression on one line."""
+    words = _Words()
+    words.expression(expression)
+    return words.line()
+
+
+def print_quantization(file: QuantizationFile) -> str:
+    """The text of a quantization file, one entry a line."""
+    lines: list[str] = []
+    for entry in file.entries:
+        invocation = print_expression(entry.invocation)
+        lines.append(f"{print_literal(entry.tensor)}: {invocation};\n")
+    return "".join(lines)
+
+
+def print_literal(value: bool | int | float | str) -> str:
+    """The literal of a value: `true`, `2`, `2.0`, `1e+30`, `'text'`.
+
+    A float has a point or an exponent, and the fewest digits that give the same double.
+    Raises ValueError for what has no literal: infinity, NaN, strings with control characters.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} has no literal")
+        return float.__repr__(value)
+    if _UNPRINTABLE.search(value):
+        raise ValueError(f"{value!r} has no literal: it contains a control character")
+    quote = '"' if "'" in value and '"' not in value else "'"
+    return quote + value.replace("\\", "\\\\").replace(quote, "\\" + quote) + quote
+
+
+def print_type(spec: TypeSpec) -> str:
+    """A type, as in a declaration."""
+    if isinstance(spec, PrimitiveSpec):
+        return spec.name
+    if isinstance(spec, TensorSpec):
+        return f"tensor<{spec.dtype or ''}>"
+    if isinstance(spec, ArraySpec):
+        return print_type(spec.item) + "[]"
+    return "(" + ", ".join(map(print_type, spec.items)) + ")"
+
+
+def _parameter(parameter: Parameter) -> str:
+    declared = f"{parameter.name}: {print_type(parameter.type)}"
+    if parameter.default is None:
+        return declared
+    return f"{declared} = {print_expression(parameter.default)}"
+
+
+def _extension(extension: Extension) -> str:
+    names = " ".join(name.name for name in extension.names)
+    return f"extension {names}{extension.text and ' ' + extension.text};"
+
+
+def _graph(graph: Graph) -> str:
+    words = _Words()
+    words.write(f"graph {graph.name}( ")
+    for i, parameter in enumerate(graph.parameters):
+        words.separate(i)
+        words.write(parameter.name)
+    words.write(" )")
+    words.may_break()
+    words.write("-> ( ")
+    for i, result in enumerate(graph.results):
+        words.separate(i)
+        words.write(result.name)
+    words.write(" )")
+    return words.fill("") + "\n" + _body(graph.body)
+
+
+def _body(assignments: tuple[Assignment, ...]) -> str:
+    lines = ["{"]
+    for assignment in assignments:
+        words = _Words()
+        words.target(assignment.target, is_outermost=True)
+        words.write(" = ")
+        words.expression(assignment.value)
+        words.write(";")
+        lines.append(words.fill(_INDENT))
+    lines.append("}")
+    return "\n".join(lines)
+
+
+def _precedence(e: Expression) -> int:
+    if isinstance(e, Binary):
+        return PRECEDENCE[e.operator]
+    if isinstance(e, IfElse):
+        return _LOWEST
+    if isinstance(e, Unary):
+        return _UNARY
+    if isinstance(e, Subscript):
+        return _POSTFIX
+    if isinstance(e, Literal_) and (e.text.startswith("-") or _is_negative(e)):
+        return _UNARY
+    return _PRIMARY
+
+
+def _is_negative(e: Literal_) -> bool:
+    return not e.text and not isinstance(e.value, str) and print_literal(e.value)[0] == "-"
+
+
+class _Words:
+    """Text with places where a line may be broken, which stand for a space."""
+
+    def __init__(self) -> None:
+        self._parts: list[str | None] = []  # None: a line may be broken here
+
+    def write(self, text: str) -> None:
+        self._parts.append(text)
+
+    def may_break(self) -> None:
+        self._parts.append(None)
+
+    def separate(self, i: int) -> None:
+        """A comma before each item but the first."""
+        if i:
+            self._parts.append(",")
+            self._parts.append(None)
+
+    def line(self) -> str:
+        return "".join(" " if part is None else part for part in self._parts)
+
+    def fill(self, indent: str) -> str:
+        """Lines of at most WIDTH characters where possible; all but the first indented more."""
+        whole = indent + self.line()
+        if len(whole) <= WIDTH:
+            return whole
+        lines: list[str] = []
+        current, word = indent, ""
+        is_fresh = True
+        for part in [*self._parts, None]:
+            if part is not None:
+                word += part
+                continue
+            if is_fresh:
+                current += word
+            elif len(current) + 1 + len(word) <= WIDTH:
+                current += " " + word
+            else:
+                lines.append(current)
+                current = indent + _CONTINUED + word
+            word, is_fresh = "", False
+        lines.append(current)
+        return "\n".join(lines)
+
+    # -- syntax
+
+    def target(self, target: LValue, *, is_outermost: bool = False) -> None:
+        if isinstance(target, Identifier):
+            self.write(target.name)
+            return
+        opening, closing = "[]" if isinstance(target, Array) else "()"
+        if is_outermost and isinstance(target, Tuple):
+            opening = closing = ""
+        self.write(opening)
+        for i, item in enumerate(target.items):
+            self.separate(i)
+            assert isinstance(item, Identifier | Array | Tuple), "an lvalue consists of lvalues"
+            self.target(item)
+        self.write(closing)
+
+    def within(self, e: Expression, lowest: int) -> None:
+        """`e`, in parentheses if it binds less tightly than `lowest`."""
+        if _precedence(e) >= lowest:
+            self.expression(e)
+        else:
+            self.write("(")
+            self.expression(e)
+            self.write(")")
+
+    def expression(self, e: Expression) -> None:
+        match e:
+            case Identifier():
+                self.write(e.name)
+            case Literal_():
+                self.write(e.text or print_literal(e.value))
+            case Invocation():
+                self.write(f"{e.name}<{e.dtype}>(" if e.dtype else f"{e.name}(")
+                for i, argument in enumerate(e.arguments):
+                    self.separate(i)
+                    self._argument(argument)
+                self.write(")")
+            case Array():
+                self._items("[", e.items, "]")
+            case Tuple():
+                self._items("(", e.items, ")")
+            case Binary():
+                self._binary(e)
+            case Unary():
+                self.write(e.operator)
+                self.within(e.operand, _UNARY)
+            case IfElse():
+                self._if_else(e)
+            case Subscript():
+                self._subscript(e)
+            case Builtin():
+                self.write(f"{e.name}(")
+                self.expression(e.argument)
+                self.write(")")
+            case Comprehension():
+                self._comprehension(e)
+
+    def _argument(self, argument: Argument) -> None:
+        if argument.name is not None:
+            self.write(f"{argument.name} = ")
+        self.expression(argument.value)
+
+    def _items(self, opening: str, items: tuple[Expression, ...], closing: str) -> None:
+        start = len(self._parts)
+        self.write(opening)
+        for i, item in enumerate(items):
+            self.separate(i)
+            self.expression(item)
+        self.write(closing)
+        if len(self._parts) - start <= _KEPT:
+            text = "".join(part or " " for part in self._parts[start:])
+            if len(text) <= _KEPT:
+                self._parts[start:] = [text]
+
+    def _binary(self, e: Binary) -> None:
+        """Operators are left-associative; the chain of left operands may be very long."""
+        chain = [e]
+        while isinstance(left := chain[-1].left, Binary) and (
+            PRECEDENCE[left.operator] >= PRECEDENCE[chain[-1].operator]
+        ):
+            chain.append(left)
+        self.within(chain[-1].left, PRECEDENCE[chain[-1].operator])
+        for link in reversed(chain):
+            self.may_break()
+            self.write(f"{link.operator} ")
+            self.within(link.right, PRECEDENCE[link.operator] + 1)
+
+    def _if_else(self, e: IfElse) -> None:
+        while True:
+            self.within(e.value, _LOWEST + 1)
+            self.may_break()
+            self.write("if ")
+            self.within(e.condition, _LOWEST + 1)
+            self.may_break()
+            self.write("else ")
+            if not isinstance(e.other, IfElse):
+                self.expression(e.other)
+                return
+            e = e.other
+
+    def _subscript(self, e: Subscript) -> None:
+        self.within(e.operand, _POSTFIX)
+        self.write("[")
+        if e.begin is not None:
+            self.expression(e.begin)
+        if e.is_range:
+            self.write(":")
+        if e.end is not None:
+            self.expression(e.end)
+        self.write("]")
+
+    def _comprehension(self, e: Comprehension) -> None:
+        self.write("[for ")
+        for i, (name, array) in enumerate(e.iterators):
+            self.separate(i)
+            self.write(f"{name.name} in ")
+            # an `in` of two kinds side by side is hard to read
+            self.within(array, PRECEDENCE["in"] + 1)
+        self.may_break()
+        if e.condition is not None:
+            self.write("if ")
+            self.within(e.condition, _LOWEST + 1)
+            self.may_break()
+        self.write("yield ")
+        self.expression(e.item)
+        self.write("]")
