@@ -1,0 +1,186 @@
+"""Writing containers (chapter 5.1): folder, .tar, .tgz; whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+
+from nnefc.errors import Diagnostics, NnefError, Place
+from nnefc.formats.atomic import replace_file, replace_folder
+from nnefc.formats.files import FilePath, printable
+from nnefc.formats.paths import DOCUMENT, QUANTIZATION, label_path
+from nnefc.formats.tar import BLOCK
+from nnefc.formats.tensor_encode import Encoding, encode_tensor
+from nnefc.formats.tensor_header import HEADER_SIZE
+
+Kind = Literal["folder", "tar", "tgz"]
+
+_SUFFIXES: dict[str, Kind] = {".tar": "tar", ".tgz": "tgz", ".tar.gz": "tgz"}
+_UNWRITTEN = (".zip", ".gz", ".xz", ".txz", ".bz2", ".tbz2", ".nnef", ".dat")
+
+_File = tuple[str, int, Iterator[bytes]]
+"""Path, size and content of a file to be written."""
+
+
+def write_container(
+    path: FilePath,
+    *,
+    graph_text: str,
+    tensors: Mapping[str, Any],
+    quantization: str | None = None,
+    kind: Kind | None = None,
+    encodings: Mapping[str, Encoding] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a network to a folder or an archive.
+
+    `tensors` are arrays by label, stored as `encodings` says for the label, else as they are.
+    `kind` by default follows from the name: `.tar`, `.tgz` and `.tar.gz` are archives, names
+    without suffix folders. Equal contents give equal bytes: archives are sorted and bear no times
+    or owners.
+
+    Raises NnefError `container/exists` (a folder that is not empty; a file without `overwrite`),
+    `container/format` (a suffix that tells no kind), `container/label` (labels that lead out of
+    the container, or share a file), `data/...` (tensors that cannot be stored, all of them);
+    nothing is written then.
+    """
+    name = printable(os.fspath(path))
+    kind = kind or _kind(name)
+    _check_target(Path(path), name, kind, overwrite)
+    files = _files(name, graph_text, tensors, quantization, encodings or {})
+    if kind == "folder":
+        with replace_folder(path) as folder:
+            for member, _, pieces in files:
+                target = folder / member
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    file.writelines(pieces)
+        return
+    with replace_file(path) as file:
+        if kind == "tar":
+            _write_tar(file, files)
+            return
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            _write_tar(packed, files)
+
+
+def _kind(name: str) -> Kind:
+    lower = name.lower()
+    for suffix, kind in _SUFFIXES.items():
+        if lower.endswith(suffix):
+            return kind
+    if lower.endswith(_UNWRITTEN):
+        raise NnefError.of(
+            "container/format",
+            "cannot tell from the name what to write",
+            Place(name),
+            "end the name in .tar, .tgz or .tar.gz, or pass kind='folder', 'tar' or 'tgz'",
+        )
+    return "folder"
+
+
+def _check_target(path: Path, name: str, kind: Kind, overwrite: bool) -> None:
+    place = Place(name)
+    try:
+        if not path.exists():
+            return
+        if path.is_dir():
+            if kind != "folder":
+                raise NnefError.of(
+                    "container/exists", "a folder is in the place of the file", place
+                )
+            if any(path.iterdir()):
+                raise NnefError.of(
+                    "container/exists",
+                    "the folder is there and not empty",
+                    place,
+                    "choose another name, or remove the folder",
+                )
+        elif kind == "folder":
+            raise NnefError.of("container/exists", "a file is in the place of the folder", place)
+        elif not overwrite:
+            raise NnefError.of(
+                "container/exists", "the file exists", place, "pass overwrite=True to replace it"
+            )
+    except (OSError, ValueError) as error:
+        raise NnefError.of("data/write", f"cannot write: {error}", place) from None
+
+
+def _files(
+    name: str,
+    graph_text: str,
+    tensors: Mapping[str, Any],
+    quantization: str | None,
+    encodings: Mapping[str, Encoding],
+) -> list[_File]:
+    """All that goes into the container, checked, the document first."""
+    found = Diagnostics()
+    documents: list[_File] = [_text(DOCUMENT, graph_text)]
+    if quantization is not None:
+        documents.append(_text(QUANTIZATION, quantization))
+    data: dict[str, _File] = {}
+    paths: dict[str, str] = {member: member for member, _, _ in documents}
+    for label, array in tensors.items():
+        try:
+            path = label_path(label, name)
+            encoding = encodings.get(label, Encoding())
+            header, pieces = encode_tensor(np.asarray(array), encoding, f"{name}/{printable(path)}")
+        except NnefError as error:
+            for diagnostic in error.errors:
+                found.add(diagnostic)
+            continue
+        other = paths.setdefault(path.lower(), label)
+        if other != label:
+            found.error(
+                "container/label",
+                f"labels '{printable(other)}' and '{printable(label)}' name the same file: labels"
+                " are compared without case",
+                Place(name),
+            )
+        data[path] = path, HEADER_SIZE + header.data_length, _tensor(header.pack(), pieces)
+    _check_folders(paths, name, found)
+    found.raise_errors()
+    return [*documents, *(data[path] for path in sorted(data))]
+
+
+def _check_folders(paths: Mapping[str, str], name: str, found: Diagnostics) -> None:
+    """No file may have the name of a folder that another label needs."""
+    for path, label in paths.items():
+        parts = path.split("/")[:-1]
+        for depth in range(1, len(parts) + 1):
+            other = paths.get("/".join(parts[:depth]))
+            if other is not None:
+                found.error(
+                    "container/label",
+                    f"the file of label '{printable(other)}' is in the place of a folder that"
+                    f" label '{printable(label)}' needs",
+                    Place(name),
+                )
+
+
+def _text(path: str, text: str) -> _File:
+    content = text.encode()
+    return path, len(content), iter([content])
+
+
+def _tensor(header: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    yield header
+    yield from pieces
+
+
+def _write_tar(file: BinaryIO | gzip.GzipFile, files: list[_File]) -> None:
+    for path, size, pieces in files:
+        info = tarfile.TarInfo(path)
+        info.size = size
+        info.mode = 0o644
+        file.write(info.tobuf(tarfile.PAX_FORMAT))
+        for piece in pieces:
+            file.write(piece)
+        file.write(bytes(-size % BLOCK))
+    file.write(bytes(2 * BLOCK))

@@ -1,0 +1,96 @@
+"""The files of a model in a folder, looked up one by one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from nnefc.errors import NnefError, Place
+from nnefc.formats.encoding import Array
+from nnefc.formats.files import printable, read_whole
+from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
+from nnefc.formats.tensor_file import read_tensor
+from nnefc.limits import Limits
+
+
+class FolderMembers:
+    """The regular files below a folder.
+
+    Links are followed, as model caches are made of them; whoever can place one in the folder
+    could have placed the file itself.
+    """
+
+    def __init__(self, root: Path, limits: Limits) -> None:
+        self._root = root
+        self._limits = limits
+        self._listings: dict[str, CaselessIndex] = {}
+
+    def shown(self, path: str) -> str:
+        """A file's name for messages."""
+        return printable(str(self._root / path))
+
+    def find(self, path: str) -> str | None:
+        """The path of a file that is there under this name, or one that differs only in case."""
+        if os.path.lexists(self._root / path):
+            return path
+        found = ""
+        for part in path.split("/"):
+            actual = self._listing(found).find(part, printable(str(self._root / found)))
+            if actual is None:
+                return None
+            found = f"{found}/{actual}" if found else actual
+        return found
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The content of a file of at most `limit` bytes."""
+        return read_whole(self._root / path, limit, "container/file")
+
+    def tensor(self, path: str, limits: Limits) -> Array:
+        """The tensor in a file, mapped where possible."""
+        return read_tensor(self._root / path, limits=limits)
+
+    def tensor_paths(self) -> Iterator[str]:
+        """Every tensor file below the folder; each folder is entered once.
+
+        Raises NnefError `limit/members` when there is more below the folder than an archive may
+        have.
+        """
+        seen: set[tuple[int, int]] = set()
+        left = self._limits.archive_members
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                status = (self._root / folder).stat()
+                entries = sorted(os.scandir(self._root / folder), key=lambda entry: entry.name)
+            except OSError:
+                continue
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            left -= len(entries)
+            if left < 0:
+                raise NnefError.of(
+                    "limit/members",
+                    f"more than the {self._limits.archive_members} files allowed",
+                    Place(printable(str(self._root))),
+                )
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir():
+                    folders.append(path)
+                elif entry.name.lower().endswith(TENSOR_SUFFIX):
+                    yield path
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _listing(self, folder: str) -> CaselessIndex:
+        if folder not in self._listings:
+            try:
+                names = [path.name for path in (self._root / folder).iterdir()]
+            except OSError:
+                names = []
+            self._listings[folder] = CaselessIndex(names)
+        return self._listings[folder]

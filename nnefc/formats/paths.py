@@ -1,0 +1,113 @@
+"""Paths inside containers: of archive members and of the tensors that labels name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from nnefc.errors import NnefError, Place
+from nnefc.formats.files import printable
+
+DOCUMENT = "graph.nnef"
+QUANTIZATION = "graph.quant"
+TENSOR_SUFFIX = ".dat"
+
+_SEPARATOR = re.compile(r"[/\\]")
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def normal_path(name: str) -> tuple[str, str]:
+    """A member's name as a relative path with single slashes, and what is wrong with it, or ""."""
+    if "\0" in name:
+        return name, "its name holds a NUL character"
+    if name[:1] in ("/", "\\") or _DRIVE.match(name):
+        return name, "its path is absolute"
+    parts = [part for part in _SEPARATOR.split(name) if part not in ("", ".")]
+    if ".." in parts:
+        return name, "its path leads out of the archive with '..'"
+    return "/".join(parts), ""
+
+
+def label_path(label: str, container: str) -> str:
+    r"""The path of the tensor file for a variable's label, relative to the document.
+
+    `/` and `\` separate folders; one leading `/` is dropped, as Khronos' tools do. Raises
+    NnefError `container/label` when the label names no file inside the container.
+    """
+    if label[:1] in ("/", "\\"):
+        label = label[1:]
+    path, wrong = normal_path(label)
+    if wrong or not path:
+        wrong = wrong.replace("archive", "container") or "it is empty"
+        raise NnefError.of(
+            "container/label",
+            f"label '{printable(label)}' names no tensor file: {wrong}",
+            Place(container),
+            "labels are relative paths such as 'conv1/filter'",
+        )
+    return path + TENSOR_SUFFIX
+
+
+class CaselessIndex:
+    """Finds paths exactly or, when that fails, ignoring case (labels are compared so, 4.1)."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._exact: set[str] = set()
+        self._lower: dict[str, list[str]] = {}
+        for path in paths:
+            self._exact.add(path)
+            self._lower.setdefault(path.lower(), []).append(path)
+
+    def find(self, path: str, container: str) -> str | None:
+        """The path that is there; NnefError `container/ambiguous` when several differ in case."""
+        if path in self._exact:
+            return path
+        alike = self._lower.get(path.lower(), [])
+        if len(alike) > 1:
+            listed = " and ".join(f"'{printable(other)}'" for other in sorted(alike)[:4])
+            raise NnefError.of(
+                "container/ambiguous",
+                f"'{printable(path)}' may be {listed}: their names differ only in case",
+                Place(container),
+                "remove or rename one of them",
+            )
+        return alike[0] if alike else None
+
+
+def document_root(paths: list[str], container: str) -> str:
+    """The folder of the document: "", or "top/" when it is in one top folder.
+
+    Raises NnefError `container/missing` or `container/ambiguous`.
+    """
+    if DOCUMENT in paths:
+        return ""
+    place = Place(container)
+    documents = sorted(path for path in paths if path.rsplit("/", 1)[-1] == DOCUMENT)
+    nearest = [path for path in documents if path.count("/") == 1]
+    if len(nearest) == 1:
+        return nearest[0][: -len(DOCUMENT)]
+    listed = ", ".join(f"'{printable(path)}'" for path in documents[:5])
+    if len(nearest) > 1:
+        raise NnefError.of(
+            "container/ambiguous",
+            f"{len(nearest)} documents in different folders: {listed}",
+            place,
+            f"a container holds one network, with {DOCUMENT} at its top",
+        )
+    if documents:
+        hint = f"found {listed}: move it to the top"
+    else:
+        hint = _nearly(paths)
+    raise NnefError.of("container/missing", f"there is no {DOCUMENT}", place, hint)
+
+
+def _nearly(paths: list[str]) -> str:
+    """A hint naming what there is instead of the document."""
+    similar = [path for path in paths if path.lower().endswith(".nnef")]
+    if similar:
+        return f"found '{printable(min(similar))}': rename it to {DOCUMENT}"
+    if not paths:
+        return f"it is empty; put {DOCUMENT} at its top"
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    listed = ", ".join(f"'{printable(path)}'" for path in sorted(paths)[:3])
+    return f"found only {listed}{more}; put {DOCUMENT} at its top"
