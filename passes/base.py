@@ -1,0 +1,83 @@
+"""What passes share: their contract, and small questions about values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from nnefc.ir import Graph, Op, TensorType, Value
+from nnefc.ops.spec import OpSpec
+from nnefc.ops.table import operations
+
+Lookup = Callable[[str], OpSpec | None]
+"""Operations that are not in the table (custom ones), by name."""
+
+Number = bool | int | float
+
+
+class Pass(Protocol):
+    """A rewriting of graphs; a frozen dataclass whose fields are its options."""
+
+    name: ClassVar[str]
+
+    def run(self, graph: Graph) -> bool:
+        """Rewrite `graph` in place; says whether anything changed."""
+        ...
+
+
+def replace(graph: Graph, op: Op, values: Sequence[Value]) -> None:
+    """Let `values` take the place of the outputs of `op`, which goes away."""
+    for old, new in zip(op.outputs, values, strict=True):
+        graph.replace_value(old, new)
+    graph.erase(op)
+
+
+def is_constant(value: Value) -> bool:
+    return value.op is not None and value.op.name == "constant"
+
+
+def splat(value: Value) -> Number | None:
+    """The number that every item of a constant is; None of other values.
+
+    Only constants that are written as one number count, not arrays of equal items.
+    """
+    if value.op is None or value.op.name != "constant":
+        return None
+    stored: Any = value.op.attributes["value"]
+    if isinstance(stored, np.ndarray):
+        stored = stored.reshape(-1)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return np.asarray(stored[0]).item() if len(stored) == 1 else None
+
+
+def splat_op(op: Op, type_: TensorType, number: Number) -> Op:
+    """A constant of one number in place of `op`, which has one output; not inserted yet."""
+    attributes = {"shape": type_.dims, "value": (number,)}
+    return Op("constant", (), attributes, [type_], location=op.location)
+
+
+def is_elementwise(op: Op) -> bool:
+    """Whether `op` may be a step of an expression."""
+    spec = operations().get(op.name)
+    return spec is not None and spec.elementwise and spec.expand is None
+
+
+def is_pure(op: Op) -> bool:
+    """Whether `op` does nothing but give its outputs; of an unknown operation, nobody knows."""
+    if op.name == "fused":
+        return True
+    spec = operations().get(op.name)
+    return spec is not None and spec.pure
+
+
+def is_one(number: Number | None) -> bool:
+    return number is not None and number == 1
+
+
+def is_zero(number: Number | None, sign: float) -> bool:
+    """Whether `number` is the zero of that sign (integers have none)."""
+    if number is None or number != 0:
+        return False
+    return isinstance(number, int) or math.copysign(1.0, number) == sign

@@ -1,0 +1,38 @@
+"""Take out what nothing depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnefc.ir import Graph
+from nnefc.passes.base import is_pure
+
+
+@dataclass(frozen=True)
+class EliminateDeadCode:
+    """Take out operations without effect whose outputs nobody uses.
+
+        graph net(%x: float32[4]) -> (y = %y) {
+          %z: float32[4] = exp(%x)
+          %y: float32[4] = neg(%x)
+        }
+
+    becomes
+
+        graph net(%x: float32[4]) -> (y = %y) {
+          %y: float32[4] = neg(%x)
+        }
+
+    `update` stays, and so do operations that are not known and all of `graph.variables`.
+    """
+
+    name: ClassVar[str] = "eliminate_dead_code"
+
+    def run(self, graph: Graph) -> bool:
+        outputs = set(graph.outputs)
+        before = len(graph)
+        for op in graph.reversed_ops:
+            if is_pure(op) and not any(v.users or v in outputs for v in op.outputs):
+                graph.erase(op)
+        return len(graph) != before

@@ -1,0 +1,128 @@
+"""The passes in order, and what happens between them: printing, verifying, timing, dumps.
+
+`NNEFC_VERIFY=1` verifies the graph after each pass.  `NNEFC_DUMP=folder` writes the graph
+after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and so on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+
+from nnefc.ir import Graph, Op, TensorType, Value, print_graph
+from nnefc.ir.verify import check
+from nnefc.ops.spec import Call, infer
+from nnefc.ops.table import operations
+from nnefc.passes.base import Lookup, Pass
+from nnefc.passes.canonicalise import Canonicalise
+from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from nnefc.passes.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.fold_constants import FoldConstants
+from nnefc.passes.fuse_elementwise import FuseElementwise
+
+DEFAULT: tuple[Pass, ...] = (
+    ExpandCompounds(),
+    Canonicalise(),
+    FoldConstants(),
+    Canonicalise(),
+    EliminateCommonSubexpressions(),
+    EliminateDeadCode(),
+    FuseElementwise(),
+    EliminateDeadCode(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a hook learns: the pass that ran, "import" before the first one.
+
+    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.
+    """
+
+    number: int
+    name: str
+    changed: bool
+    seconds: float
+
+
+Hook = Callable[[Graph, Ran], None]
+"""Called before the first pass and after each one."""
+
+
+def run_pipeline(
+    graph: Graph,
+    passes: Sequence[Pass] = DEFAULT,
+    *,
+    hook: Hook | None = None,
+    lookup: Lookup | None = None,
+) -> bool:
+    """Run `passes` over `graph`, in place; says whether anything changed.
+
+    `lookup` gives the operations that are not in the table (custom ones).
+    """
+    hooks = [*_environment(), *([hook] if hook else [])]
+    any_changed = False
+
+    def report(ran: Ran) -> None:
+        for each in hooks:
+            each(graph, ran)
+
+    report(Ran(0, "import", True, 0.0))
+    for number, pass_ in enumerate(passes, 1):
+        if lookup is not None and isinstance(pass_, ExpandCompounds):
+            pass_ = replace(pass_, lookup=lookup)
+        start = perf_counter()
+        changed = pass_.run(graph)
+        any_changed |= changed
+        report(Ran(10 * number, pass_.name, changed, perf_counter() - start))
+    return any_changed
+
+
+def _environment() -> Iterator[Hook]:
+    """The hooks that environment variables ask for."""
+    if os.environ.get("NNEFC_VERIFY", "0") not in ("", "0"):
+        yield verify_hook
+    folder = os.environ.get("NNEFC_DUMP")
+    if folder:
+        yield dump_hook(Path(folder))
+
+
+def verify_hook(graph: Graph, ran: Ran) -> None:
+    """Raise NnefError (`internal/ir`) if the graph is not whole."""
+    check(graph, rule_problems, after=ran.name)
+
+
+def dump_hook(folder: Path) -> Hook:
+    """A hook that writes the graph into `folder`, a file a pass."""
+
+    def dump(graph: Graph, ran: Ran) -> None:
+        if not ran.changed:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{ran.number:03}_{ran.name}.ir"
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        partial.write_text(print_graph(graph, locations=True), encoding="utf-8")
+        partial.replace(path)
+
+    return dump
+
+
+def rule_problems(op: Op) -> list[str]:
+    """What is wrong with an operation by its own rule: the checker for `ir.verify`."""
+    spec = operations().get(op.name)
+    if spec is None or op.name == "fused":
+        return []
+    types, problems = infer(spec, Call(op.name, spec.operands(_types(op.inputs)), op.attributes))
+    if types is None or problems:
+        return problems
+    have = [v.type.shape for v in op.outputs]
+    want = [t.shape for t in types]
+    return [] if have == want else [f"has shapes {have}, its rule gives {want}"]
+
+
+def _types(values: Sequence[Value]) -> list[TensorType]:
+    return [v.type for v in values]
