@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
 from nnefc.limits import Limits
-from nnefc.ops.spec import Call
+from nnefc.ops.spec import Call, NotKnown
 
 Array = np.ndarray[Any, Any]
+
+T = TypeVar("T")
+
+LARGEST = 2**31 - 1
+"""Extents, steps and paddings fit in 32 bits, so that positions cannot overflow 64."""
 
 MAX_RANK = Limits.rank
 """A tensor file has room for 8 extents (5.2)."""
@@ -116,6 +121,54 @@ def positive(call: Call, name: str) -> tuple[int, ...]:
         all(i > 0 for i in items), f"items in {name} must be positive: {name} = {listing(items)}"
     )
     return items
+
+
+def attempt(read: Callable[[], T]) -> T | None:
+    """What `read` gives, or None if it needs something that is not known.
+
+    For rules of several attributes: one that is not known hides no violation of the others.
+    """
+    try:
+        return read()
+    except NotKnown:
+        return None
+
+
+def one_of(call: Call, name: str, allowed: Sequence[str]) -> None:
+    """Require that a string attribute is one of those allowed."""
+    value = attempt(lambda: call[name])
+    if value is not None:
+        listed = ", ".join(map(literal, allowed))
+        call.require(value in allowed, f"{name} must be one of {listed}: {name} = {literal(value)}")
+
+
+def positive_items(call: Call, name: str) -> tuple[int, ...] | None:
+    """A list whose items must be positive and fit in 32 bits; None if it is not known."""
+    items = attempt(lambda: positive(call, name))
+    if items is not None:
+        fits(call, name, items)
+    return items
+
+
+def fits(call: Call, name: str, items: Sequence[int]) -> None:
+    """Require that steps and offsets fit in 32 bits."""
+    call.require(
+        all(abs(i) <= LARGEST for i in items),
+        f"items in {name} must fit in 32 bits: {name} = {listing(items)}",
+    )
+
+
+def length(
+    call: Call, name: str, items: Sequence[Any] | None, expected: int, of: str, *, optional: bool
+) -> None:
+    """Require that a list has `expected` items, the number of `of`, or (`optional`) none."""
+    if items is None or (optional and not items):
+        return
+    call.require(
+        len(items) == expected,
+        f"the length of {name} must equal {of}{' or 0' if optional else ''}: "
+        f"{name} = {listing(items)} has {len(items)} items, expected {expected}",
+    )
 
 
 def rank_allowed(call: Call, rank: int, of: str = "output") -> bool:

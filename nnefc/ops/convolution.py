@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.common import attempt
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.window_checks import attempt, check_convolution, check_steps
+from nnefc.ops.window_checks import check_convolution, check_steps
 from nnefc.ops.window_reference import conv, deconv, separable_conv, separable_deconv
 from nnefc.ops.window_samples import pad
 
@@ -220,7 +221,7 @@ SPECS: tuple[OpSpec, ...] = (
             groups: integer = 1 )
         -> ( output: tensor<scalar> )""",
         section="4.3.1",
-        summary="convolution (correlation) over the spatial dimensions",
+        summary="Convolution (correlation) over the spatial dimensions.",
         infer=_conv,
         reference=conv,
         samples=_CONV_SAMPLES,
@@ -240,7 +241,7 @@ SPECS: tuple[OpSpec, ...] = (
             groups: integer = 1 )
         -> ( output: tensor<scalar> )""",
         section="4.3.1",
-        summary="the reverse of conv, from its output space to its input space",
+        summary="The reverse of conv, from its output space to its input space.",
         infer=_deconv,
         reference=deconv,
         samples=_DECONV_SAMPLES,
@@ -260,7 +261,7 @@ SPECS: tuple[OpSpec, ...] = (
             groups: integer = 1 )
         -> ( output: tensor<scalar> )""",
         section="4.9.2",
-        summary="depth-wise convolution, then point-wise",
+        summary="Depth-wise convolution, then point-wise.",
         infer=_separable_conv,
         reference=separable_conv,
         expand=_expand_separable_conv,
@@ -282,7 +283,7 @@ SPECS: tuple[OpSpec, ...] = (
             groups: integer = 1 )
         -> ( output: tensor<scalar> )""",
         section="4.9.2",
-        summary="point-wise deconvolution, then depth-wise",
+        summary="Point-wise deconvolution, then depth-wise.",
         infer=_separable_deconv,
         reference=separable_deconv,
         expand=_expand_separable_deconv,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
-from nnefc.ops.common import Array, listing, positive, rank_allowed, volume
+from nnefc.ops.common import Array, attempt, listing, positive, rank_allowed, volume
 from nnefc.ops.spec import Call, OpSpec, Sample
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]*")
@@ -62,16 +62,20 @@ def constant(*, shape: Shape, value: Any) -> Array:
 
 
 def _variable(call: Call) -> TensorType:
-    shape = _shape(call)
-    label: str = call["label"]
+    label: str | None = attempt(lambda: call["label"])
+    if label is not None:
+        _check_label(call, label)
+    return TensorType(DType.FLOAT32, _shape(call))
+
+
+def _check_label(call: Call, label: str) -> None:
     call.require(bool(label), "label must not be empty")
     bad = sorted({c for c in label if not _LABEL.fullmatch(c)})
     call.require(
         not bad,
         f"label may only have letters, digits and the characters _ - . / \\: "
-        f"label = {label!r} has {', '.join(map(repr, bad))}",
+        f"label = {label!r} has {', '.join(map(repr, bad[:8]))}",
     )
-    return TensorType(DType.FLOAT32, shape)
 
 
 def _update(call: Call) -> TensorType:

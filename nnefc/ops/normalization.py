@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.common import Array, align, axes_attribute, axes_within, broadcasting
+from nnefc.ops.common import (
+    Array,
+    align,
+    attempt,
+    axes_attribute,
+    axes_within,
+    broadcasting,
+    length,
+    positive_items,
+)
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.window_checks import attempt, length, positive_items
 from nnefc.ops.window_reference import DEFAULT_WINDOW, avg_pool
 
 
@@ -171,10 +180,10 @@ def _batches(*rows: tuple[Shape, ...]) -> tuple[Sample, ...]:
     return tuple(
         Sample(
             inputs=row if len(row) == 5 else (row[0], *(row[1],) * 4),
-            attributes={"epsilon": 0.125},
+            attributes={"epsilon": epsilon},
             data="positive",
         )
-        for row in rows
+        for row, epsilon in zip(rows, cycle((0.125, 0.0)))
     )
 
 
@@ -206,7 +215,7 @@ SPECS: tuple[OpSpec, ...] = (
         "local_response_normalization",
         "input: tensor<scalar>, size: integer[], "
         "alpha: scalar = 1.0, beta: scalar = 0.5, bias: scalar = 1.0",
-        "input divided by a power of the local mean square",
+        "Input divided by a power of the local mean square.",
         _local,
         _response,
         _expand_response,
@@ -215,7 +224,7 @@ SPECS: tuple[OpSpec, ...] = (
     _op(
         "local_mean_normalization",
         "input: tensor<scalar>, size: integer[]",
-        "input without its local mean",
+        "Input without its local mean.",
         _local,
         _local_mean,
         _expand_local_mean,
@@ -224,7 +233,7 @@ SPECS: tuple[OpSpec, ...] = (
     _op(
         "local_variance_normalization",
         f"input: tensor<scalar>, size: integer[], {_BIAS}",
-        "input divided by its local root mean square",
+        "Input divided by its local root mean square.",
         _local,
         _variance,
         _expand_variance,
@@ -233,7 +242,7 @@ SPECS: tuple[OpSpec, ...] = (
     _op(
         "local_contrast_normalization",
         f"input: tensor<scalar>, size: integer[], {_BIAS}",
-        "local_mean_normalization, then local_variance_normalization",
+        "Input without its local mean, divided by its local root mean square.",
         _local,
         _contrast,
         _expand_contrast,
@@ -242,26 +251,26 @@ SPECS: tuple[OpSpec, ...] = (
     _op(
         "l1_normalization",
         f"input: tensor<scalar>, axes: integer[], {_BIAS}",
-        "input divided by its sum of absolute values",
+        "Input divided by its sum of absolute values.",
         _over_axes,
         _l1,
         _expand_l1,
-        _axes(bias=0.5) + _axes(bias=0.5, epsilon=8.0),
+        _axes(bias=0.5) + _axes(bias=0.25, epsilon=8.0),
     ),
     _op(
         "l2_normalization",
         f"input: tensor<scalar>, axes: integer[], {_BIAS}",
-        "input divided by its Euclidean norm",
+        "Input divided by its Euclidean norm.",
         _over_axes,
         _l2,
         _expand_l2,
-        _axes(bias=0.5) + _axes(bias=0.5, epsilon=8.0),
+        _axes(bias=0.5) + _axes(bias=0.25, epsilon=8.0),
     ),
     _op(
         "batch_normalization",
         "input: tensor<scalar>, mean: tensor<scalar>, variance: tensor<scalar>, "
         "offset: tensor<scalar>, scale: tensor<scalar>, epsilon: scalar",
-        "offset + scale * (input - mean) / sqrt(variance + epsilon)",
+        "Input normalized with a given mean and variance, scaled and offset.",
         broadcasting("input", "mean", "variance", "offset", "scale"),
         _batch,
         _expand_batch,

@@ -46,7 +46,7 @@ SPECS: tuple[OpSpec, ...] = (
         fragment max_pool_with_index{_PARAMETERS}
         -> ( output: tensor<scalar>, index: tensor<integer> )""",
         section="4.9.3",
-        summary="maximum in a local window, and its position there",
+        summary="Maximum in a local window, and its position there.",
         infer=_max_pool_with_index,
         reference=max_pool_with_index,
         samples=windows(data="ties"),
@@ -57,7 +57,7 @@ SPECS: tuple[OpSpec, ...] = (
         fragment max_pool{_PARAMETERS}
         -> ( output: tensor<scalar> )""",
         section="4.9.3",
-        summary="maximum in a local window",
+        summary="Maximum in a local window.",
         infer=_pool,
         reference=max_pool,
         samples=windows(),
@@ -68,7 +68,7 @@ SPECS: tuple[OpSpec, ...] = (
         fragment avg_pool{_PARAMETERS}
         -> ( output: tensor<scalar> )""",
         section="4.9.3",
-        summary="average in a local window",
+        summary="Average in a local window.",
         infer=_pool,
         reference=avg_pool,
         expand=_expand_avg_pool,
@@ -80,7 +80,7 @@ SPECS: tuple[OpSpec, ...] = (
         fragment rms_pool{_PARAMETERS}
         -> ( output: tensor<scalar> )""",
         section="4.9.3",
-        summary="root mean square in a local window",
+        summary="Root mean square in a local window.",
         infer=_pool,
         reference=rms_pool,
         expand=_expand_rms_pool,

@@ -12,7 +12,7 @@ import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
 from nnefc.ops.activation import clamp
-from nnefc.ops.common import Array, align, broadcast
+from nnefc.ops.common import Array, align, attempt, broadcast
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
 
 MAX_BITS = 64
@@ -21,10 +21,12 @@ MAX_BITS = 64
 
 def _rule(*operands: str) -> Callable[[Call], TensorType]:
     def rule(call: Call) -> TensorType:
-        bits: int = call["bits"]
-        call.require(
-            1 <= bits <= MAX_BITS, f"bits must be positive and at most {MAX_BITS}: bits = {bits}"
-        )
+        bits: int | None = attempt(lambda: call["bits"])
+        if bits is not None:
+            call.require(
+                1 <= bits <= MAX_BITS,
+                f"bits must be positive and at most {MAX_BITS}: bits = {bits}",
+            )
         return TensorType(call.dtype("x"), broadcast(call, *operands))
 
     return rule
@@ -34,11 +36,8 @@ def _signed_rule(*operands: str) -> Callable[[Call], TensorType]:
     rule = _rule(*operands)
 
     def signed_rule(call: Call) -> TensorType:
-        if call["signed"] and call["symmetric"]:
-            call.require(
-                call["bits"] != 1,
-                "bits must be at least 2 where signed and symmetric are true: bits = 1",
-            )
+        if attempt(lambda: (call["bits"], call["signed"], call["symmetric"])) == (1, True, True):
+            call.require(False, "bits must be at least 2 where codes are signed and symmetric: 1")
         return rule(call)
 
     return signed_rule

@@ -169,7 +169,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment nearest_downsample( input: tensor<scalar>, factor: integer[] ) "
         "-> ( output: tensor<scalar> )",
         section="4.3.4",
-        summary="every factor-th item of the spatial dimensions",
+        summary="Every factor-th item of the spatial dimensions.",
         infer=_down,
         reference=_nearest_downsample,
         expand=_expand_nearest_downsample,
@@ -180,7 +180,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment area_downsample( input: tensor<scalar>, factor: integer[] ) "
         "-> ( output: tensor<scalar> )",
         section="4.3.4",
-        summary="averages of cells of the spatial dimensions",
+        summary="Averages of cells of the spatial dimensions.",
         infer=_down,
         reference=_area_downsample,
         expand=_expand_area_downsample,
@@ -191,7 +191,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment nearest_upsample( input: tensor<scalar>, factor: integer[] ) "
         "-> ( output: tensor<scalar> )",
         section="4.3.4",
-        summary="every item of the spatial dimensions repeated",
+        summary="Every item of the spatial dimensions repeated.",
         infer=_up,
         reference=_nearest_upsample,
         expand=_expand_nearest_upsample,
@@ -207,7 +207,7 @@ SPECS: tuple[OpSpec, ...] = (
             border: string = 'replicate' )
         -> ( output: tensor<scalar> )""",
         section="4.3.4",
-        summary="linear interpolation along every spatial dimension",
+        summary="Linear interpolation along every spatial dimension.",
         infer=_multilinear,
         reference=_multilinear_upsample,
         samples=_MULTILINEAR,

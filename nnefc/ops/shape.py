@@ -8,6 +8,7 @@ from nnefc.ir import Shape, TensorType
 from nnefc.ops.common import (
     MAX_RESULTS,
     Array,
+    attempt,
     axes_attribute,
     axes_within,
     axis_attribute,
@@ -17,7 +18,7 @@ from nnefc.ops.common import (
     rank_allowed,
     volume,
 )
-from nnefc.ops.spec import Call, OpSpec, Sample
+from nnefc.ops.spec import Call, NotKnown, OpSpec, Sample
 
 # -- reshape, squeeze, unsqueeze
 
@@ -36,25 +37,31 @@ def reshaped(
 
 
 def _reshape(call: Call) -> TensorType:
-    start: int = call["axis_start"]
-    count: int = call["axis_count"]
-    call.require(start >= 0, f"axis_start must be non-negative: axis_start = {start}")
-    call.require(count >= -1, f"axis_count must be non-negative or -1: axis_count = {count}")
-    items: tuple[int, ...] = call["shape"]
-    call.require(
-        all(item >= -1 for item in items),
-        f"items in shape must be non-negative or -1: shape = {listing(items)}",
-    )
-    call.require(
-        items.count(-1) <= 1, f"at most one item in shape may be -1: shape = {listing(items)}"
-    )
+    start: int | None = attempt(lambda: call["axis_start"])
+    if start is not None:
+        call.require(start >= 0, f"axis_start must be non-negative: axis_start = {start}")
+    count: int | None = attempt(lambda: call["axis_count"])
+    if count is not None:
+        call.require(count >= -1, f"axis_count must be non-negative or -1: axis_count = {count}")
+    items: tuple[int, ...] | None = attempt(lambda: call["shape"])
+    if items is not None:
+        call.require(
+            all(item >= -1 for item in items),
+            f"items in shape must be non-negative or -1: shape = {listing(items)}",
+        )
+        call.require(
+            items.count(-1) <= 1, f"at most one item in shape may be -1: shape = {listing(items)}"
+        )
     input = call.shape("input")
     rank = len(input)
-    call.require(
-        start <= rank,
-        f"axis_start must be at most the rank of input: axis_start = {start}, rank {rank}",
-    )
+    if start is not None:
+        call.require(
+            start <= rank,
+            f"axis_start must be at most the rank of input: axis_start = {start}, rank {rank}",
+        )
     call.stop_if_wrong()
+    if start is None or count is None or items is None:
+        raise NotKnown
     stop = rank if count == -1 else start + count
     call.require(
         stop <= rank,
@@ -165,12 +172,15 @@ def transpose(input: Array, *, axes: tuple[int, ...]) -> Array:
 
 
 def _split(call: Call) -> list[TensorType]:
-    axis = axis_attribute(call)
-    ratios = positive(call, "ratios")
-    call.require(bool(ratios), "ratios must not be empty")
+    axis = attempt(lambda: axis_attribute(call))
+    ratios = attempt(lambda: positive(call, "ratios"))
+    call.require(ratios != (), "ratios must not be empty")
     shape = call.shape("value")
-    axis_within(call, axis, len(shape), "value")
+    if axis is not None:
+        axis_within(call, axis, len(shape), "value")
     call.stop_if_wrong()
+    if axis is None or ratios is None:
+        raise NotKnown
     call.require(
         shape[axis] % sum(ratios) == 0,
         "the sum of ratios must divide the extent of value along axis: "

@@ -9,16 +9,21 @@ import numpy as np
 from nnefc.ir import Shape, TensorType
 from nnefc.ops.common import (
     Array,
+    attempt,
     axes_attribute,
     axes_within,
     axis_attribute,
     axis_within,
+    enumeration,
     extents_allowed,
+    fits,
+    length,
     listing,
-    positive,
+    one_of,
+    positive_items,
     rank_allowed,
 )
-from nnefc.ops.spec import Call, OpSpec, Sample
+from nnefc.ops.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.window_rules import BORDERS, OUTSIDE, source_indices
 
 # -- slice
@@ -56,24 +61,26 @@ def slice_ranges(
 
 
 def _slice(call: Call) -> TensorType:
-    axes = axes_attribute(call)
-    begin: tuple[int, ...] = call["begin"]
-    end: tuple[int, ...] = call["end"]
-    stride: tuple[int, ...] = call["stride"]
+    axes = attempt(lambda: axes_attribute(call))
+    begin: tuple[int, ...] | None = attempt(lambda: call["begin"])
+    end: tuple[int, ...] | None = attempt(lambda: call["end"])
+    stride: tuple[int, ...] | None = attempt(lambda: call["stride"])
+    known = {"axes": axes, "begin": begin, "end": end, "stride": stride or None}
+    lists = {name: items for name, items in known.items() if items is not None}
     call.require(
-        len(axes) == len(begin) == len(end),
-        "the lengths of axes, begin and end must be the same: "
-        f"axes = {listing(axes)}, begin = {listing(begin)}, end = {listing(end)}",
+        len({len(items) for items in lists.values()}) <= 1,
+        f"the lengths of {enumeration(lists)} must be the same: "
+        + ", ".join(f"{name} = {listing(items)}" for name, items in lists.items()),
     )
-    call.require(
-        len(stride) in (0, len(axes)),
-        "stride must be empty or as long as axes: "
-        f"stride = {listing(stride)}, axes = {listing(axes)}",
-    )
-    call.require(0 not in stride, f"items in stride must not be 0: stride = {listing(stride)}")
+    if stride is not None:
+        call.require(0 not in stride, f"items in stride must not be 0: stride = {listing(stride)}")
+        fits(call, "stride", stride)
     shape = call.shape("input")
-    axes_within(call, axes, len(shape))
+    if axes is not None:
+        axes_within(call, axes, len(shape))
     call.stop_if_wrong()
+    if axes is None or begin is None or end is None or stride is None:
+        raise NotKnown
     for i, axis in enumerate(axes):
         if stride:
             _check_strided(call, axis, shape[axis], begin[i], end[i], stride[i])
@@ -120,17 +127,11 @@ def slice_(
 
 
 def _pad(call: Call) -> TensorType:
-    border: str = call["border"]
-    call.require(
-        border in BORDERS, f"border must be one of {', '.join(BORDERS)}: border = {border!r}"
-    )
+    one_of(call, "border", BORDERS)
     padding: tuple[tuple[int, int], ...] = call["padding"]
+    fits(call, "padding", [p for pair in padding for p in pair])
     shape = call.shape("input")
-    call.require(
-        len(padding) == len(shape),
-        "padding must have one item for each dimension of input: "
-        f"padding = {listing(padding)}, rank {len(shape)}",
-    )
+    length(call, "padding", padding, len(shape), "the rank of input", optional=False)
     call.stop_if_wrong()
     output = tuple(x + p + q for x, (p, q) in zip(shape, padding))
     extents_allowed(call, output)
@@ -162,14 +163,12 @@ def pad(
 
 
 def _tile(call: Call) -> TensorType:
-    repeats = positive(call, "repeats")
+    repeats = positive_items(call, "repeats")
     shape = call.shape("input")
-    call.require(
-        len(repeats) == len(shape),
-        "the length of repeats must equal the rank of input: "
-        f"repeats = {listing(repeats)}, rank {len(shape)}",
-    )
+    length(call, "repeats", repeats, len(shape), "the rank of input", optional=False)
     call.stop_if_wrong()
+    if repeats is None:
+        raise NotKnown
     return TensorType(call.dtype("input"), tuple(x * r for x, r in zip(shape, repeats)))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from functools import cache
 
 from nnefc.ops.spec import OpSpec, SpecTable
@@ -36,8 +35,6 @@ def operations() -> SpecTable:
     """All operations by name."""
     table = SpecTable()
     for module in MODULES:
-        if importlib.util.find_spec(f"nnefc.ops.{module}") is None:
-            continue
         specs: tuple[OpSpec, ...] = importlib.import_module(f"nnefc.ops.{module}").SPECS
         for entry in specs:
             table.register(entry)

@@ -120,7 +120,11 @@ _DESAMPLE_SAMPLES = (
         size=(1, 1, 1, 2, 1, 1, 1, 3),
         stride=(1, 1, 1, 2, 1, 1, 1, 1),
     ),
-    Sample(inputs=((2, 3), (2, 3)), attributes={"size": (2, 2)}, values={1: [-1, 0, 3, 4, 9, 2]}),
+    Sample(
+        inputs=((2, 3), (2, 3)),
+        attributes={"size": (2, 2), "border": "constant"},
+        values={1: [-1, 0, 3, 4, 9, 2]},
+    ),
 )
 
 SPECS: tuple[OpSpec, ...] = (
@@ -137,7 +141,7 @@ SPECS: tuple[OpSpec, ...] = (
             normalize: logical = false )
         -> ( output: tensor<scalar> )""",
         section="4.3.2",
-        summary="sum, or average, in a local window",
+        summary="Sum, or average, in a local window.",
         infer=_box,
         reference=box,
         samples=windows() + windows(normalize=True),
@@ -156,7 +160,7 @@ SPECS: tuple[OpSpec, ...] = (
             normalize: logical = false )
         -> ( output: tensor<scalar> )""",
         section="4.3.2",
-        summary="the reverse of box",
+        summary="The reverse of box.",
         infer=_debox,
         reference=debox,
         samples=reverse_windows() + reverse_windows(normalize=True),
@@ -173,7 +177,7 @@ SPECS: tuple[OpSpec, ...] = (
             dilation: integer[] = [] )
         -> ( index: tensor<integer> )""",
         section="4.3.3",
-        summary="position, within its window, of the maximum",
+        summary="Position, within its window, of the maximum.",
         infer=_argmax_pool,
         reference=argmax_pool,
         samples=windows(data="ties"),
@@ -191,7 +195,7 @@ SPECS: tuple[OpSpec, ...] = (
             dilation: integer[] = [] )
         -> ( output: tensor<scalar> )""",
         section="4.3.3",
-        summary="the values at given positions of the windows",
+        summary="The values at given positions of the windows.",
         infer=_sample,
         reference=sample,
         samples=_SAMPLE_SAMPLES,
@@ -210,7 +214,7 @@ SPECS: tuple[OpSpec, ...] = (
             output_shape: integer[] = [] )
         -> ( output: tensor<scalar> )""",
         section="4.3.3",
-        summary="the reverse of sample: values sent to given positions of the windows, and summed",
+        summary="The reverse of sample: values sent to given positions of the windows, and summed.",
         infer=_desample,
         reference=desample,
         samples=_DESAMPLE_SAMPLES,

@@ -6,12 +6,12 @@ known hides no violation of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from nnefc.ir import Shape
 from nnefc.ir.graph import Attribute
-from nnefc.ops.common import listing, positive
+from nnefc.ops.common import attempt, fits, length, listing, one_of, positive_items
 from nnefc.ops.spec import Call, NotKnown
 from nnefc.ops.window_rules import (
     Window,
@@ -21,62 +21,13 @@ from nnefc.ops.window_rules import (
     resolve,
 )
 
-LARGEST: Final = 2**31 - 1
-"""Extents, steps and paddings fit in 32 bits, so that positions cannot overflow 64."""
-
-T = TypeVar("T")
-
-
-def attempt(read: Callable[[], T]) -> T | None:
-    """What `read` gives, or None if it needs something that is not known."""
-    try:
-        return read()
-    except NotKnown:
-        return None
-
-
-def one_of(call: Call, name: str, allowed: Sequence[str]) -> None:
-    """Require that a string attribute is one of those allowed."""
-    value = attempt(lambda: call[name])
-    if value is not None:
-        listed = ", ".join(f"'{item}'" for item in allowed)
-        call.require(value in allowed, f"{name} must be one of {listed}: {name} = '{value}'")
-
-
-def positive_items(call: Call, name: str) -> tuple[int, ...] | None:
-    """A list whose items must be positive and fit in 32 bits; None if it is not known."""
-    items = attempt(lambda: positive(call, name))
-    if items is not None:
-        _fits(call, name, items)
-    return items
-
-
-def _fits(call: Call, name: str, items: Sequence[int]) -> None:
-    call.require(
-        all(abs(i) <= LARGEST for i in items),
-        f"items in {name} must fit in 32 bits: {name} = {listing(items)}",
-    )
-
-
-def length(
-    call: Call, name: str, items: Sequence[Any] | None, expected: int, of: str, *, optional: bool
-) -> None:
-    """Require that a list has `expected` items, the number of `of`, or (`optional`) none."""
-    if items is None or (optional and not items):
-        return
-    call.require(
-        len(items) == expected,
-        f"the length of {name} must equal {of}{' or 0' if optional else ''}: "
-        f"{name} = {listing(items)} has {len(items)} items, expected {expected}",
-    )
-
 
 def _steps(call: Call, *, reverse: bool) -> dict[str, tuple[Any, ...]]:
     """The optional lists that are known: padding, stride, dilation and output_shape."""
     known: dict[str, tuple[Any, ...]] = {}
     padding: tuple[tuple[int, int], ...] | None = attempt(lambda: call["padding"])
     if padding is not None:
-        _fits(call, "padding", [p for pair in padding for p in pair])
+        fits(call, "padding", [p for pair in padding for p in pair])
         known["padding"] = padding
     for name in ("stride", "dilation", *(["output_shape"] if reverse else [])):
         items = positive_items(call, name)
