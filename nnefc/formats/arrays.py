@@ -1,0 +1,154 @@
+"""Arrays as users keep them: `.npy`, `.npz` and `.dat` files."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from nnefc.errors import Diagnostics, NnefError, Place
+from nnefc.formats.archive import open_zip
+from nnefc.formats.atomic import replace_file
+from nnefc.formats.encoding import Array, chunks
+from nnefc.formats.files import FilePath, map_file, open_regular, printable
+from nnefc.formats.tensor_file import read_tensor
+from nnefc.limits import Limits
+
+_NPY_MAGIC = b"\x93NUMPY"
+_NPY_HEADER = 10_000
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[str, Array]:
+    """The array in an `.npy` or `.dat` file; the arrays by name in an `.npz` file.
+
+    Large `.npy` files are mapped, read-only. Numbers and bools only: nothing is unpickled.
+    Raises NnefError `data/...`, `container/...` or `limit/...`.
+    """
+    limits = limits or Limits()
+    suffix = Path(path).suffix.lower()
+    if suffix == ".dat":
+        return read_tensor(path, limits=limits)
+    name = printable(os.fspath(path))
+    if suffix not in (".npy", ".npz"):
+        raise NnefError.of(
+            "data/format",
+            f"cannot tell from the suffix '{printable(suffix)}' what to read",
+            Place(name),
+            "arrays are read from .npy, .npz and .dat files",
+        )
+    with open_regular(path) as file:
+        if suffix == ".npz":
+            return _load_npz(file, name, limits)
+        mapped = map_file(file)
+        return _parse_npy(memoryview(file.read() if mapped is None else mapped), name)
+
+
+def save_arrays(path: FilePath, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name to an `.npz` file, uncompressed, whole or not at all.
+
+    Equal arrays give equal bytes. Raises NnefError `data/type` for items other than numbers and
+    bools, `data/write`.
+    """
+    place = Place(printable(os.fspath(path)))
+    found = Diagnostics()
+    ready: dict[str, Array] = {}
+    for name, value in arrays.items():
+        ready[name] = np.asarray(value)
+        if ready[name].dtype.kind not in "fiubc":
+            found.error(
+                "data/type",
+                f"'{printable(name)}': items of type {ready[name].dtype} are not saved",
+                place,
+            )
+    found.raise_errors()
+    with replace_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in ready.items():
+            member = zipfile.ZipInfo(f"{name}.npy", _EPOCH)
+            member.external_attr = 0o644 << 16
+            with archive.open(member, "w", force_zip64=True) as out:
+                _write_npy(out, array)
+
+
+def _write_npy(file: Any, array: Array) -> None:
+    stored = array.dtype.newbyteorder("<")
+    shape = repr(tuple(map(int, array.shape)))
+    header = f"{{'descr': {stored.str!r}, 'fortran_order': False, 'shape': {shape}, }}"
+    # magic, version and length take 10 bytes; data begins at a multiple of 64
+    header = header + " " * (-(len(header) + 11) % 64) + "\n"
+    file.write(_NPY_MAGIC + bytes((1, 0)) + struct.pack("<H", len(header)) + header.encode())
+    for part in chunks(array):
+        file.write(part.astype(stored, copy=False).tobytes())
+
+
+def _load_npz(file: BinaryIO, name: str, limits: Limits) -> dict[str, Array]:
+    members = open_zip(file, name, limits)
+    found = Diagnostics()
+    arrays: dict[str, Array] = {}
+    try:
+        for path in members.paths:
+            try:
+                content = memoryview(members.read(path, limits.tensor_bytes))
+                arrays[path.removesuffix(".npy")] = _parse_npy(content, members.shown(path))
+            except NnefError as error:
+                for diagnostic in error.errors:
+                    found.add(diagnostic)
+    finally:
+        members.close()
+    found.raise_errors()
+    return arrays
+
+
+def _parse_npy(content: memoryview, name: str) -> Array:
+    """The array in the whole content of an `.npy` file, a view of it."""
+    dtype, fortran, shape, start = _npy_header(content, name)
+    size = math.prod(shape) * dtype.itemsize
+    if len(content) - start != size:
+        raise NnefError.of(
+            "data/size",
+            f"{len(content) - start} bytes of data, but shape {shape} of {dtype} takes {size}",
+            Place(name),
+            "the file is incomplete or damaged; write it again",
+        )
+    flat = np.frombuffer(content.toreadonly(), np.uint8, offset=start).view(dtype)
+    native = np.require(flat.astype(dtype.newbyteorder("="), copy=False), requirements="A")
+    return native.reshape(shape, order="F" if fortran else "C")
+
+
+def _npy_header(content: memoryview, name: str) -> tuple[np.dtype[Any], bool, tuple[int, ...], int]:
+    """Dtype, whether in Fortran order, shape, and offset of the data.
+
+    NumPy's own reader is not used because what it raises on hostile headers is open-ended.
+    """
+    place = Place(name)
+    start = bytes(content[:12])
+    if start[:6] != _NPY_MAGIC or len(start) < 12:
+        raise NnefError.of("data/magic", "not an .npy file", place, "write it with numpy.save")
+    wide = start[6] > 1
+    length = int.from_bytes(start[8:12] if wide else start[8:10], "little")
+    begin = 12 if wide else 10
+    text = bytes(content[begin : begin + min(length, _NPY_HEADER + 1)])
+    if start[6] not in (1, 2, 3) or length > _NPY_HEADER or len(text) < length:
+        raise NnefError.of("data/header", "the header of the .npy file is not valid", place)
+    try:
+        header: Any = ast.literal_eval(text.decode("latin-1").strip())
+        dtype = np.dtype(header["descr"])
+        fortran, shape = header["fortran_order"], tuple(header["shape"])
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        raise NnefError.of(
+            "data/header", f"the header of the .npy file is not valid: {error}", place
+        ) from None
+    if dtype.kind not in "fiubc" or dtype.hasobject or dtype.subdtype is not None:
+        raise NnefError.of(
+            "data/type", f"items of type {dtype} are not read: numbers and bools only", place
+        )
+    if len(shape) > 32 or not all(type(e) is int and 0 <= e < 1 << 60 for e in shape):
+        raise NnefError.of("data/header", f"{printable(str(shape))} is no shape", place)
+    return dtype, bool(fortran), shape, begin + length

@@ -1,0 +1,123 @@
+"""Pictures (PNG, JPEG) as input tensors."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnefc.errors import NnefError, Place
+from nnefc.formats.encoding import Array
+from nnefc.formats.files import FilePath, open_regular, printable, reason
+
+_FORMATS = ("PNG", "JPEG")
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_PIXELS = 1 << 26
+"""Pixels that a picture may claim before it is decoded."""
+
+
+def read_image(
+    path: FilePath,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+) -> Array:
+    """A picture as a tensor of `shape` (N, C, H, W), (C, H, W) or (H, W).
+
+    Grey for C = 1, RGB for 3, RGBA for 4; resized to H, W (bilinear, a mean over the pixels when it
+    shrinks); the same picture for every n. Values are scaled to 0..1 for floating-point types,
+    then (x - `mean`) / `std`, numbers or one per channel; integer types get 0..255 as they are.
+
+    Raises NnefError `data/image`.
+    """
+    place = Place(printable(os.fspath(path)))
+    dtype = np.dtype(dtype)
+    batch, channels, height, width = _extents(shape, place)
+    if dtype.kind not in "fiu":
+        raise _error(f"a picture cannot be read as {dtype}", place)
+    if dtype.kind != "f" and (mean is not None or std is not None):
+        raise _error(f"mean and std need a floating-point input, not {dtype}", place)
+    pixels = _pixels(path, _MODES[channels], (width, height), place)
+    planes = pixels.reshape(height, width, channels).transpose(2, 0, 1)
+    if dtype.kind == "f":
+        planes = planes / np.float64(255.0)
+        if mean is not None:
+            planes = planes - _per_channel(mean, "mean", channels, place)
+        if std is not None:
+            planes = planes / _per_channel(std, "std", channels, place)
+    limits = np.iinfo(dtype) if dtype.kind != "f" else None
+    if limits is not None and limits.max < 255:
+        raise _error(f"pixels of 0..255 do not fit {dtype}", place)
+    whole = np.broadcast_to(planes.astype(dtype), (batch, channels, height, width))
+    return np.ascontiguousarray(whole).reshape(shape)
+
+
+def _extents(shape: tuple[int, ...], place: Place) -> tuple[int, int, int, int]:
+    batch, channels, height, width = (
+        (1,) * (4 - len(shape)) + shape if len(shape) <= 4 else (0,) * 4
+    )
+    if len(shape) < 2 or channels not in _MODES or min(batch, height, width) < 1:
+        raise _error(
+            f"a picture does not fit shape {shape}",
+            place,
+            "pictures fit (N, C, H, W), (C, H, W) and (H, W) with C = 1, 3 or 4",
+        )
+    if height * width > _PIXELS:
+        raise _error(f"{height}×{width} pixels are more than the {_PIXELS} allowed", place)
+    return batch, channels, height, width
+
+
+def _per_channel(value: float | Sequence[float], what: str, channels: int, place: Place) -> Array:
+    values = np.asarray(value, np.float64).reshape(-1)
+    if values.size not in (1, channels) or not np.isfinite(values).all():
+        raise _error(f"{what} {value} is neither one number nor {channels}", place)
+    if what == "std" and not values.all():
+        raise _error(f"std {value} holds a zero", place)
+    return values.reshape(-1, 1, 1)
+
+
+def _pixels(path: FilePath, mode: str, size: tuple[int, int], place: Place) -> Array:
+    """The pixels as uint8 (height, width, channels), resized to `size` (width, height)."""
+    from PIL import Image, ImageOps
+
+    with open_regular(path, "data/image") as file:
+        try:
+            with warnings.catch_warnings():
+                # Pillow's own bound only warns; ours is below it
+                warnings.simplefilter("ignore")
+                picture = Image.open(file, formats=_FORMATS)
+                if picture.width * picture.height > _PIXELS:
+                    raise _error(
+                        f"{picture.width}×{picture.height} pixels are more than the {_PIXELS}"
+                        " allowed",
+                        place,
+                    )
+                upright = _eight_bits(ImageOps.exif_transpose(picture)).convert(mode)
+                if upright.size != size:
+                    upright = upright.resize(size, Image.Resampling.BILINEAR)
+                return np.asarray(upright, np.uint8)
+        except NnefError:
+            raise
+        except Exception as error:
+            # Pillow's decoders raise all sorts of exceptions on broken files
+            hint = "pictures are read from PNG and JPEG files"
+            raise _error(f"cannot read the picture: {reason(error)}", place, hint) from None
+
+
+def _eight_bits(picture: Any) -> Any:
+    """16-bit grey pictures scaled to 8 bits, where Pillow would cut them off."""
+    from PIL import Image
+
+    if not picture.mode.startswith("I"):
+        return picture
+    wide = np.asarray(picture).astype(np.float64)
+    return Image.fromarray(np.clip(wide / 257.0 + 0.5, 0, 255).astype(np.uint8))
+
+
+def _error(message: str, place: Place, hint: str = "") -> NnefError:
+    return NnefError.of("data/image", message, place, hint)
