@@ -155,9 +155,13 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
 
 
 def _pause(text: str, isa: Isa) -> str:
-    """Put the machine's spin-wait hint in the place of our name for it."""
+    """Make the function that stands for a spin-wait hint the machine's own."""
     argument, parameter = ("i32 1", "i32") if isa.pause == "llvm.aarch64.hint" else ("", "")
-    text = text.replace(f"@{PAUSE}()", f"@{isa.pause}({argument})")
-    return text.replace(
-        f"declare void @{isa.pause}({argument})", f"declare void @{isa.pause}({parameter})"
-    )
+    body = f"""define internal void @{PAUSE}() alwaysinline {{
+  call void @{isa.pause}({argument})
+  ret void
+}}
+declare void @{isa.pause}({parameter})
+"""
+    definition = rf"^define [^\n]*@{PAUSE}\(\)[^\n]*\{{\n.*?^\}}\n"
+    return re.sub(definition, body, text, flags=re.M | re.S)

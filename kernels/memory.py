@@ -118,13 +118,14 @@ def _loader(name: str, promise: bool) -> Any:
     @intrinsic
     def load(context, base, index=None):
         def codegen(context, builder, signature, values):
-            base, index = values if len(values) == 2 else (values[0], None)
-            value = builder.load(_item(builder, base, index, kind), typ=kind, align=size)
+            base, at = values
+            pointer = _item(builder, base, None if index is None else at, kind)
+            value = builder.load(pointer, typ=kind, align=size)
             if promise:
                 value.set_metadata("noalias", _scope(builder))
             return builder.icmp_unsigned("!=", value, kind(0)) if name == "bool" else value
 
-        return result(*_integers(1 if index is None else 2)), codegen
+        return result(WORD, types.Omitted(None) if index is None else WORD), codegen
 
     return load
 
@@ -135,15 +136,17 @@ def _storer(name: str, promise: bool) -> Any:
     @intrinsic
     def store(context, base, index, value=None):
         def codegen(context, builder, signature, values):
-            base, index, value = values if len(values) == 3 else (values[0], None, values[1])
+            base, at, item = values if value is not None else (values[0], None, values[1])
             if name == "bool":
-                value = builder.zext(value, kind)
-            done = builder.store(value, _item(builder, base, index, kind), align=size)
+                item = builder.zext(item, kind)
+            done = builder.store(item, _item(builder, base, at, kind), align=size)
             if promise:
                 done.set_metadata("alias.scope", _scope(builder))
             return context.get_dummy_value()
 
-        return types.void(*_integers(1 if value is None else 2), taken), codegen
+        if value is None:
+            return types.void(WORD, taken, types.Omitted(None)), codegen
+        return types.void(WORD, WORD, taken), codegen
 
     return store
 
@@ -308,11 +311,15 @@ def compare_and_swap(builder, address, old, new):
 def pause(builder):
     """A hint that this thread spins.
 
-    The name of the intrinsic is the target's business: codegen replaces it.
+    What that is depends on the target: codegen gives the function that is called a body.
     """
-    function = builder.module.globals.get(PAUSE)
+    module = builder.module
+    function = module.globals.get(PAUSE)
     if function is None:
-        function = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), []), PAUSE)
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), PAUSE)
+        function.linkage = "linkonce_odr"
+        function.attributes.add("noinline")
+        ir.IRBuilder(function.append_basic_block("entry")).ret_void()
     builder.call(function, [])
 
 

@@ -1,0 +1,210 @@
+"""The executor: walks a plan, alone or as one of a team.
+
+How a team shares a launch.  One word, the ticket, is `sequence << LEFT | tiles left`.  A thread
+takes a tile by compare-and-swap of the ticket; whoever completes the last tile of a
+launch publishes the next one.  There is no barrier: nobody waits for a thread that holds
+no tile, so a thread that lost its processor costs nothing unless it lost it in the middle
+of a tile.  The sequence only grows, so a thread that slept through a whole run cannot take
+a tile of the wrong one; and it reads the plan only after it has won a tile, so it cannot
+read a plan that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.kernels.memory import (
+    LOAD,
+    STORE,
+    acquire,
+    call_int,
+    call_kernel,
+    compare_and_swap,
+    exchange,
+    fetch_add,
+    helper,
+    load_word,
+    pause,
+    system_call,
+)
+from nnefc.kernels.team_state import (
+    ALLOWED,
+    BASES,
+    COUNT,
+    DONE,
+    ELSEWHERE,
+    END,
+    EVERYBODY,
+    FINISHED,
+    FIRST,
+    FUTEX,
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    GETCPU,
+    GETTID,
+    LAUNCHES,
+    LEFT,
+    MASK_BYTES,
+    PARKED,
+    SETAFFINITY,
+    SLEEPERS,
+    SPINS,
+    STOP,
+    SYSCALL,
+    TICKET,
+    TIDS,
+    WAKE,
+    WORKERS,
+)
+
+_load, _store = LOAD["int64"], STORE["int64"]
+_TILES = (1 << LEFT) - 1
+
+
+def run_alone(launches: int, count: int, bases: int) -> None:
+    """Every launch, every tile, no atomics."""
+    code, params = load_word(bases), load_word(bases + 8)
+    for i in range(count):
+        at = launches + 32 * i
+        call_kernel(code + load_word(at), bases, params + load_word(at + 8), 0, load_word(at + 16))
+
+
+@helper
+def _steer(team: int):
+    """Before a wake-up: the workers may run anywhere but on this processor.
+
+    The system puts a thread that a futex wakes on the waker's processor, where it queues behind
+    the very thread that wants its help, and load balancing takes many milliseconds to
+    move it.  A woken worker lifts the restriction itself, so that it can still be moved
+    away from a processor that is busy with something else.
+    """
+    cpu = call_int(_load(team + GETCPU))
+    if cpu < 0 or cpu >= 8 * MASK_BYTES:
+        return
+    for i in range(0, MASK_BYTES, 8):
+        _store(team + ELSEWHERE + i, _load(team + ALLOWED + i))
+    word = team + ELSEWHERE + cpu // 64 * 8
+    _store(word, _load(word) & ~(1 << cpu % 64))
+    for i in range(acquire(team + WORKERS)):
+        system_call(
+            _load(team + SYSCALL),
+            _load(team + SETAFFINITY),
+            _load(team + TIDS + 8 * i),
+            MASK_BYTES,
+            team + ELSEWHERE,
+        )
+
+
+@helper
+def _rouse(team: int):
+    """Wake the caller, if it sleeps: there is work again, or the run is over."""
+    if acquire(team + PARKED) != 0 and exchange(team + PARKED, 0) != 0:
+        fetch_add(team + END, 1)
+        system_call(_load(team + SYSCALL), _load(team + FUTEX), team + END, FUTEX_WAKE, EVERYBODY)
+
+
+@helper
+def _publish(team: int, sequence: int, tiles: int):
+    exchange(team + TICKET, sequence << LEFT | tiles)
+    # One wake-up per sleep: the counter is cleared here, not by the sleeper, or a worker that
+    # cannot get a processor would be woken again, in vain, by every launch that follows.
+    if tiles > 0 and acquire(team + SLEEPERS) > 0 and exchange(team + SLEEPERS, 0) > 0:
+        _steer(team)
+        fetch_add(team + WAKE, 1)
+        system_call(_load(team + SYSCALL), _load(team + FUTEX), team + WAKE, FUTEX_WAKE, EVERYBODY)
+    if tiles > 0:
+        _rouse(team)
+
+
+@helper
+def _take(team: int):
+    """Take one tile and do it; then as many launches as follow from it. 0: nothing to take."""
+    ticket = acquire(team + TICKET)
+    if ticket & _TILES == 0:
+        return 0
+    if compare_and_swap(team + TICKET, ticket, ticket - 1) == 0:
+        return 1
+    sequence, left = ticket >> LEFT, ticket & _TILES
+    bases = _load(team + BASES)
+    while True:
+        at = _load(team + LAUNCHES) + 32 * (sequence - _load(team + FIRST))
+        tiles = _load(at + 16)
+        tile = tiles - left
+        call_kernel(
+            _load(bases) + _load(at), bases, _load(bases + 8) + _load(at + 8), tile, tile + 1
+        )
+        if tiles > 1:
+            if fetch_add(team + DONE, 1) + 1 < tiles:
+                return 1
+            _store(team + DONE, 0)
+        sequence += 1  # ours was the last tile
+        if sequence - _load(team + FIRST) == _load(team + COUNT):
+            exchange(team + TICKET, sequence << LEFT)
+            exchange(team + FINISHED, sequence)
+            _rouse(team)
+            return 1
+        left = _load(at + 48)  # tiles of the next launch
+        _publish(team, sequence, left - 1)  # keep one for ourselves
+
+
+def run_together(team: int, launches: int, count: int, bases: int) -> None:
+    """The caller's part of a run of at least one launch; returns when all are complete."""
+    sequence = acquire(team + TICKET) >> LEFT
+    _store(team + LAUNCHES, launches)
+    _store(team + COUNT, count)
+    _store(team + BASES, bases)
+    _store(team + FIRST, sequence + 1)
+    end = sequence + 1 + count
+    _publish(team, sequence + 1, _load(launches + 16))
+    spins = 0
+    while acquire(team + FINISHED) != end:
+        if _take(team) != 0:
+            spins = 0
+            continue
+        pause()
+        spins += 1
+        if spins > _load(team + SPINS):
+            exchange(team + PARKED, 1)
+            word = acquire(team + END)
+            if acquire(team + FINISHED) != end and acquire(team + TICKET) & _TILES == 0:
+                system_call(
+                    _load(team + SYSCALL),
+                    _load(team + FUTEX),
+                    team + END,
+                    FUTEX_WAIT,
+                    word & 0xFFFFFFFF,
+                )
+            exchange(team + PARKED, 0)
+            spins = 0
+
+
+def work(team: int) -> int:
+    """A worker's life: take tiles, spin a little, sleep, until STOP."""
+    libc = _load(team + SYSCALL)
+    thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
+    _store(team + TIDS + 8 * _load(team + WORKERS), thread)  # workers start one by one
+    fetch_add(team + WORKERS, 1)
+    spins = 0
+    while acquire(team + STOP) == 0:
+        if _take(team) != 0:
+            spins = 0
+            continue
+        pause()
+        spins += 1
+        if spins > _load(team + SPINS):
+            word = acquire(team + WAKE)
+            fetch_add(team + SLEEPERS, 1)
+            if acquire(team + TICKET) & _TILES == 0 and acquire(team + STOP) == 0:
+                system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
+                system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, team + ALLOWED)
+            spins = 0
+    return 0
+
+
+FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("nnefc_run_alone", run_alone),
+    ("nnefc_run_together", run_together),
+    ("nnefc_work", work),
+)
+"""What goes into the executor's image, by symbol."""

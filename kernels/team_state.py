@@ -1,0 +1,58 @@
+"""The state that the threads of a team share: byte offsets, known to native code and Python.
+
+What different threads write lies on different cache lines (128 bytes: neighbours are fetched
+in pairs).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TICKET: Final = 0
+"""sequence << LEFT | tiles left"""
+DONE: Final = 128
+"""Tiles of the current launch that are complete."""
+WAKE: Final = 256
+"""Futex word of the workers."""
+SLEEPERS: Final = 264
+"""How many workers sleep, or are about to."""
+FINISHED: Final = 384
+"""The sequence after the last launch of a run, once it is complete."""
+PARKED: Final = 392
+"""1 while the caller sleeps, or is about to."""
+END: Final = 400
+"""Futex word of the caller."""
+
+LAUNCHES: Final = 512
+COUNT: Final = 520
+BASES: Final = 528
+FIRST: Final = 536
+"""The plan that is run: address and number of launches, bases, sequence of the first launch."""
+
+STOP: Final = 640
+"""Not 0: workers return."""
+SPINS: Final = 648
+"""How often a thread looks for work before it sleeps."""
+SYSCALL: Final = 656
+GETCPU: Final = 664
+"""Addresses of `syscall` and `sched_getcpu` in the C library."""
+FUTEX: Final = 672
+SETAFFINITY: Final = 680
+GETTID: Final = 688
+"""System call numbers."""
+WORKERS: Final = 704
+"""How many workers have registered."""
+TIDS: Final = 768
+"""Their thread ids."""
+ALLOWED: Final = 1280
+"""CPU mask of the process."""
+ELSEWHERE: Final = 1408
+"""The same without the CPU of the thread that wakes others."""
+MASK_BYTES: Final = 128
+STATE_BYTES: Final = 1536
+
+MAX_WORKERS: Final = (ALLOWED - TIDS) // 8
+LEFT: Final = 20
+"""Bits of `tiles left` in the ticket."""
+FUTEX_WAIT, FUTEX_WAKE = 128, 129  # private to the process
+EVERYBODY: Final = 1 << 30

@@ -1,0 +1,136 @@
+"""The arena: one block of memory for everything that lives between launches.
+
+A buffer is needed from the first launch that names it to the last.  Buffers that are never
+needed at the same time share bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.runtime.program import Buffer, Launch
+
+ALIGNMENT: Final = 64
+"""Bytes: a cache line, and the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """Launches from `first` to `last` need `nbytes` (a multiple of the alignment)."""
+
+    first: int
+    last: int
+    nbytes: int
+
+    def overlaps(self, other: Lifetime) -> bool:
+        """Whether both are needed by some launch."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """Where the buffers are.  `lower_bound`: no arrangement needs less, in bytes."""
+
+    offsets: dict[Buffer, int]
+    nbytes: int
+    lower_bound: int
+
+
+def arrange(launches: Sequence[Launch]) -> Arena:
+    """Offsets for the arena buffers that `launches` name."""
+    lifetimes = dict(_lifetimes(launches))
+    owner = _merge(launches, lifetimes)
+    groups = [b for b in lifetimes if owner.get(b, b) is b]
+    spans = [lifetimes[b] for b in groups]
+    offsets = place(spans)
+    at = dict(zip(groups, offsets))
+    return Arena(
+        {b: at[owner.get(b, b)] for b in lifetimes},
+        max((o + s.nbytes for o, s in zip(offsets, spans)), default=0),
+        _lower_bound(spans, len(launches)),
+    )
+
+
+def _lifetimes(launches: Sequence[Launch]) -> Iterator[tuple[Buffer, Lifetime]]:
+    spans: dict[Buffer, list[int]] = {}
+    for i, launch in enumerate(launches):
+        for ref in launch.refs:
+            if ref.buffer.space == "arena":
+                spans.setdefault(ref.buffer, [i, i])[1] = i
+    for buffer, (first, last) in spans.items():
+        yield buffer, Lifetime(first, last, -(-max(buffer.nbytes, 1) // ALIGNMENT) * ALIGNMENT)
+
+
+def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dict[Buffer, Buffer]:
+    """Let outputs take over dying inputs where the launch allows it: buffer -> whose memory.
+
+    The lifetime of the owner is extended in `lifetimes`.
+    """
+    owner: dict[Buffer, Buffer] = {}
+    ends = {b: span.last for b, span in lifetimes.items()}
+    for i, launch in enumerate(launches):
+        if not launch.in_place:
+            continue
+        refs = launch.refs
+        written = {r.buffer for r in refs if r.writes}
+        allowed = {r.buffer for r in launch.in_place if r.offset == 0}
+        # Another look at the same buffer, such as a part of it, would see what is overwritten.
+        allowed -= {r.buffer for r in refs if not r.writes and r not in launch.in_place}
+        if len(written) != 1:
+            continue
+        (y,) = written
+        if y.space != "arena" or lifetimes[y].first != i:
+            continue
+        for x in allowed:
+            if x.space == "arena" and x.nbytes == y.nbytes and ends[x] == i and x is not y:
+                root = owner.get(x, x)
+                owner[y] = root
+                span = lifetimes[root]
+                lifetimes[root] = Lifetime(span.first, lifetimes[y].last, span.nbytes)
+                break
+    return owner
+
+
+def place(spans: Sequence[Lifetime]) -> list[int]:
+    """Offsets such that spans that overlap in time are apart: largest first, lowest gap that fits.
+
+    Greedy by size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+    Inference", 2020.
+    """
+    import numpy as np
+
+    count = len(spans)
+    offsets = np.zeros(count, np.int64)
+    first, last, size, start = (np.zeros(count, np.int64) for _ in range(4))
+    order = sorted(range(count), key=lambda i: (-spans[i].nbytes, spans[i].first))
+    for placed, i in enumerate(order):
+        span = spans[i]
+        together = np.nonzero((first[:placed] <= span.last) & (last[:placed] >= span.first))[0]
+        at = 0
+        for k in together[np.argsort(start[together], kind="stable")].tolist():
+            if int(start[k]) - at >= span.nbytes:
+                break
+            at = max(at, int(start[k] + size[k]))
+        first[placed], last[placed], size[placed], start[placed] = (
+            span.first,
+            span.last,
+            span.nbytes,
+            at,
+        )
+        offsets[i] = at
+    return offsets.tolist()
+
+
+def _lower_bound(spans: Sequence[Lifetime], launches: int) -> int:
+    """The most that one launch needs at the same time."""
+    change = [0] * (launches + 1)
+    for span in spans:
+        change[span.first] += span.nbytes
+        change[span.last + 1] -= span.nbytes
+    most = now = 0
+    for step in change:
+        now += step
+        most = max(most, now)
+    return most

@@ -1,0 +1,275 @@
+"""`CompiledModel`: what a caller holds."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.ir import Graph
+from nnefc.runtime.arena import ALIGNMENT
+from nnefc.runtime.code import (
+    BASE_ARENA,
+    BASE_CODE,
+    BASE_LIBM,
+    BASE_PARAMS,
+    Progress,
+    compile_kernels,
+)
+from nnefc.runtime.libm import libm_table
+from nnefc.runtime.plan import Plan, make_plan
+from nnefc.runtime.program import Program
+from nnefc.runtime.team import team
+from nnefc.runtime.tensors import TensorSpec, accept, address, fits, is_ready, mismatch
+from nnefc.runtime.variables import Variables
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInfo:
+    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles."""
+
+    label: str
+    kernel: str
+    tiles: int
+
+
+class _Context:
+    """What one run owns: a table of bases and an arena."""
+
+    __slots__ = ("_arena", "address", "bases")
+
+    def __init__(self, fixed: Sequence[int], size: int, arena_bytes: int) -> None:
+        self._arena = np.empty(arena_bytes + ALIGNMENT, np.uint8)
+        self.bases = (ctypes.c_int64 * size)(*fixed)
+        start = self._arena.ctypes.data
+        self.bases[BASE_ARENA] = start + -start % ALIGNMENT
+        self.address = ctypes.addressof(self.bases)
+
+
+class CompiledModel:
+    """A model as native code.
+
+    Calls from several threads at the same time each have their own memory; those of a model
+    with variables that it updates run one after the other.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """`program` computes `graph`.  `threads` includes the caller; None: all usable CPUs."""
+        self.graph = graph
+        self.inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
+        """What a call takes, in order."""
+        self.outputs = tuple(
+            TensorSpec.of(name, v.type) for name, v in zip(graph.output_names, graph.outputs)
+        )
+        """What a call returns, in order."""
+        self._code = compile_kernels([launch.kernel for launch in program.launches], progress)
+        self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
+        self.launches = tuple(
+            LaunchInfo(launch.label, launch.kernel.symbol.removeprefix("nnefc_"), launch.tiles)
+            for launch in program.launches
+        )
+        self._constants = program.constants
+        self._variables = Variables(graph.variables, program.states)
+        self._lock = self._variables.lock if program.states else nullcontext()
+        self._team = team(threads)
+        self._fixed = self._fixed_bases()
+        self._idle: list[_Context] = []
+        """Contexts that no call uses now; `append` and `pop` are atomic."""
+        self._first_input = self.plan.table.inputs
+        self._walk = self.plan.launches.ctypes.data, len(self.plan.launches)
+
+    def _fixed_bases(self) -> list[int]:
+        fixed = [0] * self.plan.table.size
+        fixed[BASE_CODE] = self._code.address
+        fixed[BASE_PARAMS] = self.plan.params.ctypes.data
+        fixed[BASE_LIBM] = ctypes.addressof(libm_table())
+        for i, array in enumerate(self._constants):
+            fixed[self.plan.table.constants + i] = array.ctypes.data
+        for i, array in enumerate(self._variables.states):
+            fixed[self.plan.table.states + i] = array.ctypes.data
+        return fixed
+
+    # -- running
+
+    def __call__(
+        self, *arrays: Any, out: Array | Sequence[Array] | None = None
+    ) -> Array | tuple[Array, ...]:
+        """Run the model on arrays in the order of `inputs`.
+
+        Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
+        the shape and type of `inputs`.
+
+        Args:
+            arrays: One for each input.
+            out: Arrays to put the results in (one alone need not be in a sequence).
+
+        Returns:
+            The result, or a tuple of them if there are several; fresh arrays unless `out`.
+
+        Raises:
+            NnefError: `input/...`, with everything that is wrong with the arguments.
+        """
+        if len(arrays) != len(self.inputs):
+            raise NnefError.of(
+                "input/count",
+                f"{len(arrays)} arrays given, expected {len(self.inputs)}: "
+                + (", ".join(map(str, self.inputs)) or "none"),
+            )
+        taken = list(arrays)
+        if not all(map(fits, taken, self.inputs)):
+            taken = self._accept(arrays)
+        if out is None:
+            results = [np.empty(spec.shape, spec.dtype) for spec in self.outputs]
+            self._run(taken, results)
+        else:
+            given = [out] if isinstance(out, np.ndarray) else list(out)
+            results = self._run_into(taken, given)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Run the model on arrays by name; the results by name.
+
+        `out` may name some of the outputs.  Raises NnefError as a call does.
+        """
+        self._check_names("inputs", inputs, [spec.name for spec in self.inputs], every=True)
+        taken = self._accept([inputs[spec.name] for spec in self.inputs])
+        given = dict(out or {})
+        self._check_names("outputs", given, [spec.name for spec in self.outputs], every=False)
+        targets = [
+            given[spec.name] if spec.name in given else np.empty(spec.shape, spec.dtype)
+            for spec in self.outputs
+        ]
+        results = self._run_into(taken, targets)
+        return {spec.name: array for spec, array in zip(self.outputs, results)}
+
+    def _check_names(
+        self, what: str, given: Mapping[str, Any], expected: list[str], *, every: bool
+    ) -> None:
+        unknown = [name for name in given if name not in expected]
+        missing = [name for name in expected if name not in given] if every else []
+        problems = [
+            Diagnostic(
+                "input/name",
+                f"no {what[:-1]} is named {name!r}",
+                hint=f"the {what} are {', '.join(expected) or 'none'}",
+            )
+            for name in unknown
+        ]
+        problems += [
+            Diagnostic("input/name", f"{what[:-1]} {name!r} is missing") for name in missing
+        ]
+        if problems:
+            raise NnefError(problems)
+
+    def _accept(self, arrays: Sequence[Any]) -> list[Array]:
+        """Arrays that kernels can read; raises NnefError with all that is wrong."""
+        problems: list[Diagnostic] = []
+        taken = [accept(x, spec, problems) for x, spec in zip(arrays, self.inputs, strict=True)]
+        if problems:
+            raise NnefError(problems)
+        return [x for x in taken if x is not None]
+
+    def _run_into(self, taken: list[Array], given: list[Array]) -> list[Array]:
+        """Run, and put the results into the arrays `given`, through others where need be."""
+        self._check_targets(given)
+        direct = [
+            y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
+            for y in given
+        ]
+        results = [
+            np.empty(spec.shape, spec.dtype) if y is None else y
+            for y, spec in zip(direct, self.outputs)
+        ]
+        self._run(taken, results)
+        for result, y in zip(results, given):
+            if result is not y:
+                y[...] = result
+        return given
+
+    def _check_targets(self, given: list[Array]) -> None:
+        if len(given) != len(self.outputs):
+            raise NnefError.of(
+                "input/out",
+                f"{len(given)} arrays in out, expected {len(self.outputs)}: "
+                + ", ".join(map(str, self.outputs)),
+            )
+        problems: list[Diagnostic] = []
+        for i, (y, spec) in enumerate(zip(given, self.outputs)):
+            if not isinstance(y, np.ndarray):
+                problems.append(
+                    Diagnostic(
+                        "input/out",
+                        f"out for {spec.name!r} is a {type(y).__name__}, expected a NumPy array",
+                    )
+                )
+            elif (wrong := mismatch(y, spec, "out for")) is not None:
+                problems.append(wrong)
+            elif not y.flags.writeable:
+                problems.append(Diagnostic("input/out", f"out for {spec.name!r} is read-only"))
+            elif any(isinstance(z, np.ndarray) and np.may_share_memory(y, z) for z in given[:i]):
+                problems.append(
+                    Diagnostic("input/out", f"out for {spec.name!r} overlaps another one")
+                )
+        if problems:
+            raise NnefError(problems)
+
+    def _run(self, inputs: list[Array], outputs: list[Array]) -> None:
+        """Run the plan over arrays that are all ready."""
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            context = _Context(self._fixed, self.plan.table.size, self.plan.arena.nbytes)
+        bases = context.bases
+        i = self._first_input
+        for x in inputs:
+            bases[i] = address(x)
+            i += 1
+        for y in outputs:
+            bases[i] = address(y)
+            i += 1
+        with self._lock:
+            self._team.run(*self._walk, context.address, self.plan.parallel)
+        self._idle.append(context)
+
+    # -- state
+
+    @property
+    def variables(self) -> Variables:
+        """Labels to values: reading gives a copy, those that the graph updates can be set."""
+        return self._variables
+
+    def reset(self) -> None:
+        """Give the variables that the graph updates their initial values."""
+        self._variables.reset()
+
+    # -- facts
+
+    @property
+    def threads(self) -> int:
+        """Threads that a call may use, the calling one included."""
+        return self._team.threads
+
+    @property
+    def arena_bytes(self) -> int:
+        """Memory that a call needs for values between launches."""
+        return self.plan.arena.nbytes
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
+        return f"<CompiledModel {self.graph.name}({inputs}) -> ({outputs})>"

@@ -1,0 +1,85 @@
+"""A plan: a program as the words that the executor walks.
+
+A launch is four words: offset of the kernel in the code image, offset of its parameters,
+tiles, and one that is not used.  Parameters name memory as (index into the table of bases,
+byte offset), so a plan is position-independent and read-only: callers that run it at the
+same time each have a table of bases and an arena, and share the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.arena import Arena, arrange
+from nnefc.runtime.code import BASE_ARENA, BASES
+from nnefc.runtime.program import Program, Ref
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Words = np.ndarray[Any, np.dtype[np.int64]]
+
+LAUNCH_WORDS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaseTable:
+    """Where the base addresses of each space start in the table."""
+
+    constants: int
+    states: int
+    inputs: int
+    outputs: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """`launches`: int64 [n, 4]; `params`: int64; `labels`: what each launch computes."""
+
+    launches: Words
+    params: Words
+    labels: tuple[str, ...]
+    table: BaseTable
+    arena: Arena
+    parallel: bool
+    """Whether any launch has more than one tile."""
+
+
+def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
+    """The plan of a program; `offset` is where a kernel starts in the code."""
+    import numpy as np
+
+    arena = arrange(program.launches)
+    states = BASES + len(program.constants)
+    first_input = states + len(program.states)
+    first_output = first_input + inputs
+    table = BaseTable(BASES, states, first_input, first_output, first_output + outputs)
+    first = {"constant": BASES, "state": states, "input": first_input, "output": first_output}
+    params: list[int] = []
+    launches: list[tuple[int, int, int, int]] = []
+    for launch in program.launches:
+        launches.append((offset(launch.kernel), 8 * len(params), launch.tiles, 0))
+        for word in launch.words:
+            if isinstance(word, Ref):
+                buffer = word.buffer
+                if buffer.space == "arena":
+                    params += [BASE_ARENA, arena.offsets[buffer] + word.offset]
+                else:
+                    params += [first[buffer.space] + buffer.index, word.offset]
+            elif word is not None:
+                params.append(word)
+    words = np.array(launches, np.int64).reshape(-1, LAUNCH_WORDS)
+    block = np.array(params, np.int64)
+    words.flags.writeable = block.flags.writeable = False
+    return Plan(
+        launches=words,
+        params=block,
+        labels=tuple(launch.label for launch in program.launches),
+        table=table,
+        arena=arena,
+        parallel=any(launch.tiles > 1 for launch in program.launches),
+    )

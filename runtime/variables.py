@@ -1,0 +1,89 @@
+"""Variables of a model as a mapping: labels to values."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.ir import Variable
+from nnefc.runtime.tensors import TensorSpec, accept
+
+Array = np.ndarray[Any, Any]
+
+
+class Variables(MutableMapping[str, Array]):
+    """Labels, compared without case, to copies of the present values.
+
+    Only variables that the graph updates can be set, to arrays of their shape and type: the values
+    of the others are part of the compiled code.
+    """
+
+    def __init__(self, variables: dict[str, Variable], mutable: list[str]) -> None:
+        """`variables` and `mutable` by label in lower case; `mutable` in the order of states."""
+        self._variables = variables
+        self.lock = threading.Lock()
+        """Held by whoever reads or writes a state."""
+        self.states = [_aligned(variables[key].type.nbytes) for key in mutable]
+        """The memory of each state."""
+        self._state = {
+            key: memory.view(variables[key].type.dtype.numpy).reshape(variables[key].type.dims)
+            for key, memory in zip(mutable, self.states)
+        }
+        self.reset()
+
+    def reset(self) -> None:
+        """Give every variable its initial value."""
+        with self.lock:
+            for key, array in self._state.items():
+                data = self._variables[key].data
+                assert data is not None
+                array[...] = data
+
+    def __getitem__(self, label: str) -> Array:
+        key = self._key(label)
+        if key in self._state:
+            with self.lock:
+                return self._state[key].copy()
+        return np.array(self._variables[key].data, self._variables[key].type.dtype.numpy)
+
+    def __setitem__(self, label: str, value: Array) -> None:
+        key = self._key(label)
+        if key not in self._state:
+            raise NnefError.of(
+                "input/variable",
+                f"variable {label!r} is not updated by the graph: its value is compiled in",
+                hint="change the data of the model and compile again",
+            )
+        spec = TensorSpec.of(label, self._variables[key].type)
+        problems: list[Diagnostic] = []
+        array = accept(value, spec, problems)
+        if array is None:
+            raise NnefError(problems)
+        with self.lock:
+            self._state[key][...] = array
+
+    def __delitem__(self, label: str) -> None:
+        raise NnefError.of("input/variable", f"variable {label!r} cannot be deleted")
+
+    def __iter__(self) -> Iterator[str]:
+        return (variable.label for variable in self._variables.values())
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def _key(self, label: object) -> str:
+        key = label.lower() if isinstance(label, str) else ""
+        if key not in self._variables:
+            raise KeyError(label)
+        return key
+
+
+def _aligned(nbytes: int) -> Array:
+    """Zeroed bytes at an address that is a multiple of 64."""
+    memory = np.zeros(nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + nbytes]
