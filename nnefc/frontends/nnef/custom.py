@@ -1,0 +1,168 @@
+"""Custom operations: fragments without a body, given a meaning in Python.
+
+    @nnefc.operation("fragment swish( x: tensor<scalar>, beta: scalar ) -> ( y: tensor<scalar> )")
+    def swish(emit, op):
+        x, beta = op.inputs[0], op.attributes["beta"]
+        return emit("mul", x, emit("sigmoid", emit("mul", x, beta)))
+
+The function builds the operation from standard ones, so it is compiled like everything
+else.  A package registers its operations when it is imported; its modules are named by
+entry points of the group `nnefc.operations`, which are loaded once a document declares a
+fragment without a body.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.frontends.nnef.declare import Declaration, same_signature
+from nnefc.ir import Graph, TensorType
+from nnefc.ops.spec import Call, Expand, InferRule, NotKnown, OpSpec
+from nnefc.ops.table import operations
+from nnefc.syntax import ast
+
+ENTRY_POINTS = "nnefc.operations"
+
+_registered: dict[str, OpSpec] = {}
+
+
+def operation(
+    signature: str, *, shape: InferRule | None = None, replace: bool = False
+) -> Callable[[Expand], Expand]:
+    """Register a custom operation.
+
+    Args:
+        signature: Its declaration in NNEF: `fragment name( ... ) -> ( ... )`.  A document
+            that uses it declares the same parameters and results (defaults may differ).
+        shape: `shape(call)` gives the types of the results and states what arguments must
+            fulfil (see `nnefc.ops.spec.Call`).  None: like the first operand.
+        replace: Take the place of an earlier registration of the name.
+
+    Returns:
+        A decorator of `expand(emit, op)`, which gives the results: `emit("add", x, y)` makes
+        an operation, `op.inputs` are the tensors, `op.attributes` the attributes.
+
+    Raises:
+        NnefError: `custom/...` if the signature is wrong, or the name is taken.
+    """
+    from nnefc.syntax.parser import parse_declaration
+
+    declaration = Declaration(parse_declaration(signature))
+    name = declaration.name
+    if name in operations():
+        raise NnefError.of("custom/name", f"'{name}' is an operation of nnefc")
+    if name in _registered and not replace:
+        raise NnefError.of(
+            "custom/name", f"'{name}' is registered already", hint="give replace=True"
+        )
+
+    def register(expand: Expand) -> Expand:
+        summary = (inspect.getdoc(expand) or f"Custom operation {name}").partition("\n")[0]
+        _registered[name] = OpSpec(
+            name=name,
+            signature=signature,
+            section="custom",
+            summary=summary.rstrip(".") + ".",
+            infer=shape or _like_first(declaration),
+            reference=None,
+            expand=expand,
+        )
+        return expand
+
+    return register
+
+
+def unregister(name: str) -> None:
+    """Forget a custom operation."""
+    _registered.pop(name, None)
+
+
+def spec(name: str) -> OpSpec | None:
+    """The custom operation of that name, if one is registered."""
+    return _registered.get(name)
+
+
+def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) -> None:
+    """Give a fragment without a body its registered meaning, if there is one."""
+    _load_entry_points()
+    found = _registered.get(declaration.name)
+    if found is None:
+        return
+    ours = Declaration(found.declaration, found)
+    if same_signature(ours, declaration):
+        declaration.spec = found
+        return
+    diagnostics.error(
+        "custom/signature",
+        f"the declaration of '{declaration.name}' differs from the registered one: "
+        f"{describe(declaration)} is declared, {describe(ours)} is registered",
+        place,
+    )
+    declaration.malformed = True
+
+
+def require_known(graph: Graph) -> None:
+    """Raise NnefError `custom/unregistered`, once per operation that has no meaning."""
+    missing: dict[str, Diagnostic] = {}
+    for op in graph.ops:
+        if op.name in operations() or op.name in _registered or op.name == "fused":
+            continue
+        place = op.location.place if op.location else None
+        chain = op.location.chain if op.location else ()
+        missing.setdefault(op.name, unregistered(op.name, place, chain))
+    if missing:
+        raise NnefError(missing.values())
+
+
+def unregistered(name: str, place: Place | None, chain: Any = ()) -> Diagnostic:
+    """The error for an operation without a body that nobody registered."""
+    return Diagnostic(
+        "custom/unregistered",
+        f"'{name}' is declared without a body and not registered",
+        place,
+        chain=chain,
+        hint="register it with @nnefc.operation(...), or give the fragment a body",
+    )
+
+
+def describe(declaration: Declaration) -> str:
+    """The signature, in short."""
+    parameters = ", ".join(f"{p.name}: {p.type}" for p in declaration.parameters)
+    results = ", ".join(f"{name}: {type_}" for name, type_ in declaration.results)
+    generic = "<?>" if declaration.generic else ""
+    return f"{declaration.name}{generic}({parameters}) -> ({results})"
+
+
+def _like_first(declaration: Declaration) -> InferRule:
+    first = next((p.name for p in declaration.fragment.parameters if _is_tensor(p)), None)
+    count = len(declaration.results)
+
+    def infer(call: Call) -> list[TensorType]:
+        if first is None:
+            raise NotKnown
+        return [TensorType(call.dtype(first), call.shape(first))] * count
+
+    return infer
+
+
+def _is_tensor(parameter: ast.Parameter) -> bool:
+    return isinstance(parameter.type, ast.TensorSpec)
+
+
+@cache
+def _load_entry_points() -> None:
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:  # whatever a foreign package does
+            raise NnefError.of(
+                "custom/entry-point",
+                f"the package of entry point '{entry.name}' ({entry.value}) fails to import: "
+                f"{type(error).__name__}: {error}",
+            ) from error

@@ -1,0 +1,186 @@
+"""Data of variables: from the container (chapter 5), or random."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.formats.container import Container
+from nnefc.ir import DType, Graph, Op, TensorType
+from nnefc.ir.graph import Variable
+
+Array = np.ndarray[Any, Any]
+Dequantize = Callable[[str, Array], Array | None]
+"""`dequantize(label, codes)`: what integers stored for a scalar variable mean, if that is known."""
+
+BATCH_VARIANCE = ("batch_normalization", 2)
+"""Operation and operand that must be positive."""
+
+
+def load_data(
+    graph: Graph,
+    container: Container | None,
+    diagnostics: Diagnostics,
+    *,
+    random_weights: int | None = None,
+    require: bool = True,
+    dequantize: Mapping[str, Callable[[Array], Array]] | None = None,
+) -> None:
+    """Read the data of all variables; every problem is reported.
+
+    `random_weights`: seed for variables that have no file.  `require`: whether a missing file
+    is an error.  `dequantize`: by key of `graph.variables`, what stored codes mean.
+    """
+    missing: list[Variable] = []
+    places = _places(graph)
+    for key, variable in graph.variables.items():
+        try:
+            stored = None if container is None else container.tensor(variable.label)
+        except NnefError as error:
+            for diagnostic in error.errors:
+                diagnostics.add(diagnostic)
+            continue
+        if stored is None:
+            missing.append(variable)
+            continue
+        assert container is not None
+        file = container.tensor_file(variable.label)
+        place = places.get(key) if file is None else Place(file)
+        decode = (dequantize or {}).get(key)
+        problem = _store(variable, stored, decode)
+        if problem:
+            diagnostics.error("data/" + problem[0], problem[1], place, hint=problem[2])
+    if missing and random_weights is not None:
+        positive = _positive(graph)
+        for variable in missing:
+            variable.data = random_data(
+                variable, random_weights, positive=variable.label.lower() in positive
+            )
+    elif missing and require:
+        listed = ", ".join(f"'{v.label}'" for v in missing[:20])
+        more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
+        diagnostics.add(
+            Diagnostic(
+                "data/missing",
+                f"there is no data for {_count(missing)}: {listed}{more}",
+                None if container is None else Place(container.name),
+                hint="put the .dat files beside the document, or use random values: "
+                "--random-weights SEED, random_weights=SEED",
+            )
+        )
+
+
+def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Array:
+    """Values that depend on seed and label alone, scaled so that signals keep their size (He).
+
+    `positive`: between 1/2 and 3/2, as a variance has to be.
+    """
+    type_ = variable.type
+    generator = np.random.default_rng(
+        [seed & 0xFFFFFFFF, zlib.crc32(variable.label.lower().encode())]
+    )
+    dtype = type_.dtype
+    if dtype is DType.BOOL:
+        data = generator.integers(0, 2, type_.dims).astype(bool)
+    elif dtype.is_integer:
+        data = np.zeros(type_.dims, dtype.numpy)
+    elif positive:
+        data = generator.random(type_.dims, np.float32) + np.float32(0.5)
+    else:
+        fan_in = math.prod(type_.dims[1:])
+        data = generator.standard_normal(type_.dims, np.float32)
+        data *= np.float32(math.sqrt(2.0 / fan_in))
+    data = np.asarray(data, dtype.numpy)
+    data.setflags(write=False)
+    return data
+
+
+# -- conversion
+
+Problem = tuple[str, str, str]  # rule, message, hint
+
+
+def _store(
+    variable: Variable, stored: Array, decode: Callable[[Array], Array] | None
+) -> Problem | None:
+    """Give a variable its data, converted to its type; or say why that is not possible."""
+    type_ = variable.type
+    if stored.shape != type_.dims:
+        return (
+            "shape",
+            f"variable '{variable.label}' has shape {_listed(type_.dims)}, but its file "
+            f"{_listed(stored.shape)}",
+            "",
+        )
+    if type_.dtype.is_float and stored.dtype.kind in "iub" and decode is not None:
+        stored = decode(stored)
+    converted = _converted(stored, type_)
+    if isinstance(converted, str):
+        hint = ""
+        if type_.dtype.is_float and stored.dtype.kind in "iu":
+            hint = "graph.quant must say what the stored codes mean, for the variable's identifier"
+        return "type", f"variable '{variable.label}': {converted}", hint
+    converted.setflags(write=False)
+    variable.data = converted
+    return None
+
+
+def _converted(stored: Array, type_: TensorType) -> Array | str:
+    """`stored` as the item type of a variable; a string says why not."""
+    wanted = type_.dtype
+    kind = stored.dtype.kind
+    if wanted.numpy == stored.dtype:
+        return stored
+    if wanted.is_float and kind == "f":
+        with np.errstate(over="ignore"):
+            converted = stored.astype(wanted.numpy)
+        if stored.dtype.itemsize > wanted.itemsize:
+            lost = np.isinf(converted) & np.isfinite(stored)
+            if lost.any():
+                return f"the value {stored[lost][0]} does not fit in {wanted}"
+        return converted
+    if wanted.is_integer and kind in "iu":
+        bounds = np.iinfo(wanted.numpy)
+        low, high = int(stored.min()), int(stored.max())
+        if low < bounds.min or high > bounds.max:
+            value = low if low < bounds.min else high
+            return f"the value {value} does not fit in {wanted}"
+        return stored.astype(wanted.numpy)
+    if wanted is DType.BOOL and kind in "iu":
+        wrong = (stored != 0) & (stored != 1)
+        if wrong.any():
+            return f"logical values are stored as 0 or 1, not {stored[wrong][0]}"
+        return stored.astype(bool)
+    names = {"f": "real", "i": "integer", "u": "integer", "b": "logical"}
+    expected = "real" if wanted.is_float else "integer" if wanted.is_integer else "logical"
+    return f"the file stores {names.get(kind, kind)} values ({stored.dtype}), not {expected} ones"
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _count(missing: list[Variable]) -> str:
+    return "a variable" if len(missing) == 1 else f"{len(missing)} variables"
+
+
+def _places(graph: Graph) -> dict[str, Place]:
+    places: dict[str, Place] = {}
+    for op in graph.ops:
+        if op.name == "variable" and op.location is not None:
+            places.setdefault(op.attributes["label"].lower(), op.location.place)
+    return places
+
+
+def _positive(graph: Graph) -> set[str]:
+    """Keys of the variables that are used as a variance."""
+    name, index = BATCH_VARIANCE
+    sources: list[Op | None] = [op.inputs[index].op for op in graph.ops if op.name == name]
+    return {
+        op.attributes["label"].lower() for op in sources if op is not None and op.name == "variable"
+    }

@@ -1,0 +1,401 @@
+"""Operations of the graph from evaluated invocations: rules, types, names (chapter 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnefc.errors import Diagnostics
+from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef.declare import Declaration
+from nnefc.frontends.nnef.operators import Budget, has_unknown
+from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ir.graph import Variable
+from nnefc.limits import Limits
+from nnefc.ops.spec import UNKNOWN, Call, infer
+
+PRIMITIVES = {
+    "scalar": DType.FLOAT32,
+    "integer": DType.INT32,
+    "logical": DType.BOOL,
+    "string": DType.STRING,
+}
+"""Item types of tensors, unless others are asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the user chooses of what the document leaves open: item types, shapes of inputs."""
+
+    scalar: DType = DType.FLOAT32
+    integer: DType = DType.INT32
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+
+
+def abstract(type_: Type, dtypes: Mapping[str, DType] = PRIMITIVES) -> Any:
+    """A value of which only the type is known."""
+    match type_:
+        case Tensor(dtype=str(dtype)) if dtype != OPAQUE:
+            return Value(TensorType(dtypes[dtype], None))
+        case Tuple(items):
+            return tuple([abstract(i, dtypes) for i in items])
+        case _:
+            return UNKNOWN
+
+
+class Elaborator:
+    """Makes the operations of one graph.
+
+    `names`: tensors by their identifier in the graph's body.  `spoiled`: something could not
+    be made because of an error; `incomplete`: because a custom operation is not known.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        parameters: Sequence[str],
+        choice: Choice,
+        limits: Limits,
+        budget: Budget,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self.graph = graph
+        self.names: dict[str, Any] = {}
+        self.externals: dict[str, Value] = {}
+        self.spoiled = False
+        self.incomplete = False
+        self._parameters = frozenset(parameters)
+        self._choice = choice
+        self._limits = limits
+        self._budget = budget
+        self._diagnostics = diagnostics
+        self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
+        self._unnamed: dict[int, tuple[Value, Location]] = {}
+        self._updated: dict[str, Location] = {}
+        self._ignoring = False
+
+    def _problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
+        self.spoiled = True
+        self._diagnostics.error(rule, message, location.place, hint=hint, chain=location.chain)
+
+    # -- literals
+
+    def literal(self, value: Any, primitive: str, location: Location, *, real: bool) -> Any:
+        """A primitive value as a constant of rank 0."""
+        if primitive == OPAQUE:
+            return UNKNOWN
+        dtype = self._dtypes[primitive]
+        if not real:
+            return Value(TensorType(dtype, ()))
+        if value is UNKNOWN:
+            return UNKNOWN
+        if not self._fits(value, dtype):
+            message = f"{value} does not fit in {dtype}"
+            self._problem("argument/constant", message, location)
+            return UNKNOWN
+        attributes = {"shape": (), "value": (value,)}
+        return self._insert("constant", (), attributes, [TensorType(dtype, ())], location).output
+
+    @staticmethod
+    def _fits(value: Any, dtype: DType) -> bool:
+        bits = {DType.INT32: 31, DType.INT64: 63}.get(dtype)
+        return bits is None or -(1 << bits) <= value < (1 << bits)
+
+    # -- operations
+
+    def operation(
+        self, node: tree.Call, values: Sequence[Any], location: Location, *, real: bool
+    ) -> Any:
+        """Check an invocation and make its operation; gives its results as the type says."""
+        callee = node.callee
+        types, _ = callee.types(node.dtype)
+        operands: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
+        inputs: list[Value] = []
+        complete = True
+        for parameter, type_, value in zip(callee.parameters, types, values):
+            if not parameter.is_tensor:
+                attributes[parameter.name] = value
+                continue
+            operands[parameter.name] = self._operand(value, type_)
+            if real:
+                complete = _flatten(value, inputs) and complete
+        name = callee.spec.name if callee.spec is not None else callee.name
+        if callee.spec is None:
+            found: list[TensorType] | None = None
+        else:
+            before = len(self._diagnostics.errors)
+            found = self._inferred(callee, operands, attributes, location)
+            if len(self._diagnostics.errors) > before:
+                return abstract(node.type, self._dtypes)
+        if not real:
+            return self._results(callee, node, found, ())
+        if not complete or has_unknown(tuple(attributes.values())):
+            self.incomplete = True
+            return self._results(callee, node, found, ())
+        if name == "external" and callee.spec is not None:
+            return self._external(node, found, location)
+        return self._made(node, name, inputs, attributes, found, location)
+
+    def _operand(self, value: Any, type_: Type) -> Any:
+        """What a rule is told of an operand: its type, a list of types, or None."""
+        if isinstance(value, Value):
+            return value.type
+        if isinstance(value, tuple) and isinstance(type_, Array):
+            items: list[Any] = [self._operand(v, type_.item) for v in value]  # pyright: ignore
+            return None if any(i is None for i in items) else items
+        if isinstance(type_, Tensor) and type_.dtype in self._dtypes:
+            return TensorType(self._dtypes[type_.dtype], None)
+        return None
+
+    def _inferred(
+        self,
+        callee: Declaration,
+        operands: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        location: Location,
+    ) -> list[TensorType] | None:
+        """Types of the results as far as they are known; violated rules are reported."""
+        spec = callee.spec
+        assert spec is not None
+        found, problems = infer(spec, Call(spec.name, operands, attributes))
+        for type_ in found or ():
+            shape = type_.shape or ()
+            if len(shape) > self._limits.rank:
+                problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
+            elif type_.nbytes > self._limits.tensor_bytes:
+                problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
+        for problem in problems:
+            self._problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
+        if spec.name == "max_pool" and attributes.get("border") == "ignore" and not self._ignoring:
+            self._ignoring = True
+            self._diagnostics.warn(
+                "argument/border-ignore",
+                "border = 'ignore' of max_pool is not part of NNEF 1.0.2; the border takes no "
+                "part in the maximum",
+                location.place,
+            )
+        return found
+
+    def _results(
+        self,
+        callee: Declaration,
+        node: tree.Call,
+        found: Sequence[TensorType] | None,
+        outputs: Sequence[Value],
+    ) -> Any:
+        """Results in the structure of the type: from `outputs`, else what is known of them."""
+        if outputs:
+            values = list(outputs)
+        elif found is not None:
+            dtypes = list(self._result_dtypes(node.type, len(found)))
+            if any(d is None for d in dtypes):
+                return abstract(node.type, self._dtypes)
+            values = [Value(t.with_dtype(d)) for t, d in zip(found, dtypes) if d is not None]
+        else:
+            return abstract(node.type, self._dtypes)
+        if isinstance(node.type, Array):
+            return tuple(values)
+        if len(callee.results) > 1:
+            return tuple(values)
+        return values[0]
+
+    def _result_dtypes(self, type_: Type, count: int) -> Iterator[DType | None]:
+        """Item types of `count` flat results of an operation that results in `type_`."""
+        match type_:
+            case Array(Tensor(dtype)):
+                for _ in range(count):
+                    yield self._dtypes.get(dtype or OPAQUE)
+            case Tuple(items):
+                for item in items:
+                    yield from self._result_dtypes(item, 1)
+            case Tensor(dtype):
+                yield self._dtypes.get(dtype or OPAQUE)
+            case _:
+                yield None
+
+    def _made(
+        self,
+        node: tree.Call,
+        name: str,
+        inputs: Sequence[Value],
+        attributes: dict[str, Any],
+        found: Sequence[TensorType] | None,
+        location: Location,
+    ) -> Any:
+        count = len(found) if found is not None else _known_count(node, attributes)
+        if count is None:
+            self.incomplete = True
+            return abstract(node.type, self._dtypes)
+        dtypes = list(self._result_dtypes(node.type, count))
+        types: list[TensorType] = []
+        for i, dtype in enumerate(dtypes):
+            if dtype is None:
+                self.incomplete = True
+                return abstract(node.type, self._dtypes)
+            types.append(TensorType(dtype, found[i].shape if found is not None else None))
+        if node.callee.spec is not None and not self._allowed(
+            name, inputs, attributes, types, location
+        ):
+            return abstract(node.type, self._dtypes)
+        op = self._insert(name, inputs, attributes, types, location)
+        return self._results(node.callee, node, found, op.outputs)
+
+    def _insert(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        attributes: dict[str, Any],
+        types: Sequence[TensorType],
+        location: Location,
+    ) -> Op:
+        self._budget.take_operation()
+        return self.graph.insert(Op(name, inputs, attributes, types, (), location))
+
+    # -- operations with rules beyond their arguments
+
+    def _allowed(
+        self,
+        name: str,
+        inputs: Sequence[Value],
+        attributes: Mapping[str, Any],
+        types: Sequence[TensorType],
+        location: Location,
+    ) -> bool:
+        match name:
+            case "constant":
+                bad = [v for v in attributes["value"] if not self._fits(v, types[0].dtype)]
+                if bad:
+                    message = f"constant: {bad[0]} does not fit in {types[0].dtype}"
+                    self._problem("argument/constant", message, location)
+                return not bad
+            case "variable":
+                return self._variable(attributes["label"], types[0], location)
+            case "update":
+                return self._update(inputs[0], location)
+            case _:
+                return True
+
+    def _variable(self, label: str, type_: TensorType, location: Location) -> bool:
+        shared = self.graph.variables.setdefault(label.lower(), Variable(label, type_))
+        if shared.type == type_:
+            return True
+        self._problem(
+            "argument/variable",
+            f"variable: label '{label}' is shared with a variable of type {shared.type}, "
+            f"but this one is {type_}",
+            location,
+            hint="variables with the same label (in any case) have the same shape and type",
+        )
+        return False
+
+    def _update(self, variable: Value, location: Location) -> bool:
+        if variable.op is None or variable.op.name != "variable":
+            message = "update: the first argument must be a variable"
+            self._problem("argument/update", message, location)
+            return False
+        label: str = variable.op.attributes["label"]
+        first = self._updated.setdefault(label.lower(), location)
+        if first is not location:
+            self._problem(
+                "argument/update",
+                f"update: variable '{label}' is updated already, on line {first.place.line}",
+                location,
+                hint="a variable is updated once per cycle",
+            )
+        return first is location
+
+    def _external(
+        self, node: tree.Call, found: Sequence[TensorType] | None, location: Location
+    ) -> Any:
+        dtype = next(self._result_dtypes(node.type, 1))
+        if found is None or dtype is None:
+            return abstract(node.type, self._dtypes)
+        value = Value(TensorType(dtype, found[0].shape))
+        self._unnamed[id(value)] = value, location
+        return value
+
+    # -- names
+
+    def name(self, value: Any, identifier: str, location: Location) -> Any:
+        """Bind an identifier of the graph's body; gives the value that bears the name."""
+        if not isinstance(value, Value):
+            self.names.setdefault(identifier, value)
+            return value
+        pending = self._unnamed.pop(id(value), None)
+        if pending is not None:
+            self._name_external(value, identifier, pending[1])
+        elif value.name:
+            value = self._insert("copy", [value], {}, [value.type], location).output
+            value.name = identifier
+        elif value.op is not None:
+            value.name = identifier
+        self.names.setdefault(identifier, value)
+        return value
+
+    def _name_external(self, value: Value, identifier: str, location: Location) -> None:
+        value.name = identifier
+        if identifier not in self._parameters:
+            self._problem(
+                "identifier/external",
+                f"'{identifier}' is external but no parameter of the graph",
+                location,
+                hint=f"add '{identifier}' to the parameters of the graph",
+            )
+            return
+        self.externals.setdefault(identifier, value)
+        shape = (self._choice.shapes or {}).get(identifier)
+        if shape is not None:
+            value.type = value.type.with_shape(shape)
+
+    def finish(self) -> None:
+        """Report externals without a name; name what the document leaves nameless."""
+        for _, location in self._unnamed.values():
+            self._problem(
+                "identifier/external",
+                "an external tensor must be assigned to a parameter of the graph",
+                location,
+            )
+        taken = set(self.names) | self._parameters
+        counts: dict[str, int] = {}
+        for op in self.graph.ops:
+            for value in op.outputs:
+                if value.name:
+                    continue
+                stem = op.name
+                while True:
+                    counts[stem] = counts.get(stem, 0) + 1
+                    name = f"{stem}_{counts[stem]}"
+                    if name not in taken:
+                        break
+                value.name = name
+
+
+def _flatten(value: Any, inputs: list[Value]) -> bool:
+    """Append the tensors inside `value`; False if any is not known."""
+    if isinstance(value, Value):
+        inputs.append(value)
+        return True
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return all(_flatten(item, inputs) for item in items)
+    return False
+
+
+def _known_count(node: tree.Call, attributes: Mapping[str, Any]) -> int | None:
+    """Number of results of an operation whose operands have no known shape."""
+    match node.type:
+        case Tensor():
+            return 1
+        case Tuple(items) if all(isinstance(i, Tensor) for i in items):
+            return len(items)
+        case _ if node.count is not None:
+            return node.count
+        case _ if node.callee.name == "copy_n":
+            return attributes["times"]
+        case _ if node.callee.name == "split":
+            return len(attributes["ratios"])
+        case _:
+            return None

@@ -1,0 +1,356 @@
+"""Values of checked expressions, and the expansion of fragments (3.3.3).
+
+A value is what the type says: bool, int, float, str, a tuple (arrays and tuples alike) or
+an `ir.Value` for a tensor; `UNKNOWN` where it is not known.  One evaluator serves two ends:
+
+- *real*: the body of the graph and of the fragments it invokes; operations are made.
+- *static*: a fragment whose parameters are not known.  Tensors are values without an
+  operation, invocations are not followed, both branches of a condition that is not known
+  are looked at.  What is certainly wrong is reported, so that a fragment need not be
+  invoked to be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nnefc.errors import Diagnostics, Place, Step
+from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef.declare import Declaration
+from nnefc.frontends.nnef.elaborate import Elaborator, abstract
+from nnefc.frontends.nnef.operators import Budget, Undefined
+from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
+from nnefc.ir import Location, Value
+from nnefc.ops.spec import UNKNOWN
+from nnefc.syntax import ast
+
+CHAIN = 16
+"""Links of a chain of invocations that are kept; the middle of a longer one is left out."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """The body that is being evaluated.
+
+    `values` of its identifiers; None: nothing is known of any.  `certain`: whether what is
+    looked at will be evaluated for sure.
+    """
+
+    values: dict[str, Any] | None
+    results: Mapping[str, Type] = field(default_factory=dict[str, Type])
+    real: bool = True
+    certain: bool = True
+    depth: int = 0
+    chain: tuple[Step, ...] = ()
+
+    def unsure(self) -> Frame:
+        """The same place, where it is not known whether it is reached."""
+        return replace(self, certain=False) if self.certain else self
+
+
+class RecursionTooDeep(Exception):
+    """More invocations inside each other than `Limits.recursion`."""
+
+    def __init__(self, name: str, place: Place, chain: tuple[Step, ...]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.place = place
+        self.chain = chain
+
+
+Bodies = Callable[[Declaration, str, tuple[Step, ...]], list[tree.Assign] | None]
+"""`bodies(declaration, dtype, chain)`: the checked body of a fragment; None if it is wrong."""
+
+
+class Evaluator:
+    def __init__(
+        self,
+        elaborator: Elaborator,
+        bodies: Bodies,
+        source: ast.Source,
+        budget: Budget,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._elaborator = elaborator
+        self._bodies = bodies
+        self._source = source
+        self._budget = budget
+        self._diagnostics = diagnostics
+        self._looked_at: dict[int, tree.Choose] = {}
+        self._methods: dict[type, Callable[[Any, Frame], Any]] = {
+            tree.Known: self._known,
+            tree.Local: self._local,
+            tree.Sequence: self._sequence,
+            tree.Choose: self._choose,
+            tree.Loop: self._loop,
+            tree.ShapeOf: self._shape_of,
+            tree.AsTensor: self._as_tensor,
+            tree.Wrong: self._wrong,
+        }
+        self._chained: dict[type, Callable[[Any, Any, Frame], Any]] = {
+            tree.Operate: self._operate,
+            tree.Logic: self._logic,
+            tree.Call: self._call,
+        }
+
+    # -- statements
+
+    def run(self, statement: tree.Assign, frame: Frame) -> None:
+        """Evaluate the right-hand side and bind the identifiers on the left."""
+        value = self.evaluate(statement.value, frame)
+        self._bind(statement.target, value, statement.value.type, frame)
+
+    def _bind(self, target: ast.Expression, value: Any, type_: Type, frame: Frame) -> None:
+        assert frame.values is not None
+        if isinstance(target, ast.Identifier):
+            declared = frame.results.get(target.name)
+            if declared is not None:
+                value = self._converted(value, type_, declared, target.at, frame)
+            if frame.real and frame.depth == 0:
+                location = self._location(target.at, frame)
+                value = self._elaborator.name(value, target.name, location)
+            frame.values.setdefault(target.name, value)
+            return
+        assert isinstance(target, ast.Array | ast.Tuple)
+        if isinstance(value, tuple):
+            if len(value) == len(target.items):  # pyright: ignore[reportUnknownArgumentType]
+                for i, part in enumerate(target.items):
+                    self._bind(part, value[i], _item_type(type_, i), frame)
+                return
+            self._error(
+                "type/unpack",
+                f"{len(value)} items cannot be unpacked to "  # pyright: ignore[reportUnknownArgumentType]
+                f"{len(target.items)} identifiers",
+                target.at,
+                frame,
+            )
+        for i, part in enumerate(target.items):
+            item_type = _item_type(type_, i)
+            self._bind(part, abstract(item_type), item_type, frame)
+
+    # -- expressions
+
+    def evaluate(self, node: tree.Typed, frame: Frame) -> Any:
+        self._budget.take_steps()
+        method = self._methods.get(type(node))
+        if method is not None:
+            return method(node, frame)
+        # the left operands of a long sum nest as deep as it is long: no recursion there
+        chain: list[Any] = []
+        while type(node) in self._chained:
+            chain.append(node)
+            operands: list[tree.Typed | None] = node.operands  # pyright: ignore
+            if not operands or operands[0] is None:
+                value = None
+                break
+            node = operands[0]
+        else:
+            value = self.evaluate(node, frame)
+        for link in reversed(chain):
+            value = self._chained[type(link)](link, value, frame)
+        return value
+
+    def _known(self, node: tree.Known, frame: Frame) -> Any:
+        del frame
+        return node.value
+
+    def _local(self, node: tree.Local, frame: Frame) -> Any:
+        if frame.values is None:
+            return abstract(node.type)
+        value = frame.values.get(node.name, UNKNOWN)
+        return abstract(node.type) if value is UNKNOWN else value
+
+    def _wrong(self, node: tree.Wrong, frame: Frame) -> Any:
+        del node, frame
+        return UNKNOWN
+
+    def _sequence(self, node: tree.Sequence, frame: Frame) -> Any:
+        items: list[Any] = []
+        for item in node.items:
+            items.append(self.evaluate(item, frame))
+        return tuple(items)
+
+    def _operate(self, node: tree.Operate, first: Any, frame: Frame) -> Any:
+        values = [first]
+        for operand in node.operands[1:]:
+            values.append(self.evaluate(operand, frame))
+        for value in values:
+            if value is UNKNOWN:
+                return abstract(node.type)
+        try:
+            return node.function(*values)
+        except Undefined as undefined:
+            if frame.certain:
+                self._error(node.rule, undefined.message, node.at, frame, undefined.hint)
+            return abstract(node.type)
+
+    def _logic(self, node: tree.Logic, first: Any, frame: Frame) -> Any:
+        if first is node.until:
+            return first
+        second = self.evaluate(node.operands[1], frame.unsure() if first is UNKNOWN else frame)
+        return second if first is not UNKNOWN or second is node.until else UNKNOWN
+
+    def _choose(self, node: tree.Choose, frame: Frame) -> Any:
+        condition = self.evaluate(node.condition, frame)
+        if condition is UNKNOWN:
+            if frame.real:
+                return abstract(node.type)
+            value = self.evaluate(node.value, frame.unsure())
+            other = self.evaluate(node.other, frame.unsure())
+            return _either(value, other, node.type)
+        chosen, other = (node.value, node.other) if condition else (node.other, node.value)
+        # a branch that is not taken is checked as if nothing were known but literals;
+        # in fragments that is done when they are checked
+        if (not frame.real or frame.depth == 0) and id(node) not in self._looked_at:
+            self._looked_at[id(node)] = node
+            self.evaluate(other, Frame(None, real=False, certain=False, chain=frame.chain))
+        return self.evaluate(chosen, frame)
+
+    def _loop(self, node: tree.Loop, frame: Frame) -> Any:
+        arrays: list[Any] = []
+        for array in node.arrays:
+            arrays.append(self.evaluate(array, frame))
+        if frame.values is None or any(a is UNKNOWN for a in arrays):
+            if not frame.real:
+                self._look_at_item(node, frame)
+            return UNKNOWN
+        lengths = [len(a) for a in arrays]
+        if any(n != lengths[0] for n in lengths):
+            if frame.certain:
+                listed = ", ".join(map(str, lengths))
+                message = f"the arrays of a comprehension differ in length: {listed}"
+                self._error("argument/comprehension", message, node.at, frame)
+            return UNKNOWN
+        outer = {name: frame.values[name] for name in node.names if name in frame.values}
+        items: list[Any] | None = []
+        for i in range(lengths[0]):
+            for name, array in zip(node.names, arrays):
+                frame.values[name] = array[i]
+            wanted = True if node.condition is None else self.evaluate(node.condition, frame)
+            if wanted is UNKNOWN:
+                self.evaluate(node.item, frame.unsure())
+                items = None
+            elif wanted:
+                item = self.evaluate(node.item, frame)
+                if items is not None:
+                    self._budget.take_items(1)
+                    items.append(item)
+        for name in node.names:
+            frame.values.pop(name, None)
+        frame.values.update(outer)
+        return UNKNOWN if items is None else tuple(items)
+
+    def _look_at_item(self, node: tree.Loop, frame: Frame) -> None:
+        """Look at the parts of a comprehension over arrays that are not known."""
+        values = None
+        if frame.values is not None:
+            values = {k: v for k, v in frame.values.items() if k not in node.names}
+        inner = replace(frame, values=values, certain=False)
+        if node.condition is not None:
+            self.evaluate(node.condition, inner)
+        self.evaluate(node.item, inner)
+
+    def _shape_of(self, node: tree.ShapeOf, frame: Frame) -> Any:
+        value = self.evaluate(node.operand, frame)
+        shape = value.type.shape if isinstance(value, Value) else None
+        return UNKNOWN if shape is None else shape
+
+    def _as_tensor(self, node: tree.AsTensor, frame: Frame) -> Any:
+        value = self.evaluate(node.operand, frame)
+        return self._converted(value, node.operand.type, node.type, node.at, frame)
+
+    def _converted(self, value: Any, source: Type, target: Type, at: int, frame: Frame) -> Any:
+        """Primitive values inside `value` as constant tensors, where `target` has tensors."""
+        match source, target:
+            case Primitive(name), Tensor():
+                location = self._location(at, frame)
+                return self._elaborator.literal(value, name, location, real=frame.real)
+            case (Array(), Array()) | (Tuple(), Tuple()) if isinstance(value, tuple):
+                items: list[Any] = []
+                for i, item in enumerate(value):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+                    types = _item_type(source, i), _item_type(target, i)
+                    items.append(self._converted(item, *types, at, frame))
+                return tuple(items)
+            case _:
+                return value
+
+    # -- invocations
+
+    def _call(self, node: tree.Call, first: Any, frame: Frame) -> Any:
+        callee = node.callee
+        types, _ = callee.types(node.dtype)
+        values: list[Any] = []
+        for i, operand in enumerate(node.operands):
+            if operand is None:
+                parameter = callee.parameters[i]
+                default = parameter.default
+                if parameter.is_tensor:
+                    default = self._converted(
+                        default, parameter.default_type, types[i], node.at, frame
+                    )
+                values.append(default)
+            else:
+                values.append(first if i == 0 else self.evaluate(operand, frame))
+        if callee.spec is None and callee.fragment.body is not None:
+            if frame.real:
+                return self._expand(node, values, frame)
+            return abstract(node.type)
+        return self._elaborator.operation(
+            node, values, self._location(node.at, frame), real=frame.real
+        )
+
+    def _expand(self, node: tree.Call, values: list[Any], frame: Frame) -> Any:
+        callee = node.callee
+        place = self._source.place(node.at)
+        chain = _extended(frame.chain, Step(f"in '{callee.name}', invoked here", place))
+        depth = frame.depth + 1
+        if depth > self._budget.limits.recursion:
+            raise RecursionTooDeep(callee.name, place, frame.chain)
+        body = self._bodies(callee, node.dtype, chain)
+        if body is None:
+            self._elaborator.spoiled = True
+            return abstract(node.type)
+        results = callee.result_types(node.dtype)
+        inner = {p.name: value for p, value in zip(callee.parameters, values)}
+        callee_frame = Frame(inner, results, True, True, depth, chain)
+        for statement in body:
+            self.run(statement, callee_frame)
+        outputs = tuple([inner[name] for name, _ in callee.results])
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    # -- reports
+
+    def _location(self, at: int, frame: Frame) -> Location:
+        return Location(self._source.place(at), frame.chain)
+
+    def _error(self, rule: str, message: str, at: int, frame: Frame, hint: str = "") -> None:
+        self._elaborator.spoiled = True
+        self._diagnostics.error(rule, message, self._source.place(at), hint=hint, chain=frame.chain)
+
+
+def _item_type(type_: Type, index: int) -> Type:
+    match type_:
+        case Array(item):
+            return item
+        case Tuple(items):
+            return items[index]
+        case _:
+            return type_
+
+
+def _either(value: Any, other: Any, type_: Type) -> Any:
+    """What is known of a value that is one of two."""
+    if isinstance(value, Value) and isinstance(other, Value):
+        return value if value.type == other.type else abstract(type_)
+    same = type(value) is type(other) and value == other and isinstance(type_, Primitive)
+    return value if same else abstract(type_)
+
+
+def _extended(chain: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+    if len(chain) < CHAIN:
+        return (step, *chain)
+    half = CHAIN // 2
+    gap = Step("... further invocations are left out ...", chain[half].place)
+    return (step, *chain[: half - 2], gap, *chain[-half:])

@@ -1,0 +1,139 @@
+"""Which argument goes to which parameter, and what `?` stands for (3.3.2, Invocations)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Protocol
+
+from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef.declare import Declaration
+from nnefc.frontends.nnef.types import OPAQUE, deduce, has_any
+from nnefc.syntax import ast
+
+
+class Report(Protocol):
+    def __call__(self, rule: str, message: str, at: int, *, hint: str = "") -> None: ...
+
+
+def bind_arguments(
+    callee: Declaration,
+    node: ast.Invocation,
+    arguments: Sequence[tuple[ast.Argument, tree.Typed]],
+    error: Report,
+) -> dict[int, tree.Typed] | None:
+    """Arguments by index of their parameter; None if their structure is wrong."""
+    parameters = callee.parameters
+    bound: dict[int, tree.Typed] = {}
+    wrong = False
+    named = False
+    if len(arguments) > len(parameters):
+        error(
+            "invocation/too-many",
+            f"'{callee.name}' takes at most {len(parameters)} arguments, not {len(arguments)}",
+            node.at,
+        )
+        wrong = True
+    for position, (argument, value) in enumerate(arguments):
+        if argument.name is None:
+            if named:
+                error(
+                    "invocation/positional-after-named",
+                    f"'{callee.name}': a positional argument comes after named ones",
+                    argument.at,
+                )
+                wrong = True
+            elif position < len(parameters):
+                parameter = parameters[position]
+                if not parameter.is_tensor:
+                    error(
+                        "invocation/positional-attribute",
+                        f"'{callee.name}': '{parameter.name}' is an attribute and must be named",
+                        argument.at,
+                        hint=f"write {parameter.name} = ...",
+                    )
+                    wrong = True
+                bound[position] = value
+            continue
+        named = True
+        index = callee.index.get(argument.name)
+        if index is None:
+            error(
+                "invocation/unknown-argument",
+                f"'{callee.name}' has no parameter '{argument.name}'",
+                argument.at,
+                hint=_parameters_hint(callee, argument.name),
+            )
+            wrong = True
+        elif index in bound:
+            error(
+                "invocation/duplicate-argument",
+                f"'{callee.name}': parameter '{argument.name}' is given twice",
+                argument.at,
+            )
+            wrong = True
+        else:
+            bound[index] = value
+    missing = [f"'{p.name}'" for i, p in enumerate(parameters) if not p.optional and i not in bound]
+    if missing and not wrong:
+        error(
+            "invocation/missing-argument",
+            f"'{callee.name}': no argument for {', '.join(missing)}",
+            node.at,
+        )
+        wrong = True
+    return None if wrong else bound
+
+
+def bind_dtype(
+    callee: Declaration,
+    node: ast.Invocation,
+    operands: Mapping[int, tree.Typed],
+    enclosing: str,
+    error: Report,
+) -> str | None:
+    """What `?` stands for in the invocation, "" if it is not generic; None if that is wrong.
+
+    `enclosing` is what `?` stands for around the invocation, "" outside generic fragments.
+    """
+    given = node.dtype
+    if not callee.generic:
+        if given is not None:
+            error(
+                "invocation/generic",
+                f"'{callee.name}' is not generic and takes no <{given}>",
+                node.at,
+            )
+            return None
+        return ""
+    if given == OPAQUE:
+        if not enclosing:
+            message = f"{callee.name}<?>: there is no generic type outside a generic fragment"
+            error("invocation/generic", message, node.at, hint="name the type")
+            return None
+        return enclosing
+    if given is not None:
+        return given
+    if callee.default_dtype is not None:
+        return callee.default_dtype
+    candidates: dict[str, None] = {}
+    for index, operand in operands.items():
+        deduce(callee.parameters[index].type, operand.type, candidates)
+    if len(candidates) == 1:
+        return next(iter(candidates))
+    if not candidates and any(has_any(o.type) for o in operands.values()):
+        return None
+    found = f"could be {' or '.join(candidates)}" if candidates else "does not follow"
+    error(
+        "type/generic",
+        f"'{callee.name}': the generic type {found} from the arguments",
+        node.at,
+        hint=f"write it: {callee.name}<scalar>(...)",
+    )
+    return None
+
+
+def _parameters_hint(callee: Declaration, name: str) -> str:
+    names = [p.name for p in callee.parameters]
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else f"its parameters are {', '.join(names)}"

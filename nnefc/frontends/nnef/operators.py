@@ -1,0 +1,302 @@
+"""What operators and built-in functions compute from attribute values (chapter 3.3.3).
+
+Integers are exact and stay within 64 bits; division of integers drops the fraction (as C
+and the reference parser do), so `-7 / 2` is `-3`; `^` of integers is exact, and an error if
+the result is no integer.  Scalars are float64 and stay finite.  Where there is no result,
+the functions raise `Undefined`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from nnefc.frontends.nnef.types import (
+    INTEGER,
+    LOGICAL,
+    SCALAR,
+    STRING,
+    Primitive,
+)
+from nnefc.limits import Limits
+from nnefc.ops.spec import UNKNOWN, Unknown
+from nnefc.syntax.printer import print_literal
+
+Values = tuple[Any, ...]
+
+INTEGER_MIN: Final = -(1 << 63)
+INTEGER_MAX: Final = (1 << 63) - 1
+
+_SCALAR_LITERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_INTEGER_LITERAL = re.compile(r"-?[0-9]{1,19}")
+
+
+class Undefined(Exception):
+    """An expression has no value."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Budget:
+    """Counts what compile-time evaluation uses up."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.items = 0
+        self.steps = 0
+        self.operations = 0
+
+    def take_items(self, count: int) -> None:
+        """Account for a new array or string before it is made."""
+        self.items += count
+        if self.items > self.limits.items:
+            raise Exhausted("items", f"more than {self.limits.items} array items are built")
+
+    def take_steps(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps > self.limits.steps:
+            raise Exhausted("steps", f"more than {self.limits.steps} expressions are evaluated")
+
+    def take_operation(self) -> None:
+        self.operations += 1
+        if self.operations > self.limits.operations:
+            message = f"the graph expands to more than {self.limits.operations} operations"
+            raise Exhausted("operations", message)
+
+
+class Exhausted(Exception):
+    """A limit is reached: `limit` is its name in `Limits`."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.message = message
+
+
+def _bounded(value: int, how: str) -> int:
+    if not INTEGER_MIN <= value <= INTEGER_MAX:
+        raise Undefined(f"{how} does not fit in 64 bits")
+    return value
+
+
+def _finite(value: float, how: str) -> float:
+    if not math.isfinite(value):
+        raise Undefined(f"{how} is not finite")
+    return value
+
+
+# -- integers
+
+
+def _integer(function: Callable[[int, int], int], symbol: str) -> Callable[[int, int], int]:
+    def apply(x: int, y: int) -> int:
+        return _bounded(function(x, y), f"{x} {symbol} {y}")
+
+    return apply
+
+
+def _integer_divide(x: int, y: int) -> int:
+    if y == 0:
+        raise Undefined(f"{x} / 0: division by zero")
+    quotient = abs(x) // abs(y)
+    return _bounded(quotient if (x < 0) == (y < 0) else -quotient, f"{x} / {y}")
+
+
+def _integer_power(x: int, y: int) -> int:
+    if x in (1, -1):
+        return 1 if x == 1 or y % 2 == 0 else -1
+    if y < 0:
+        raise Undefined(f"{x} ^ {y} is not an integer", "use scalars, as in 2.0 ^ -1.0")
+    if x == 0:
+        return 1 if y == 0 else 0
+    if y > 63:
+        raise Undefined(f"{x} ^ {y} does not fit in 64 bits")
+    return _bounded(x**y, f"{x} ^ {y}")
+
+
+# -- scalars
+
+
+def _scalar(function: Callable[[float, float], float], symbol: str) -> Any:
+    def apply(x: float, y: float) -> float:
+        return _finite(function(x, y), f"{x} {symbol} {y}")
+
+    return apply
+
+
+def _scalar_divide(x: float, y: float) -> float:
+    if y == 0.0:
+        raise Undefined(f"{x} / {y}: division by zero")
+    return _finite(x / y, f"{x} / {y}")
+
+
+def _scalar_power(x: float, y: float) -> float:
+    try:
+        return _finite(math.pow(x, y), f"{x} ^ {y}")
+    except ValueError:
+        raise Undefined(f"{x} ^ {y} is not a real number") from None
+    except OverflowError:
+        raise Undefined(f"{x} ^ {y} is too large") from None
+
+
+ARITHMETIC: Final[Mapping[tuple[str, Primitive], Callable[[Any, Any], Any]]] = {
+    ("+", INTEGER): _integer(operator.add, "+"),
+    ("-", INTEGER): _integer(operator.sub, "-"),
+    ("*", INTEGER): _integer(operator.mul, "*"),
+    ("/", INTEGER): _integer_divide,
+    ("^", INTEGER): _integer_power,
+    ("+", SCALAR): _scalar(operator.add, "+"),
+    ("-", SCALAR): _scalar(operator.sub, "-"),
+    ("*", SCALAR): _scalar(operator.mul, "*"),
+    ("/", SCALAR): _scalar_divide,
+    ("^", SCALAR): _scalar_power,
+}
+"""Binary arithmetic by operator and type of both operands."""
+
+ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+"""Comparisons of integers or of scalars."""
+
+BINARY_OPERATIONS: Final[Mapping[str, str]] = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "div",
+    "^": "pow",
+    "<": "lt",
+    "<=": "le",
+    ">": "gt",
+    ">=": "ge",
+    "==": "eq",
+    "!=": "ne",
+    "&&": "and",
+    "||": "or",
+}
+"""Operations that the operators stand for if an operand is a tensor (table 1)."""
+
+UNARY_OPERATIONS: Final[Mapping[str, str]] = {"+": "copy", "-": "neg", "!": "not"}
+
+
+def negate_integer(x: int) -> int:
+    return _bounded(-x, f"-({x})")
+
+
+# -- arrays and strings; tuples and strings of Python alike
+
+
+def concatenate(budget: Budget, x: Any, y: Any) -> Any:
+    budget.take_items(len(x) + len(y))
+    return x + y
+
+
+def duplicate(budget: Budget, x: Any, times: int) -> Any:
+    if times < 0:
+        raise Undefined(f"cannot be duplicated {times} times")
+    budget.take_items(len(x) * times)
+    return x * times
+
+
+def item(x: Any, index: int) -> Any:
+    if not 0 <= index < len(x):
+        hint = "indexing starts from 0" if index < 0 else ""
+        raise Undefined(f"index {index} is outside an array of {len(x)} items", hint)
+    return x[index]
+
+
+def item_range(budget: Budget, x: Any, begin: int | None, end: int | None) -> Any:
+    first = 0 if begin is None else begin
+    last = len(x) if end is None else end
+    if first < 0 or last < 0:
+        raise Undefined(f"range [{first}:{last}] has a negative bound", "indexing starts from 0")
+    if first >= last:
+        return x[:0]
+    if last > len(x):
+        raise Undefined(f"range [{first}:{last}] is outside an array of {len(x)} items")
+    budget.take_items(last - first)
+    return x[first:last]
+
+
+def range_of(budget: Budget, x: Any) -> Values:
+    # an integer takes more room than its place in a tuple
+    budget.take_items(4 * len(x))
+    return tuple(range(len(x)))
+
+
+def contains(budget: Budget, x: Any, array: Values) -> bool | Unknown:
+    if has_unknown(x) or has_unknown(array):
+        return UNKNOWN
+    budget.take_steps(len(array) * _size(x))
+    return x in array
+
+
+def _equal(budget: Budget, x: Any, y: Any) -> bool:
+    budget.take_steps(_size(x))
+    return x == y
+
+
+def _unequal(budget: Budget, x: Any, y: Any) -> bool:
+    return not _equal(budget, x, y)
+
+
+EQUALITY: Final[Mapping[str, Callable[[Budget, Any, Any], bool]]] = {
+    "==": _equal,
+    "!=": _unequal,
+}
+
+
+def has_unknown(value: Any) -> bool:
+    """Whether any part of a value is not known."""
+    if isinstance(value, tuple):
+        return any(map(has_unknown, value))  # pyright: ignore[reportUnknownArgumentType]
+    return value is UNKNOWN
+
+
+def _size(x: Any) -> int:
+    """About how many steps it takes to compare with `x`."""
+    if isinstance(x, str):
+        return 1 + len(x) // 64
+    return sum(map(_size, x)) if isinstance(x, tuple) else 1  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+# -- casts
+
+
+def _to_integer(x: Any) -> int:
+    if isinstance(x, str):
+        if not _INTEGER_LITERAL.fullmatch(x):
+            raise Undefined(f"{print_literal(x)} is not an integer literal")
+        return _bounded(int(x), x)
+    if isinstance(x, float):
+        return _bounded(math.floor(x), f"integer({x})")
+    return int(x)
+
+
+def _to_scalar(x: Any) -> float:
+    if isinstance(x, str):
+        if not _SCALAR_LITERAL.fullmatch(x):
+            raise Undefined(f"{print_literal(x)} is not a scalar literal")
+        return _finite(float(x), x)
+    return float(x)
+
+
+def _to_string(x: Any) -> str:
+    return x if isinstance(x, str) else print_literal(x)
+
+
+CASTS: Final[Mapping[str, tuple[Primitive, Callable[[Any], Any]]]] = {
+    "integer": (INTEGER, _to_integer),
+    "scalar": (SCALAR, _to_scalar),
+    "logical": (LOGICAL, bool),
+    "string": (STRING, _to_string),
+}
+"""Result type and function of the casts, which take any primitive value."""

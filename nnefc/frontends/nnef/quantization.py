@@ -1,0 +1,330 @@
+"""Quantization files (5.3, 7.1): checked, and applied as operations after the tensors they name.
+
+A tensor of the file's is, from then on, the quantized one for every use and output.  Beyond
+the specification, as files in use have it: `min_max_linear_quantize` and
+`zero_point_linear_quantize`, and arrays in place of tensors, one item per channel; channels
+are dimension 0 of a variable, dimension 1 of anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.errors import Diagnostics, NnefError
+from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef.check import Checker, suggestion
+from nnefc.frontends.nnef.declare import Declaration, Scope, standard
+from nnefc.frontends.nnef.document import Elaboration
+from nnefc.frontends.nnef.elaborate import Choice, Elaborator
+from nnefc.frontends.nnef.evaluate import Evaluator, Frame
+from nnefc.frontends.nnef.invoke import bind_arguments
+from nnefc.frontends.nnef.operators import Budget
+from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.limits import Limits
+from nnefc.ops.build import build
+from nnefc.syntax import ast
+from nnefc.syntax.parser import decode, parse_quantization
+
+ALGORITHMS = (
+    "linear_quantize",
+    "logarithmic_quantize",
+    "min_max_linear_quantize",
+    "zero_point_linear_quantize",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """One entry: arguments of the algorithm by name, numbers or (nested) tuples per channel."""
+
+    tensor: str
+    algorithm: str
+    arguments: Mapping[str, Any]
+    location: Location
+
+
+def read_quantization(
+    text: bytes, file: str, elaboration: Elaboration, limits: Limits, diagnostics: Diagnostics
+) -> list[Quantization]:
+    """The entries of a quantization file that are right; errors go to `diagnostics`."""
+    parsed = parse_quantization(decode(text, file), file, limits=limits, diagnostics=diagnostics)
+    reader = _Reader(parsed, elaboration, limits, diagnostics)
+    seen: set[str] = set()
+    entries: list[Quantization] = []
+    for entry in parsed.entries:
+        if entry.tensor in seen:
+            diagnostics.error(
+                "quantization/duplicate",
+                f"tensor '{entry.tensor}' is quantized twice",
+                parsed.source.place(entry.at),
+            )
+            continue
+        seen.add(entry.tensor)
+        quantization = reader.read(entry)
+        if quantization is not None:
+            entries.append(quantization)
+    return entries
+
+
+class _Reader:
+    def __init__(
+        self,
+        file: ast.QuantizationFile,
+        elaboration: Elaboration,
+        limits: Limits,
+        diagnostics: Diagnostics,
+    ) -> None:
+        self._source = file.source
+        self._names = elaboration.names
+        self._labels = {v.label: v for v in elaboration.graph.variables.values()}
+        self._diagnostics = diagnostics
+        budget = Budget(limits)
+        self._checker = Checker(
+            Scope({}), file.source, budget, diagnostics, parameters={}, results={}
+        )
+        elaborator = Elaborator(Graph(), (), Choice(), limits, budget, diagnostics)
+        self._evaluator = Evaluator(elaborator, _no_body, file.source, budget, diagnostics)
+
+    def _error(self, rule: str, message: str, at: int, *, hint: str = "") -> None:
+        self._diagnostics.error(rule, message, self._source.place(at), hint=hint)
+
+    def read(self, entry: ast.QuantizationEntry) -> Quantization | None:
+        before = len(self._diagnostics.errors)
+        node = entry.invocation
+        self._check_tensor(entry)
+        callee = standard(node.name) if node.name in ALGORITHMS else None
+        if callee is None:
+            self._error(
+                "quantization/algorithm",
+                f"there is no quantization algorithm '{node.name}'",
+                node.at,
+                hint=suggestion(node.name, ALGORITHMS) or f"there are {', '.join(ALGORITHMS)}",
+            )
+            return None
+        if node.dtype is not None:
+            self._error("invocation/generic", f"'{node.name}' is not generic", node.at)
+        arguments = self._arguments(callee, node)
+        if arguments is None or len(self._diagnostics.errors) > before:
+            return None
+        location = Location(self._source.place(entry.at))
+        return Quantization(entry.tensor, node.name, arguments, location)
+
+    def _check_tensor(self, entry: ast.QuantizationEntry) -> None:
+        name = entry.tensor
+        value = self._names.get(name)
+        if name not in self._names:
+            hint = suggestion(name, self._names)
+            if name in self._labels:
+                hint = "this is the label of a variable; name its identifier in the graph"
+            self._error(
+                "quantization/tensor", f"the graph has no tensor '{name}'", entry.at, hint=hint
+            )
+        elif isinstance(value, Value) and not value.type.dtype.is_float:
+            self._error(
+                "quantization/tensor",
+                f"tensor '{name}' has items of {value.type.dtype}; only scalars are quantized",
+                entry.at,
+            )
+
+    def _arguments(self, callee: Declaration, node: ast.Invocation) -> dict[str, Any] | None:
+        for argument in node.arguments:
+            if argument.name is None:
+                self._error(
+                    "quantization/positional",
+                    "arguments in a quantization file must be named",
+                    argument.at,
+                )
+                return None
+        # the tensor itself is the first argument
+        tensor = ast.Argument(node.at, None, ast.Identifier(node.at, ""))
+        subject: list[tuple[ast.Argument, tree.Typed]] = [
+            (tensor, tree.Local(node.at, Tensor("scalar"), ""))
+        ]
+        given = [(a, self._checker.expression(a.value)) for a in node.arguments]
+        bound = bind_arguments(callee, node, subject + given, self._error)
+        if bound is None:
+            return None
+        values: dict[str, Any] = {}
+        frame = Frame({})
+        for index, operand in bound.items():
+            if index == 0:
+                continue
+            parameter = callee.parameters[index]
+            declared = parameter.type
+            item = _channel_item(operand.type) if isinstance(declared, Tensor) else operand.type
+            if not castable(item, declared) or isinstance(operand.type, Tensor):
+                self._error(
+                    "type/argument",
+                    f"{callee.name}: parameter '{parameter.name}' is {declared}, but the "
+                    f"argument is {operand.type}",
+                    operand.at,
+                )
+                continue
+            values[parameter.name] = self._evaluator.evaluate(operand, frame)
+        return values
+
+
+def _no_body(declaration: Declaration, dtype: str, chain: object) -> None:
+    """An algorithm is an operation: there is nothing to expand."""
+    del declaration, dtype, chain
+
+
+def _channel_item(type_: Type) -> Type:
+    while isinstance(type_, Array):
+        type_ = type_.item
+    return type_
+
+
+def apply_quantization(
+    elaboration: Elaboration, entries: list[Quantization], diagnostics: Diagnostics
+) -> None:
+    """Insert the quantization operations into the graph."""
+    graph = elaboration.graph
+    values = [elaboration.names[entry.tensor] for entry in entries]
+    following = _following(graph, values)
+    taken = set(elaboration.names)
+    for entry, value in zip(entries, values):
+        try:
+            quantized = _insert(graph, entry, value, following.get(value.op))
+        except NnefError as error:
+            for diagnostic in error.errors:
+                diagnostics.add(diagnostic)
+            continue
+        _redirect(graph, value, quantized)
+        other = _fresh(entry.tensor, taken)
+        if value.op is None:
+            quantized.name = other  # an input keeps its name
+        else:
+            quantized.name, value.name = entry.tensor, other
+
+
+def _insert(graph: Graph, entry: Quantization, value: Value, before: Op | None) -> Value:
+    callee = standard(entry.algorithm)
+    assert callee is not None and callee.spec is not None
+    axis = 0 if value.op is not None and value.op.name == "variable" else 1
+    inputs = [value]
+    attributes: dict[str, Any] = {}
+    for parameter in callee.parameters[1:]:
+        argument = entry.arguments.get(parameter.name, parameter.default)
+        if isinstance(parameter.type, Tensor):
+            dtype = DType.INT32 if parameter.type.dtype == "integer" else value.type.dtype
+            inputs.append(_constant(graph, entry, value, argument, dtype, axis, before))
+        else:
+            attributes[parameter.name] = argument
+    op = build(graph, entry.algorithm, inputs, attributes, before=before, location=entry.location)
+    return op.output
+
+
+def _constant(
+    graph: Graph,
+    entry: Quantization,
+    value: Value,
+    argument: Any,
+    dtype: DType,
+    axis: int,
+    before: Op | None,
+) -> Value:
+    """A number of rank 0, or one item per channel."""
+    items = _flat(argument)
+    shape: tuple[int, ...] = ()
+    if isinstance(argument, tuple):
+        extents = value.type.shape
+        channels = extents[axis] if extents is not None and axis < len(extents) else 1
+        if len(items) not in (1, channels):
+            raise NnefError.of(
+                "quantization/channels",
+                f"{len(items)} items for the {channels} channels of '{entry.tensor}'",
+                entry.location.place,
+            )
+        shape = (1,) * axis + (len(items),)
+    attributes = {"shape": shape, "value": items}
+    op = Op("constant", (), attributes, [TensorType(dtype, shape)], (), entry.location)
+    return graph.insert(op, before).output
+
+
+def _flat(argument: Any) -> tuple[Any, ...]:
+    if not isinstance(argument, tuple):
+        return (argument,)
+    items: list[Any] = []
+    for item in argument:  # pyright: ignore[reportUnknownVariableType]
+        items += _flat(item)
+    return tuple(items)
+
+
+def _following(graph: Graph, values: list[Value]) -> dict[Op | None, Op | None]:
+    """The operation after the one that defines each value; the first one for inputs."""
+    wanted = {value.op for value in values}
+    following: dict[Op | None, Op | None] = {}
+    previous: Op | None = None
+    for op in graph.ops:
+        if previous in wanted:
+            following[previous] = op
+        previous = op
+    return following
+
+
+def _redirect(graph: Graph, value: Value, quantized: Value) -> None:
+    """Let all uses of `value` but its quantization use `quantized`; a variable stays updatable."""
+    for op in dict.fromkeys(value.users):
+        for index, operand in enumerate(op.inputs):
+            updated = op.name == "update" and index == 0
+            if operand is value and op is not quantized.op and not updated:
+                op.set_input(index, quantized)
+    graph.outputs = [quantized if v is value else v for v in graph.outputs]
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    candidate, count = f"{name}_raw", 1
+    while candidate in taken:
+        count += 1
+        candidate = f"{name}_raw{count}"
+    taken.add(candidate)
+    return candidate
+
+
+def decoders(
+    elaboration: Elaboration, entries: list[Quantization]
+) -> dict[str, Callable[[Any], Any]]:
+    """What integers that are stored for a variable mean, by key of `graph.variables`.
+
+    Tensor files may hold bare codes whose meaning is in the quantization file.
+    """
+    found: dict[str, Callable[[Any], Any]] = {}
+    for entry in entries:
+        op = elaboration.names[entry.tensor].op
+        if op is not None and op.name == "variable":
+            found[op.attributes["label"].lower()] = _decoder(entry)
+    return found
+
+
+def _decoder(entry: Quantization) -> Callable[[Any], Any]:
+    arguments = entry.arguments
+
+    def decode_codes(codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        def per_channel(name: str) -> Any:
+            items = np.asarray(_flat(arguments[name]), np.float64)
+            if items.size == 1 or codes.ndim == 0:
+                return items[0]
+            return items.reshape(-1, *[1] * (codes.ndim - 1))
+
+        q = codes.astype(np.float64)
+        if entry.algorithm == "zero_point_linear_quantize":
+            x = (q - per_channel("zero_point")) * per_channel("scale")
+        elif entry.algorithm == "logarithmic_quantize":
+            top = np.ceil(np.log2(per_channel("max")))
+            x = 2.0 ** (q + top - (2.0 ** arguments["bits"] - 1))
+        else:
+            bits, low, high = arguments["bits"], per_channel("min"), per_channel("max")
+            narrow = arguments.get("signed", False) and arguments.get("symmetric", False)
+            levels = 2.0**bits - (2 if narrow else 1)
+            if codes.dtype.kind == "i":
+                q = q + (2.0 ** (bits - 1) - (1 if narrow else 0))
+            x = q / levels * (high - low) + low
+        return x.astype(np.float32)
+
+    return decode_codes

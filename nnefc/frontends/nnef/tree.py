@@ -1,0 +1,141 @@
+"""Expressions after type checking: every part has its type, every name its meaning.
+
+`check` makes these from the syntax tree, `evaluate` computes them.  Operators on tensors
+are `Call`s like invocations; sequences of attributes and tensors are Python tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnefc.frontends.nnef.types import ANY, Type
+from nnefc.syntax import ast
+
+if TYPE_CHECKING:
+    from nnefc.frontends.nnef.declare import Declaration
+
+
+@dataclass(slots=True)
+class Known:
+    """A value that the text gives."""
+
+    at: int
+    type: Type
+    value: Any
+
+
+@dataclass(slots=True)
+class Local:
+    """The value of an identifier."""
+
+    at: int
+    type: Type
+    name: str
+
+
+@dataclass(slots=True)
+class Sequence:
+    """An array or a tuple, item by item."""
+
+    at: int
+    type: Type
+    items: list[Typed]
+
+
+@dataclass(slots=True)
+class Operate:
+    """A function of attribute values, which may raise `operators.Undefined`.
+
+    `rule` is what a violation is reported as.
+    """
+
+    at: int
+    type: Type
+    rule: str
+    function: Callable[..., Any]
+    operands: list[Typed]
+
+
+@dataclass(slots=True)
+class Logic:
+    """`&&` (until False) or `||` (until True): the right operand is evaluated if needed."""
+
+    at: int
+    type: Type
+    until: bool
+    operands: list[Typed]
+
+
+@dataclass(slots=True)
+class Choose:
+    at: int
+    type: Type
+    condition: Typed
+    value: Typed
+    other: Typed
+
+
+@dataclass(slots=True)
+class Loop:
+    """An array comprehension."""
+
+    at: int
+    type: Type
+    names: list[str]
+    arrays: list[Typed]
+    condition: Typed | None
+    item: Typed
+
+
+@dataclass(slots=True)
+class ShapeOf:
+    at: int
+    type: Type
+    operand: Typed
+
+
+@dataclass(slots=True)
+class AsTensor:
+    """Primitive values inside `operand` become constant tensors where `type` says so."""
+
+    at: int
+    type: Type
+    operand: Typed
+
+
+@dataclass(slots=True)
+class Call:
+    """An invocation: `operands` in the order of the parameters, None where the default holds.
+
+    `dtype` is what `?` stands for, "" if the operation is not generic.  `count`: how many
+    results the left-hand side of the assignment takes, None if it does not tell.
+    """
+
+    at: int
+    type: Type
+    callee: Declaration
+    dtype: str
+    operands: list[Typed | None]
+    count: int | None = None
+
+
+@dataclass(slots=True)
+class Wrong:
+    """An expression with an error that has been reported."""
+
+    at: int
+    type: Type = ANY
+
+
+Typed = (
+    Known | Local | Sequence | Operate | Logic | Choose | Loop | ShapeOf | AsTensor | Call | Wrong
+)
+
+
+@dataclass(slots=True)
+class Assign:
+    at: int
+    target: ast.LValue
+    value: Typed

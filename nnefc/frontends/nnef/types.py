@@ -1,0 +1,208 @@
+"""Types of expressions, and which may stand for which (chapter 3.3.1).
+
+Types are interned by construction where it pays: comparing them is comparing
+frozen dataclasses, and the common ones are constants of this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from nnefc.syntax import ast
+
+OPAQUE: Final = "?"
+"""Data-type of a generic fragment that is checked without being invoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """integer, scalar, logical, string; `?` inside a generic fragment."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """tensor<dtype>; `dtype` None: unbound, tensor<>."""
+
+    dtype: str | None
+
+    def __str__(self) -> str:
+        return f"tensor<{self.dtype or ''}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """item[]; the empty-array type is the array of `ANY`."""
+
+    item: Type
+
+    def __str__(self) -> str:
+        return "[]" if self.item is ANY else f"{self.item}[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({','.join(map(str, self.items))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Any_:
+    """Type of the items of `[]`, and of an expression that is wrong already."""
+
+    def __str__(self) -> str:
+        return "unknown"
+
+
+Type = Primitive | Tensor | Array | Tuple | Any_
+
+ANY: Final = Any_()
+INTEGER: Final = Primitive("integer")
+SCALAR: Final = Primitive("scalar")
+LOGICAL: Final = Primitive("logical")
+STRING: Final = Primitive("string")
+INTEGERS: Final = Array(INTEGER)
+EMPTY: Final = Array(ANY)
+
+
+@lru_cache(maxsize=4096)
+def castable(source: Type, target: Type) -> bool:
+    """Whether an expression of type `source` may stand where `target` is declared."""
+    if source == target or source is ANY or target is ANY:
+        return True
+    match source, target:
+        case Primitive(name), Primitive(other):
+            return other == OPAQUE or name == other
+        case Primitive(name), Tensor(dtype):
+            return dtype is None or dtype in (OPAQUE, name)
+        case Tensor(dtype), Tensor(other):
+            return other is None or (other == OPAQUE and dtype is not None)
+        case Array(item), Array(other):
+            return castable(item, other)
+        case Tuple(items), Tuple(others):
+            return len(items) == len(others) and all(map(castable, items, others))
+        case _:
+            return False
+
+
+def common(left: Type, right: Type) -> Type | None:
+    """The one of two types that the other can be cast to; None if there is none.
+
+    Of two that can be cast to each other (one has an unknown part) it is the one that says more.
+    """
+    if castable(right, left):
+        return right if has_any(left) and castable(left, right) else left
+    return right if castable(left, right) else None
+
+
+@lru_cache(maxsize=4096)
+def has_any(type_: Type) -> bool:
+    """Whether any part of the type is not known."""
+    match type_:
+        case Any_():
+            return True
+        case Array(item):
+            return has_any(item)
+        case Tuple(items):
+            return any(map(has_any, items))
+        case _:
+            return False
+
+
+@lru_cache(maxsize=4096)
+def has_tensor(type_: Type) -> bool:
+    """Whether any part is a tensor; an attribute type has none."""
+    match type_:
+        case Tensor():
+            return True
+        case Array(item):
+            return has_tensor(item)
+        case Tuple(items):
+            return any(map(has_tensor, items))
+        case _:
+            return False
+
+
+def mixes(type_: Type) -> bool:
+    """Whether a tuple somewhere inside has both tensor and attribute items."""
+    match type_:
+        case Array(item):
+            return mixes(item)
+        case Tuple(items):
+            tensors = [has_tensor(i) for i in items]
+            return (any(tensors) and not all(tensors)) or any(map(mixes, items))
+        case _:
+            return False
+
+
+@lru_cache(maxsize=4096)
+def is_generic(type_: Type) -> bool:
+    """Whether `?` occurs in the type."""
+    match type_:
+        case Primitive(name):
+            return name == OPAQUE
+        case Tensor(dtype):
+            return dtype == OPAQUE
+        case Array(item):
+            return is_generic(item)
+        case Tuple(items):
+            return any(map(is_generic, items))
+        case Any_():
+            return False
+
+
+@lru_cache(maxsize=4096)
+def instantiate(type_: Type, dtype: str) -> Type:
+    """The type with `?` replaced."""
+    if not is_generic(type_):
+        return type_
+    match type_:
+        case Primitive():
+            return Primitive(dtype)
+        case Tensor():
+            return Tensor(dtype)
+        case Array(item):
+            return Array(instantiate(item, dtype))
+        case Tuple(items):
+            return Tuple(tuple(instantiate(i, dtype) for i in items))
+        case Any_():
+            return type_
+
+
+def deduce(declared: Type, actual: Type, candidates: dict[str, None]) -> None:
+    """Add to `candidates` the data-types that `actual` suggests for `?` in `declared`."""
+    match declared, actual:
+        case (Primitive(name=name), Primitive(name=dtype)) if name == OPAQUE:
+            candidates[dtype] = None
+        case (Tensor(dtype=name), Primitive(name=dtype) | Tensor(dtype=str(dtype))) if (
+            name == OPAQUE
+        ):
+            candidates[dtype] = None
+        case Array(item), Array(other):
+            deduce(item, other, candidates)
+        case (Tuple(items), Tuple(others)) if len(items) == len(others):
+            for item, other in zip(items, others):
+                deduce(item, other, candidates)
+        case _:
+            pass
+
+
+def from_spec(spec: ast.TypeSpec) -> Type:
+    """The type that a declaration writes."""
+    match spec:
+        case ast.PrimitiveSpec(name=name):
+            return Primitive(name)
+        case ast.TensorSpec(dtype=dtype):
+            return Tensor(dtype)
+        case ast.ArraySpec(item=item):
+            return Array(from_spec(item))
+        case ast.TupleSpec(items=items):
+            return Tuple(tuple(map(from_spec, items)))
