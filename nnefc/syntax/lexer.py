@@ -71,7 +71,6 @@ _SCAN = re.compile(
             r"#[^\n\r\f]*+",
             r"//[^\n\r\f]*+",
             r"/\*(?:[^*]|\*(?!/))*+(?:\*/)?",
-            r"\A\ufeff",
             rf"[{_BAD}][.{_WORD}{_BAD}]*",
             r"[\s\S]",
         )
@@ -118,6 +117,8 @@ _LOOKAHEAD: Final = 4
 
 def tokenize(text: str, problems: int = 100) -> Tokens:
     """The tokens of `text`, without white space and comments, and up to so many problems."""
+    if text.startswith("\ufeff"):  # a byte order mark that decode() has not seen
+        text = " " + text[1:]
     pieces: list[str] = _SCAN.findall(text)
     starts = list(accumulate(map(len, pieces), initial=0))
     kind_of = dict(_FIXED)
@@ -147,8 +148,8 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
 def _classify(piece: str) -> tuple[str, bool]:
     """(kind, whether `_diagnose` has something to say) of a piece that is not in _FIXED."""
     first = piece[0]
-    if first in " \t\n\r\f\v#\ufeff":
-        return _SPACE, first == "\ufeff" and len(piece) > 1
+    if first in " \t\n\r\f\v#":
+        return _SPACE, False
     if _IS_WORD(piece):
         return IDENTIFIER, False
     if _IS_NUMBER(piece):
@@ -260,9 +261,11 @@ def number_value(text: str) -> int | float:
         if value - value != 0:
             raise OverflowError
         return value
-    if len(text.lstrip("-0")) > 19 or not -(1 << 63) <= (integer := int(text)) < 1 << 63:
+    digits = text.lstrip("-0") or "0"
+    value = int(digits[:20]) * (-1 if text[0] == "-" else 1)
+    if len(digits) > 19 or not -(1 << 63) <= value < 1 << 63:
         raise OverflowError
-    return integer
+    return value
 
 
 def string_value(text: str) -> str:

@@ -183,6 +183,10 @@ def _is_negative(e: Literal_) -> bool:
     return not e.text and not isinstance(e.value, str) and print_literal(e.value)[0] == "-"
 
 
+def _join(parts: list[str | None]) -> str:
+    return "".join(" " if part is None else part for part in parts)
+
+
 class _Words:
     """Text with places where a line may be broken, which stand for a space."""
 
@@ -202,7 +206,7 @@ class _Words:
             self._parts.append(None)
 
     def line(self) -> str:
-        return "".join(" " if part is None else part for part in self._parts)
+        return _join(self._parts)
 
     def fill(self, indent: str) -> str:
         """Lines of at most WIDTH characters where possible; all but the first indented more."""
@@ -297,7 +301,7 @@ class _Words:
             self.expression(item)
         self.write(closing)
         if len(self._parts) - start <= _KEPT:
-            text = "".join(part or " " for part in self._parts[start:])
+            text = _join(self._parts[start:])
             if len(text) <= _KEPT:
                 self._parts[start:] = [text]
 
