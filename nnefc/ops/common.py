@@ -56,10 +56,13 @@ def broadcast(call: Call, *operands: str) -> Shape:
 
 def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
     """The common shape of shapes that are known by name."""
-    rank = max(map(len, shapes.values()), default=0)
+    distinct = set(shapes.values())
+    if len(distinct) == 1:
+        return distinct.pop()
+    rank = max(map(len, distinct), default=0)
     result: list[int] = []
     for dimension in range(rank):
-        extents = {s[dimension] for s in shapes.values() if dimension < len(s)} - {1}
+        extents = {s[dimension] for s in distinct if dimension < len(s)} - {1}
         if len(extents) > 1:
             named = ", ".join(f"{name}.shape = {listing(s)}" for name, s in shapes.items())
             call.require(
