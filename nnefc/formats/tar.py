@@ -91,7 +91,8 @@ def tar_members(
         name = _decode(known["path"]) if "path" in known else _name(block)
         if "size" in known:
             size = _decimal(known["size"], place)
-        folder = kind == b"5" or (kind in (b"0", b"\0") and name.endswith("/"))
+        # before ustar a folder was a file with a slash at the end of its name
+        folder = kind == b"5" or (kind == b"\0" and name.endswith("/"))
         if "sparse" in known:
             kind = b"S"
         start = stream.position
