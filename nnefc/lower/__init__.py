@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
 
-_MODULES = ("structure", "elementwise", "window", "matmul", "reduce", "movement", "roi")
+_MODULES = (
+    "structure",
+    "elementwise",
+    "convolution",
+    "window",
+    "sampling",
+    "matmul",
+    "reduce",
+    "movement",
+    "roi",
+)
 _VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
 """Operations whose result is the memory of the operand with this index."""
 

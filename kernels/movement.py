@@ -1,0 +1,164 @@
+"""Moving items without computing: strided copies, transposition, gathering.
+
+Items are moved by their size (1, 4 or 8 bytes), whatever their type.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+from __future__ import annotations
+
+from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
+from nnefc.kernels.template import KernelFunction, Layout, family
+
+OUTER = 14
+ITEM = {1: "uint8", 4: "int32", 8: "int64"}
+"""The type that items of so many bytes are moved as."""
+
+STRIDED = Layout(
+    "x:ref y:ref rank extents:14 x_pitches:14 y_pitches:14 rows x_row y_row width x_step y_step "
+    "row_block units unit_block"
+)
+"""Parameters of the strided copies.
+
+rows x width items, at distances of x_row and x_step bytes in x, y_row and y_step in y, repeated
+over `rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_block` units.
+`movement.copy`: both steps are the item size.  `movement.transpose`: x_row and y_step are.
+"""
+(
+    X,
+    Y,
+    RANK,
+    EXTENTS,
+    X_PITCHES,
+    Y_PITCHES,
+    ROWS,
+    X_ROW,
+    Y_ROW,
+    WIDTH,
+    X_STEP,
+    Y_STEP,
+    ROW_BLOCK,
+    UNITS,
+    UNIT_BLOCK,
+) = STRIDED.offsets
+
+
+@helper
+def _offset(params, pitches, number):
+    offset = 0
+    for d in range(load_word(params + RANK) - 1, -1, -1):
+        extent = load_word(params + EXTENTS + 8 * d)
+        offset += number % extent * load_word(params + pitches + 8 * d)
+        number = number // extent
+    return offset
+
+
+def _strided(move) -> KernelFunction:
+    """The kernel that calls `move(params, x, y, rows)` for every unit."""
+
+    def strided(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        rows, row_block = load_word(params + ROWS), load_word(params + ROW_BLOCK)
+        x_row, y_row = load_word(params + X_ROW), load_word(params + Y_ROW)
+        unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        blocks = (rows + row_block - 1) // row_block
+        for t in range(first * unit_block, min(last * unit_block, units)):
+            row = t % blocks * row_block
+            source = x + _offset(params, X_PITCHES, t // blocks) + row * x_row
+            target = y + _offset(params, Y_PITCHES, t // blocks) + row * y_row
+            move(params, source, target, min(row_block, rows - row))
+
+    return strided
+
+
+@family("movement.copy")
+def copy(itemsize: int) -> KernelFunction:
+    read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
+
+    @helper
+    def move(params, x, y, rows):
+        x_row, y_row = load_word(params + X_ROW), load_word(params + Y_ROW)
+        width = load_word(params + WIDTH)
+        for r in range(rows):
+            source, target = x + r * x_row, y + r * y_row
+            for i in range(width):
+                write(target, i, read(source, i))
+
+    return _strided(move)
+
+
+@family("movement.strided")
+def strided(itemsize: int) -> KernelFunction:
+    read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
+
+    @helper
+    def move(params, x, y, rows):
+        x_row, y_row = load_word(params + X_ROW), load_word(params + Y_ROW)
+        x_step, y_step = load_word(params + X_STEP), load_word(params + Y_STEP)
+        width = load_word(params + WIDTH)
+        for r in range(rows):
+            source, target = x + r * x_row, y + r * y_row
+            for i in range(width):
+                write(target + i * y_step, read(source + i * x_step))
+
+    return _strided(move)
+
+
+BLOCK = 16
+
+
+@family("movement.transpose")
+def transpose(itemsize: int) -> KernelFunction:
+    """In squares, so that the lines touched on both sides stay in the first cache."""
+    read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
+
+    @helper
+    def move(params, x, y, rows):
+        y_row, x_step = load_word(params + Y_ROW), load_word(params + X_STEP)
+        width = load_word(params + WIDTH)
+        for r0 in range(0, rows, BLOCK):
+            for i0 in range(0, width, BLOCK):
+                some = min(BLOCK, rows - r0)
+                for i in range(i0, min(i0 + BLOCK, width)):
+                    source = x + r0 * itemsize + i * x_step
+                    target = y + r0 * y_row + i * itemsize
+                    for r in range(some):
+                        write(target + r * y_row, read(source, r))
+
+    return _strided(move)
+
+
+GATHER = Layout("x:ref y:ref indices:ref extent count inner rows row_block")
+"""Parameters of `movement.gather`: y[o, i, inner] = x[o, indices[i], inner].
+
+x: [outer, extent, inner], y: [outer, count, inner]; `rows` = outer * count, a tile is `row_block`
+of them.  Negative indices count from the end, what is still outside is moved to the nearest end.
+"""
+G_X, G_Y, INDICES, EXTENT, COUNT, INNER, G_ROWS, G_ROW_BLOCK = GATHER.offsets
+
+
+@family("movement.gather")
+def gather(itemsize: int, index: str) -> KernelFunction:
+    read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
+    load_index, index_size = LOAD[index], ITEMSIZE[index]
+
+    def gather(bases, params, first, last):
+        x, y = address(bases, params + G_X), address(bases, params + G_Y)
+        indices = address(bases, params + INDICES)
+        extent, count = load_word(params + EXTENT), load_word(params + COUNT)
+        inner, rows = load_word(params + INNER), load_word(params + G_ROWS)
+        row_block = load_word(params + G_ROW_BLOCK)
+        for row in range(first * row_block, min(last * row_block, rows)):
+            at = int(load_index(indices + row % count * index_size))
+            if at < 0:
+                at += extent
+            at = min(max(at, 0), extent - 1)
+            source = x + (row // count * extent + at) * inner * itemsize
+            target = y + row * inner * itemsize
+            for i in range(inner):
+                write(target, i, read(source, i))
+
+    return gather

@@ -1,0 +1,253 @@
+"""Reductions along any set of axes.
+
+Dimensions are joined into kept and reduced ones by the lowering.  What matters is the
+innermost: if it is reduced, an output is the reduction of rows; if it is kept, rows are
+combined item by item.  Sums are in float64, so their error does not grow with their length.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, helper, load_word, select
+from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.tile import local_bytes
+
+CHUNK = 512
+"""Items of a row that are worked on at a time."""
+LANES = 32
+"""Independent partial results along a row."""
+
+REDUCE = Layout(
+    "x:ref y:ref kept_rank kept:8 kept_pitches:8 reduced_rank reduced:8 reduced_pitches:8 "
+    "width outputs volume unit_block divisor:f64"
+)
+"""Parameters of the `reduce` and `softmax` kernels.
+
+x is walked along `kept` and `reduced` dimensions (extents and pitches in bytes) around rows of
+`width` contiguous items.  `outputs`: combinations of the kept ones, `volume`: of the reduced
+ones.  y is dense: [outputs] for the `rows` kernels, where the row is reduced, [outputs, width]
+for the `columns` kernels, where it is kept.  A tile is `unit_block` outputs.
+"""
+(
+    X,
+    Y,
+    KEPT_RANK,
+    KEPT,
+    KEPT_PITCHES,
+    REDUCED_RANK,
+    REDUCED,
+    REDUCED_PITCHES,
+    WIDTH,
+    OUTPUTS,
+    VOLUME,
+    UNIT_BLOCK,
+    DIVISOR,
+) = REDUCE.offsets
+
+load_double, load_local, store_word = LOAD["float64"], LOAD["int64"], STORE["int64"]
+
+
+@helper
+def place(params, rank, extents, pitches, number):
+    """Byte offset of combination `number` of some dimensions."""
+    offset = 0
+    for d in range(load_word(params + rank) - 1, -1, -1):
+        extent = load_word(params + extents + 8 * d)
+        offset += number % extent * load_word(params + pitches + 8 * d)
+        number = number // extent
+    return offset
+
+
+@helper
+def kept_place(params, number):
+    return place(params, KEPT_RANK, KEPT, KEPT_PITCHES, number)
+
+
+@helper
+def reduced_place(params, number):
+    return place(params, REDUCED_RANK, REDUCED, REDUCED_PITCHES, number)
+
+
+def combination(kind: str, item: str) -> tuple[str, Any, Any]:
+    """(type of a partial result, the first one, function that puts two together) of a reduction.
+
+    A NaN is larger and smaller than any number.
+    """
+    if kind == "sum":
+
+        @helper
+        def add(a, b):
+            return a + b
+
+        return "float64", 0.0, add
+    if kind in ("max", "min"):
+        largest = kind == "max"
+
+        @helper
+        def extreme(a, b):
+            better = (b > a) | (b != b) if largest else (b < a) | (b != b)
+            return select(better, b, a)
+
+        return item, NUMBA[item](-math.inf if largest else math.inf), extreme
+    every = kind == "all"
+
+    @helper
+    def logical(a, b):
+        return a & b if every else a | b
+
+    return "bool", every, logical
+
+
+@family("reduce.rows")
+def reduce_rows(kind: str, item: str) -> KernelFunction:
+    """`kind`: sum, max, min of floats, all, any of bools; the row is reduced too."""
+    partial, start, combine = combination(kind, item)
+    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    held, hold = LOAD[partial], STORE[partial]
+    convert = NUMBA[partial]
+    local, divided = local_bytes(8 * LANES), kind == "sum"
+
+    def reduce_rows(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        divisor = load_double(params + DIVISOR)
+        state = local()
+        whole = width // LANES * LANES
+        for t in range(first * unit_block, min(last * unit_block, outputs)):
+            base = x + kept_place(params, t)
+            for lane in range(LANES):
+                hold(state, lane, start)
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(0, whole, LANES):
+                    for lane in range(LANES):
+                        value = convert(load(row + i * size, lane))
+                        hold(state, lane, combine(held(state, lane), value))
+                for i in range(whole, width):
+                    value = convert(load(row, i))
+                    hold(state, i - whole, combine(held(state, i - whole), value))
+            half = LANES // 2
+            while half > 0:
+                for lane in range(half):
+                    hold(state, lane, combine(held(state, lane), held(state, lane + half)))
+                half = half // 2
+            total = held(state, 0)
+            if divided:
+                store(y, t, number(total / divisor))
+            else:
+                store(y, t, number(total))
+
+    return reduce_rows
+
+
+@family("reduce.columns")
+def reduce_columns(kind: str, item: str) -> KernelFunction:
+    """The same where the row is kept: rows are combined item by item."""
+    partial, start, combine = combination(kind, item)
+    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    held, hold = LOAD[partial], STORE[partial]
+    convert = NUMBA[partial]
+    local, divided = local_bytes(8 * CHUNK), kind == "sum"
+
+    def reduce_columns(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        divisor = load_double(params + DIVISOR)
+        state = local()
+        chunks = (width + CHUNK - 1) // CHUNK
+        for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
+            begin = t % chunks * CHUNK
+            count = min(CHUNK, width - begin)
+            base = x + kept_place(params, t // chunks) + begin * size
+            for i in range(count):
+                hold(state, i, start)
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(count):
+                    hold(state, i, combine(held(state, i), convert(load(row, i))))
+            out = y + (t // chunks * width + begin) * size
+            for i in range(count):
+                if divided:
+                    store(out, i, number(held(state, i) / divisor))
+                else:
+                    store(out, i, number(held(state, i)))
+
+    return reduce_columns
+
+
+def _better(largest: bool):
+    @helper
+    def better(value, best):
+        """Whether `value` comes before `best`: a NaN is first, the earlier of equals stays."""
+        first = value > best if largest else value < best
+        return first | ((value != value) & (best == best))
+
+    return better
+
+
+@family("reduce.index_rows")
+def index_rows(kind: str, item: str, index: str) -> KernelFunction:
+    """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum."""
+    better, load = _better(kind == "max"), LOAD[item]
+    store, number = STORE[index], NUMBA[index]
+
+    def index_rows(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        for t in range(first * unit_block, min(last * unit_block, outputs)):
+            base = x + kept_place(params, t)
+            best, at = load(base), 0
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(width):
+                    value = load(row, i)
+                    if better(value, best):
+                        best, at = value, v * width + i
+            store(y, t, number(at))
+
+    return index_rows
+
+
+@family("reduce.index_columns")
+def index_columns(kind: str, item: str, index: str) -> KernelFunction:
+    """The same where the row is kept."""
+    better, load, keep, size = _better(kind == "max"), LOAD[item], STORE[item], ITEMSIZE[item]
+    store, number = STORE[index], NUMBA[index]
+    index_size = ITEMSIZE[index]
+    best_items, best_numbers = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
+
+    def index_columns(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        best, at = best_items(), best_numbers()
+        chunks = (width + CHUNK - 1) // CHUNK
+        for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
+            begin = t % chunks * CHUNK
+            count = min(CHUNK, width - begin)
+            base = x + kept_place(params, t // chunks) + begin * size
+            for i in range(count):
+                keep(best, i, load(base, i))
+                store_word(at, i, 0)
+            for v in range(1, volume):
+                row = base + reduced_place(params, v)
+                for i in range(count):
+                    value, held = load(row, i), load(best, i)
+                    first_one = better(value, held)
+                    keep(best, i, select(first_one, value, held))
+                    store_word(at, i, select(first_one, v, load_local(at, i)))
+            out = y + (t // chunks * width + begin) * index_size
+            for i in range(count):
+                store(out, i, number(load_local(at, i)))
+
+    return index_columns

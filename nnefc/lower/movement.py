@@ -1,0 +1,241 @@
+"""Moving items: sections 4.5.2 to 4.5.6, `gather` and `copy_n`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnefc.ir import Op, Shape
+from nnefc.kernels.movement import GATHER, OUTER, STRIDED
+from nnefc.kernels.template import Kernel
+from nnefc.lower import window
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import block, tiles
+from nnefc.lower.taps import Dimension
+from nnefc.ops.shape import permutation
+from nnefc.ops.slicing import slice_ranges
+from nnefc.ops.window_rules import source_indices
+from nnefc.runtime.program import Ref
+
+
+def dense(shape: Sequence[int], itemsize: int) -> list[int]:
+    """Bytes from one item to the next along each dimension of a row-major tensor."""
+    return [itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def copy_strided(
+    lower: Lowering,
+    x: Ref,
+    y: Ref,
+    extents: Sequence[int],
+    x_pitches: Sequence[int],
+    y_pitches: Sequence[int],
+    itemsize: int,
+) -> None:
+    """Copy items of `extents` between places with `pitches` in bytes (0: repeated)."""
+    *outer, rows, width = [(1, 0, 0)] * 2 + _join(extents, x_pitches, y_pitches)
+    outer = [d for d in outer if d[0] > 1]
+    family = "strided"
+    if width[1] == width[2] == itemsize or width[0] == 1:
+        family = "copy"
+    elif width[2] == itemsize:
+        # The dimension that is contiguous in x becomes the rows of squares.
+        contiguous = [d for d in [*outer, rows] if d[1] == itemsize]
+        if contiguous:
+            family = "transpose"
+            others = [d for d in [*outer, rows] if d is not contiguous[0]]
+            outer, rows = [d for d in others if d[0] > 1], contiguous[0]
+    assert len(outer) <= OUTER
+    row_block = block(rows[0], width[0])
+    units = math.prod(d[0] for d in outer) * tiles(rows[0], row_block)
+    unit_block = block(units, min(row_block, rows[0]) * width[0])
+    words = STRIDED.pack(
+        x=x,
+        y=y,
+        rank=len(outer),
+        extents=[d[0] for d in outer],
+        x_pitches=[d[1] for d in outer],
+        y_pitches=[d[2] for d in outer],
+        rows=rows[0],
+        x_row=rows[1],
+        y_row=rows[2],
+        width=width[0],
+        x_step=width[1],
+        y_step=width[2],
+        row_block=row_block,
+        units=units,
+        unit_block=unit_block,
+    )
+    lower.launch(Kernel(f"movement.{family}", (itemsize,)), words, tiles(units, unit_block))
+
+
+def _join(
+    extents: Sequence[int], x_pitches: Sequence[int], y_pitches: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """(extent, pitch in x, pitch in y) without singular dimensions, neighbours joined."""
+    joined: list[tuple[int, int, int]] = []
+    for extent, x_pitch, y_pitch in zip(extents, x_pitches, y_pitches, strict=True):
+        if extent == 1:
+            continue
+        if joined and joined[-1][1:] == (x_pitch * extent, y_pitch * extent):
+            joined[-1] = (joined[-1][0] * extent, x_pitch, y_pitch)
+        else:
+            joined.append((extent, x_pitch, y_pitch))
+    return joined
+
+
+def permute(
+    lower: Lowering, x: Ref, y: Ref, shape: Shape, axes: Sequence[int], itemsize: int
+) -> None:
+    """Dimension k of y is dimension axes[k] of x, which has `shape`."""
+    extents = [shape[a] for a in axes]
+    pitches = dense(shape, itemsize)
+    copy_strided(
+        lower, x, y, extents, [pitches[a] for a in axes], dense(extents, itemsize), itemsize
+    )
+
+
+@lowering("transpose")
+def transpose(lower: Lowering, op: Op) -> None:
+    type_ = op.inputs[0].type
+    x, y = lower.read(op.inputs[0]), lower.write(op.output)
+    axes = permutation(op.attributes["axes"], type_.rank)
+    permute(lower, x, y, type_.dims, axes, type_.dtype.itemsize)
+
+
+@lowering("concat")
+def concat(lower: Lowering, op: Op) -> None:
+    _join_values(lower, op, op.attributes["axis"])
+
+
+@lowering("stack")
+def stack(lower: Lowering, op: Op) -> None:
+    _join_values(lower, op, op.attributes["axis"])
+
+
+def _join_values(lower: Lowering, op: Op, axis: int) -> None:
+    """Every input goes to its part of each row of the output; a row is what `axis` starts."""
+    y, itemsize = lower.write(op.output), op.output.type.dtype.itemsize
+    outer = math.prod(op.output.type.dims[:axis])
+    pitch, offset = op.output.type.nbytes // outer, 0
+    for value in op.inputs:
+        width = value.type.nbytes // outer
+        part = replace(y, offset=y.offset + offset)
+        _copy_rows(lower, lower.read(value), part, outer, width, width, pitch, itemsize)
+        offset += width
+
+
+@lowering("split", "unstack")
+def split(lower: Lowering, op: Op) -> None:
+    x, type_ = lower.read(op.inputs[0]), op.inputs[0].type
+    outer = math.prod(type_.dims[: op.attributes["axis"]])
+    pitch, offset = type_.nbytes // outer, 0
+    for value in op.outputs:
+        width = value.type.nbytes // outer
+        part = replace(x, offset=x.offset + offset)
+        target = lower.write(value)
+        _copy_rows(lower, part, target, outer, width, pitch, width, type_.dtype.itemsize)
+        offset += width
+
+
+def _copy_rows(
+    lower: Lowering,
+    x: Ref,
+    y: Ref,
+    rows: int,
+    width: int,
+    x_pitch: int,
+    y_pitch: int,
+    itemsize: int,
+) -> None:
+    """Copy `rows` of `width` bytes, at such distances."""
+    extents, steps = (rows, width // itemsize), (itemsize,)
+    copy_strided(lower, x, y, extents, (x_pitch, *steps), (y_pitch, *steps), itemsize)
+
+
+@lowering("slice")
+def slice_(lower: Lowering, op: Op) -> None:
+    type_, a = op.inputs[0].type, op.attributes
+    itemsize = type_.dtype.itemsize
+    ranges = slice_ranges(type_.dims, a["axes"], a["begin"], a["end"], a.get("stride", ()))
+    pitches = dense(type_.dims, itemsize)
+    start = sum(taken.start * pitch for taken, pitch in zip(ranges, pitches, strict=True))
+    x, y = lower.read(op.inputs[0]), lower.write(op.output)
+    copy_strided(
+        lower,
+        replace(x, offset=x.offset + start),
+        y,
+        op.output.type.dims,
+        [taken.step * pitch for taken, pitch in zip(ranges, pitches, strict=True)],
+        dense(op.output.type.dims, itemsize),
+        itemsize,
+    )
+
+
+@lowering("tile")
+def tile(lower: Lowering, op: Op) -> None:
+    """Every dimension becomes two, of which the first repeats."""
+    type_, itemsize = op.inputs[0].type, op.output.type.dtype.itemsize
+    x_pitches, y_pitches = dense(type_.dims, itemsize), dense(op.output.type.dims, itemsize)
+    extents: list[int] = []
+    source: list[int] = []
+    target: list[int] = []
+    for extent, repeat, x_pitch, y_pitch in zip(
+        type_.dims, op.attributes["repeats"], x_pitches, y_pitches, strict=True
+    ):
+        extents += [repeat, extent]
+        source += [0, x_pitch]
+        target += [extent * y_pitch, y_pitch]
+    x, y = lower.read(op.inputs[0]), lower.write(op.output)
+    copy_strided(lower, x, y, extents, source, target, itemsize)
+
+
+@lowering("pad")
+def pad(lower: Lowering, op: Op) -> None:
+    """A window of one tap, which reads the border as the mode says."""
+    type_, border = op.inputs[0].type, op.attributes["border"]
+    dimensions: list[Dimension] = []
+    for extent, (p, q) in zip(type_.dims, op.attributes["padding"], strict=True):
+        positions = np.arange(-p, extent + q, dtype=np.int64)
+        dimensions.append(Dimension(extent, source_indices(positions, extent, border)[:, None]))
+    value = lower.constant(np.array([op.attributes["value"]], type_.dtype.numpy))
+    window.launch(
+        lower,
+        Kernel("window.pad", (str(type_.dtype),)),
+        dimensions,
+        type_.dtype,
+        x=lower.read(op.inputs[0]),
+        y=lower.write(op.output),
+        bias=value,
+    )
+
+
+@lowering("gather")
+def gather(lower: Lowering, op: Op) -> None:
+    input_, indices = op.inputs
+    shape, axis, itemsize = input_.type.dims, op.attributes["axis"], input_.type.dtype.itemsize
+    inner = math.prod(shape[axis + 1 :])
+    rows = math.prod(shape[:axis]) * indices.type.volume
+    row_block = block(rows, 8 + inner / 4)
+    words = GATHER.pack(
+        x=lower.read(input_),
+        y=lower.write(op.output),
+        indices=lower.read(indices),
+        extent=shape[axis],
+        count=indices.type.volume,
+        inner=inner,
+        rows=rows,
+        row_block=row_block,
+    )
+    kernel = Kernel("movement.gather", (itemsize, str(indices.type.dtype)))
+    lower.launch(kernel, words, tiles(rows, row_block))
+
+
+@lowering("copy_n")
+def copy_n(lower: Lowering, op: Op) -> None:
+    """All copies are the same memory: nothing is changed once it is computed."""
+    for value in op.outputs:
+        lower.alias(value, op.inputs[0])

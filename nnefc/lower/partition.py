@@ -1,0 +1,21 @@
+"""How many pieces of work a launch is cut into."""
+
+from __future__ import annotations
+
+from nnefc.lower.context import MAX_TILES
+
+TILE_COST = 1 << 16
+"""Items of work, of about a nanosecond each, below which a tile is not worth its ticket."""
+TILES = 256
+"""More tiles than this help nobody."""
+
+
+def block(count: int, cost: float) -> int:
+    """Units per tile, for `count` units of `cost` items of work each."""
+    worthwhile = int(TILE_COST / max(cost, 1)) or 1
+    return max(min(worthwhile, count), -(-count // min(TILES, MAX_TILES)))
+
+
+def tiles(count: int, size: int) -> int:
+    """Tiles of `size` units that `count` units make."""
+    return -(-count // size)

@@ -1,0 +1,75 @@
+"""sample, desample (section 4.3.3) and multilinear_upsample (section 4.3.4)."""
+
+from __future__ import annotations
+
+import math
+
+from nnefc.ir import Op
+from nnefc.kernels.sampling import INTERPOLATE, SAMPLE
+from nnefc.kernels.template import Kernel
+from nnefc.lower import taps
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import block, tiles
+from nnefc.lower.taps import Dimension
+from nnefc.ops.window_rules import interpolation, pooling_window
+from nnefc.runtime.program import Ref
+
+
+@lowering("sample", "desample")
+def sample(lower: Lowering, op: Op) -> None:
+    input_, index = op.inputs
+    reverse, dtype = op.name == "desample", op.output.type.dtype
+    window = pooling_window(input_.type.dims, op.attributes, reverse=reverse)
+    tables = window.tables(op.attributes["border"])
+    dimensions = taps.join([Dimension(window.input[i], t) for i, t in enumerate(tables)])
+    table, starts = taps.tables(dimensions)
+    items = op.output.type.volume
+    unit_block = block(items, 8 * len(dimensions) * (window.volume if reverse else 1))
+    words = SAMPLE.pack(
+        x=lower.read(input_),
+        indices=lower.read(index),
+        y=lower.write(op.output),
+        rank=len(dimensions),
+        outputs=[d.outputs for d in dimensions],
+        pitches=taps.pitches(dimensions, 1),
+        taps=[d.taps for d in dimensions],
+        table=table,
+        starts=starts,
+        volume=window.volume,
+        items=items,
+        unit_block=unit_block,
+    )
+    kernel = Kernel(f"sampling.{op.name}", (str(dtype), str(index.type.dtype)))
+    lower.launch(kernel, words, tiles(items, unit_block))
+
+
+@lowering("multilinear_upsample")
+def multilinear_upsample(lower: Lowering, op: Op) -> None:
+    """Interpolation is separable: one dimension after the other."""
+    shape, factor = list(op.inputs[0].type.dims), op.attributes["factor"]
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    axes = [axis for axis, f in enumerate(factor, 2) if f > 1] or [1]
+    for axis in axes:
+        extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
+        points = interpolation(extent, f, op.attributes["method"], op.attributes["border"])
+        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        shape[axis] = extent * f
+        last = axis == axes[-1]
+        to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
+        rows = outer * extent * f
+        unit_block = block(rows, 4 + inner / 4)
+        words = INTERPOLATE.pack(
+            x=x,
+            y=to,
+            outer=outer,
+            extent=extent,
+            outputs=extent * f,
+            inner=inner,
+            low=points.low,
+            high=points.high,
+            weight=points.weight.view("int64"),
+            unit_block=unit_block,
+        )
+        kernel = Kernel("sampling.interpolate", (str(dtype),))
+        lower.launch(kernel, words, tiles(rows, unit_block))
+        x = Ref(to.buffer)

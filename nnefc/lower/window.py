@@ -1,0 +1,157 @@
+"""Sliding windows: box, debox, max_pool and its positions (section 4.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nnefc.ir import DType, Op, Shape
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import WINDOW
+from nnefc.lower import taps
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import block, tiles
+from nnefc.lower.reduce import reduce_axes
+from nnefc.lower.taps import Dimension
+from nnefc.ops.window_rules import Window, pooling_window
+from nnefc.runtime.program import Ref
+
+
+@lowering("box", "debox")
+def box(lower: Lowering, op: Op) -> None:
+    """Sums; the window is separable in the dimensions."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=op.name == "debox")
+    border, normalize = op.attributes["border"], op.attributes["normalize"]
+    dimensions = _dimensions(window, border)
+    divisor = 1.0
+    if normalize and border == "ignore":
+        divisor = 0.0
+        dimensions = [
+            replace(d, counts=(d.table >= 0).sum(1)) if d.taps > 1 or (d.table < 0).any() else d
+            for d in dimensions
+        ]
+    elif normalize:
+        divisor = float(window.volume)
+    _separable(lower, op, "sum", dimensions, window.input, divisor=divisor)
+
+
+@lowering("max_pool")
+def max_pool(lower: Lowering, op: Op) -> None:
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    border = op.attributes["border"]
+    zeros = border != "ignore"
+    _separable(lower, op, "max", _dimensions(window, border), window.input, zeros=zeros)
+
+
+@lowering("argmax_pool", "max_pool_with_index")
+def argmax_pool(lower: Lowering, op: Op) -> None:
+    """Outputs: index; or output and index."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    values = op.name == "max_pool_with_index"
+    dtype, index = op.inputs[0].type.dtype, op.outputs[-1].type.dtype
+    x, index_y = lower.read(op.inputs[0]), lower.write(op.outputs[-1])
+    launch(
+        lower,
+        Kernel("window.argmax", (str(dtype), str(index), values)),
+        _dimensions(window, op.attributes["border"]),
+        dtype,
+        x=x,
+        y=lower.write(op.outputs[0]) if values else index_y,
+        index_y=index_y,
+        zeros=op.attributes["border"] != "ignore",
+    )
+
+
+def _dimensions(window: Window, border: str) -> list[Dimension]:
+    return [
+        Dimension(window.input[axis], table) for axis, table in enumerate(window.tables(border))
+    ]
+
+
+def _separable(
+    lower: Lowering,
+    op: Op,
+    kind: str,
+    dimensions: Sequence[Dimension],
+    shape: Shape,
+    *,
+    divisor: float = 1.0,
+    zeros: bool = False,
+) -> None:
+    """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
+    x, y = lower.read(op.inputs[0]), lower.write(op.output)
+    dtype = op.output.type.dtype
+    axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
+    if divisor and all(dimensions[axis].covers for axis in axes):
+        reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
+        return
+    kernel = Kernel(f"window.{kind}", (str(dtype),))
+    sizes = [dimensions[axis].taps for axis in axes]
+    rest = list(dimensions)
+    if math.prod(sizes) > 4 * sum(sizes):
+        shape_now = list(shape)
+        for axis in axes[:-1]:
+            only = [
+                replace(d, counts=None) if i == axis else taps.identity(shape_now[i])
+                for i, d in enumerate(dimensions)
+            ]
+            shape_now[axis] = dimensions[axis].outputs
+            rest[axis] = replace(taps.identity(shape_now[axis]), counts=dimensions[axis].counts)
+            between = lower.scratch(math.prod(shape_now) * dtype.itemsize)
+            launch(lower, kernel, only, dtype, x=x, y=between, zeros=zeros)
+            x = Ref(between.buffer)
+    launch(lower, kernel, rest, dtype, x=x, y=y, zeros=zeros, divisor=divisor)
+
+
+def launch(
+    lower: Lowering,
+    kernel: Kernel,
+    dimensions: Sequence[Dimension],
+    dtype: DType,
+    *,
+    x: Ref,
+    y: Ref,
+    divisor: float = 1.0,
+    **fields: Any,
+) -> None:
+    """Launch a `window` kernel over `dimensions`; `fields` are further ones of its parameters."""
+    joined = taps.join(dimensions)
+    pitches = taps.pitches(joined, dtype.itemsize)
+    *outer, last = joined
+    rows = math.prod(d.outputs for d in outer)
+    index, starts = taps.tables(outer)
+    count, count_starts = taps.counts(joined) if divisor == 0.0 else ([], [])
+    volume = math.prod(d.taps for d in joined)
+    row_block = block(rows, last.outputs * volume / 8 + 16 * volume)
+    filled = {
+        "index_y": y,
+        "weights": x,
+        "bias": x,
+        "zeros": 0,
+        "channel": 0,
+        "weight_bytes": 0,
+        "bias_bytes": 0,
+        **fields,
+    }
+    words = WINDOW.pack(
+        x=x,
+        y=y,
+        rows=rows,
+        width=last.outputs,
+        outer=len(outer),
+        extents=[d.outputs for d in outer],
+        pitches=pitches[:-1],
+        taps=[d.taps for d in outer],
+        index=index,
+        starts=starts,
+        last_taps=last.taps,
+        runs=taps.runs(last, pitches[-1]),
+        row_block=row_block,
+        divisor=divisor,
+        count=count,
+        count_starts=count_starts,
+        **filled,
+    )
+    lower.launch(kernel, words, tiles(rows, row_block))
