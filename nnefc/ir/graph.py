@@ -125,7 +125,8 @@ class Graph:
 
     `outputs` may repeat a value or name an input.  `output_names` are the names of the
     graph's results, which need not be the names of the values.  `variables` is keyed by
-    the label in lower case (labels are compared without case).
+    the label in lower case (labels are compared without case).  `declarations` are the
+    fragments without body, as NNEF declares them, of custom operations by name.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -134,6 +135,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.output_names: list[str] = []
         self.variables: dict[str, Variable] = {}
+        self.declarations: dict[str, str] = {}
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
@@ -228,6 +230,7 @@ class Graph:
         """A copy that can be rewritten freely; data of variables and constants is shared."""
         copy = Graph(self.name)
         copy.variables = dict(self.variables)
+        copy.declarations = dict(self.declarations)
         values = {v: copy.add_input(v.type, v.name) for v in self.inputs}
         for op in self.ops:
             twin = Op(
