@@ -7,13 +7,14 @@ so that one mistake is one error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
+from typing import Any
 
 from nnefc.errors import Diagnostics, Step
 from nnefc.frontends.nnef import operators, tree
-from nnefc.frontends.nnef.declare import ONLY_IN_GRAPH, Declaration, Scope, primitive
+from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Declaration, Scope
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype
 from nnefc.frontends.nnef.operators import Budget
 from nnefc.frontends.nnef.types import (
@@ -73,6 +74,19 @@ class Checker:
         self._assigned: dict[str, int] = {}
         self._later = frozenset(later)
         self._undefined: set[str] = set()
+        self._methods: dict[type, Callable[[Any], tree.Typed]] = {
+            ast.Literal_: self._literal,
+            ast.Identifier: self._identifier,
+            ast.Invocation: self._invocation,
+            ast.Array: self._array,
+            ast.Tuple: self._tuple,
+            ast.Binary: self._binary_chain,
+            ast.Unary: self._unary,
+            ast.IfElse: self._if_else,
+            ast.Comprehension: self._comprehension,
+            ast.Subscript: self._subscript,
+            ast.Builtin: self._builtin,
+        }
 
     def error(self, rule: str, message: str, at: int, *, hint: str = "") -> None:
         self.diagnostics.error(rule, message, self.source.place(at), hint=hint, chain=self.chain)
@@ -183,30 +197,11 @@ class Checker:
     # -- expressions
 
     def expression(self, node: ast.Expression) -> tree.Typed:
-        match node:
-            case ast.Literal_():
-                return tree.Known(node.at, primitive(node.value), node.value)
-            case ast.Identifier():
-                return self._identifier(node)
-            case ast.Invocation():
-                return self._invocation(node)
-            case ast.Array():
-                return self._array(node)
-            case ast.Tuple():
-                items = [self.expression(item) for item in node.items]
-                return _sequence(node.at, Tuple(tuple(i.type for i in items)), items)
-            case ast.Binary():
-                return self._binary_chain(node)
-            case ast.Unary():
-                return self._unary(node)
-            case ast.IfElse():
-                return self._if_else(node)
-            case ast.Comprehension():
-                return self._comprehension(node)
-            case ast.Subscript():
-                return self._subscript(node)
-            case ast.Builtin():
-                return self._builtin(node)
+        """Check an expression."""
+        return self._methods[type(node)](node)
+
+    def _literal(self, node: ast.Literal_) -> tree.Typed:
+        return tree.Known(node.at, LITERALS[type(node.value)], node.value)
 
     def _identifier(self, node: ast.Identifier) -> tree.Typed:
         type_ = self.names.get(node.name)
@@ -225,8 +220,11 @@ class Checker:
 
     def _array(self, node: ast.Array) -> tree.Typed:
         items = [self.expression(item) for item in node.items]
-        item_type: Type = ANY
+        item_type: Type = items[0].type if items else ANY
+        alike = True
         for item in items:
+            if item.type is item_type or item.type == item_type:
+                continue
             joint = common(item_type, item.type)
             if joint is None:
                 return self._wrong(
@@ -235,8 +233,14 @@ class Checker:
                     item.at,
                 )
             item_type = joint
-        type_ = Array(item_type)
-        return _sequence(node.at, type_, [as_tensor(i, item_type) for i in items])
+            alike = False
+        if not alike:
+            items = [as_tensor(item, item_type) for item in items]
+        return _sequence(node.at, Array(item_type), items)
+
+    def _tuple(self, node: ast.Tuple) -> tree.Typed:
+        items = [self.expression(item) for item in node.items]
+        return _sequence(node.at, Tuple(tuple([item.type for item in items])), items)
 
     # -- operators
 
@@ -569,9 +573,13 @@ def _needs_tensor(source: Type, target: Type) -> bool:
 
 
 def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
-    if not has_tensor(type_) and all(isinstance(i, tree.Known) for i in items):
-        return tree.Known(at, type_, tuple([i.value for i in items if isinstance(i, tree.Known)]))
-    return tree.Sequence(at, type_, items)
+    """An array or tuple; a known one if all its items are."""
+    values: list[Any] = []
+    for item in items:
+        if not isinstance(item, tree.Known):
+            return tree.Sequence(at, type_, items)
+        values.append(item.value)
+    return tree.Known(at, type_, tuple(values))
 
 
 def _operate(

@@ -35,6 +35,9 @@ from nnefc.syntax import ast
 ONLY_IN_GRAPH = frozenset({"external", "variable", "update"})
 """Operations that a fragment must not use (Identifier Usage)."""
 
+LITERALS: Mapping[type, Type] = {bool: LOGICAL, int: INTEGER, float: SCALAR, str: STRING}
+"""Types of literals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -98,24 +101,11 @@ def _parameter(parameter: ast.Parameter) -> Parameter:
     return Parameter(parameter.name, type_, has_tensor(type_), True, default, default_type)
 
 
-def primitive(value: bool | int | float | str) -> Type:
-    """Type of a literal."""
-    match value:
-        case bool():
-            return LOGICAL
-        case int():
-            return INTEGER
-        case float():
-            return SCALAR
-        case str():
-            return STRING
-
-
 def literal_type(expression: ast.Expression) -> Type | None:
     """Type of an expression of literals; None if its items do not agree."""
     match expression:
         case ast.Literal_(value=value):
-            return primitive(value)
+            return LITERALS[type(value)]
         case ast.Unary(operator="-", operand=operand):
             return literal_type(operand)
         case ast.Tuple(items=items):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,9 @@ from nnefc.frontends.nnef.operators import Budget, Exhausted
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
 from nnefc.limits import Limits
+from nnefc.ops.table import operations
 from nnefc.syntax import ast
+from nnefc.syntax.printer import print_fragment
 
 
 @dataclass
@@ -48,7 +51,7 @@ def elaborate(
 
     Only what makes going on impossible is raised, as NnefError: too many errors, or a limit.
     """
-    with _deep_recursion(limits):
+    with _deep_recursion(limits), _no_collection():
         return _Document(document, limits, diagnostics, choice or Choice()).elaborate()
 
 
@@ -100,6 +103,9 @@ class _Document:
             self._give_up("limit/recursion", "expressions and invocations nest too deeply", at)
         elaborator.finish()
         self._connect(elaborator)
+        for name, declaration in self._scope.declared.items():
+            if declaration.fragment.body is None and name not in operations():
+                elaborator.graph.declarations[name] = print_fragment(declaration.fragment)
         return Elaboration(
             elaborator.graph, elaborator.names, self._scope, not elaborator.incomplete
         )
@@ -241,6 +247,18 @@ def _assigned(body: Sequence[ast.Assignment]) -> Iterator[str]:
             yield target.name
         else:
             stack.extend(target.items)  # pyright: ignore[reportArgumentType]
+
+
+@contextmanager
+def _no_collection() -> Generator[None]:
+    """No search for cycles among objects that nearly all stay: it would take half the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager

@@ -351,7 +351,10 @@ class Elaborator:
             value.type = value.type.with_shape(shape)
 
     def finish(self) -> None:
-        """Report externals without a name; name what the document leaves nameless."""
+        """Report externals without a name; name what the document leaves nameless.
+
+        Constants that stand for literals keep no name.
+        """
         for _, location in self._unnamed.values():
             self._problem(
                 "identifier/external",
@@ -362,7 +365,7 @@ class Elaborator:
         counts: dict[str, int] = {}
         for op in self.graph.ops:
             for value in op.outputs:
-                if value.name:
+                if value.name or (op.name == "constant" and value.type.shape == ()):
                     continue
                 stem = op.name
                 while True:

@@ -111,6 +111,12 @@ def check_document(
     diagnostics.raise_errors()
 
 
+def graph_of(document: ast.Document) -> Graph:
+    """The graph of a document that stands by itself."""
+    diagnostics = Diagnostics()
+    return _elaborated(document, Limits(), diagnostics, Choice()).graph
+
+
 def _elaborated(
     document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: Choice
 ) -> Elaboration:

@@ -1,0 +1,300 @@
+"""Flattened documents (chapter 6): one assignment per operation, arguments as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nnefc.errors import NnefError
+from nnefc.frontends.nnef.custom import spec as custom_spec
+from nnefc.frontends.nnef.declare import Declaration, standard
+from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
+from nnefc.ir import Graph, Op, Value
+from nnefc.ir.compare import is_literal
+from nnefc.ops.build import kind_of
+from nnefc.syntax import ast
+from nnefc.syntax.lexer import KEYWORDS
+from nnefc.syntax.parser import parse_declaration
+from nnefc.syntax.printer import print_document, print_literal
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+FRAGMENTS = "KHR_enable_fragment_definitions"
+
+
+def flatten(source: Graph | ast.Document) -> str:
+    """The flattened document of a graph, or of a document by itself.
+
+    Tensors keep their names; literals stand where they are used; attributes with their
+    default values are left out.  Custom operations are declared.
+
+    Raises NnefError `flatten/...` for a graph with operations that NNEF cannot express (as
+    passes make them), and what the document's own errors are.
+    """
+    if isinstance(source, ast.Document):
+        from nnefc.frontends.nnef.model import graph_of
+
+        source = graph_of(source)
+    return print_document(document_of(source))
+
+
+def document_of(graph: Graph) -> ast.Document:
+    """The flattened document as a tree."""
+    return _Flattener(graph).document()
+
+
+class _Flattener:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._names: dict[Value, str] = {}
+        self._taken: set[str] = set()
+        self._declared: dict[str, Declaration] = {}
+        self._body: list[ast.Assignment] = []
+
+    def document(self) -> ast.Document:
+        graph = self._graph
+        self._choose_names()
+        for value in graph.inputs:
+            self._assign(self._target(value), self._external(value))
+        for op in graph.ops:
+            if not is_literal(op) or graph.is_output(op.output):
+                self._operation(op)
+        results = self._results()
+        fragments = tuple(d.fragment for d in self._declared.values())
+        extensions = (ast.Extension(0, (ast.Identifier(0, FRAGMENTS),)),) if fragments else ()
+        return ast.Document(
+            ast.Source("", "<flattened>"),
+            ast.Literal_(0, 1.0),
+            extensions,
+            fragments,
+            ast.Graph(
+                0,
+                self._valid(graph.name, "graph_"),
+                tuple(self._target(v) for v in graph.inputs),
+                tuple(results),
+                tuple(self._body),
+            ),
+        )
+
+    # -- names
+
+    def _choose_names(self) -> None:
+        """Names of the graph's inputs and results first, then those that values have."""
+        graph = self._graph
+        for value in graph.inputs:
+            self._names[value] = self._fresh(value.name)
+        for name, value in zip(graph.output_names, graph.outputs):
+            if value not in self._names:
+                self._names[value] = self._fresh(name)
+        for op in graph.ops:
+            for value in op.outputs:
+                if value not in self._names:
+                    self._names[value] = self._fresh(value.name or op.name)
+
+    def _fresh(self, name: str) -> str:
+        valid = self._valid(name, "t_")
+        candidate, count = valid, 1
+        while candidate in self._taken:
+            count += 1
+            candidate = f"{valid}_{count}"
+        self._taken.add(candidate)
+        return candidate
+
+    @staticmethod
+    def _valid(name: str, prefix: str) -> str:
+        if _IDENTIFIER.fullmatch(name) and name not in KEYWORDS | {"true", "false"}:
+            return name
+        return prefix + re.sub(r"[^A-Za-z0-9_]", "_", name)
+
+    def _target(self, value: Value) -> ast.Identifier:
+        return ast.Identifier(0, self._names[value])
+
+    def _results(self) -> list[ast.Identifier]:
+        """Results of the graph; one that is named otherwise already is copied."""
+        results: list[ast.Identifier] = []
+        seen: set[str] = set()
+        for name, value in zip(self._graph.output_names, self._graph.outputs):
+            have = self._names[value]
+            if have != name or name in seen:
+                have = self._fresh(name)
+                argument = ast.Argument(0, None, self._target(value))
+                copy = ast.Invocation(0, "copy", None, (argument,))
+                self._assign(ast.Identifier(0, have), copy)
+            seen.add(have)
+            results.append(ast.Identifier(0, have))
+        return results
+
+    # -- operations
+
+    def _assign(self, target: ast.LValue, value: ast.Invocation) -> None:
+        self._body.append(ast.Assignment(0, target, value))
+
+    def _external(self, value: Value) -> ast.Invocation:
+        dtype = kind_of(value.type.dtype)
+        shape = _literal(tuple(value.type.dims), Array(Tensor("integer")))
+        return ast.Invocation(
+            0,
+            "external",
+            None if dtype == "scalar" else dtype,
+            (ast.Argument(0, "shape", shape),),
+        )
+
+    def _operation(self, op: Op) -> None:
+        declaration = self._declaration(op)
+        tensors = [p for p in declaration.parameters if p.is_tensor]
+        operands = _grouped(op, [p.type for p in tensors], op.inputs)
+        arguments: list[ast.Argument] = []
+        while operands and tensors[len(operands) - 1].optional:
+            parameter = tensors[len(operands) - 1]
+            if not self._is_default(operands[-1], parameter.default):
+                break
+            operands.pop()
+        arguments += [ast.Argument(0, None, self._operand(o)) for o in operands]
+        for parameter in declaration.parameters:
+            if parameter.is_tensor:
+                continue
+            value = op.attributes[parameter.name]
+            if parameter.optional and _identical(value, parameter.default):
+                continue
+            expression = _literal(_plain(value), parameter.type)
+            arguments.append(ast.Argument(0, parameter.name, expression))
+        dtype = self._dtype(op, declaration, operands, [p.type for p in tensors])
+        results = _grouped(op, [t for _, t in declaration.results], op.outputs)
+        targets = [self._lvalue(r) for r in results]
+        target = targets[0] if len(targets) == 1 else ast.Tuple(0, tuple(targets))
+        self._assign(target, ast.Invocation(0, op.name, dtype, tuple(arguments)))
+
+    def _declaration(self, op: Op) -> Declaration:
+        known = standard(op.name)
+        if known is not None:
+            return known
+        found = self._declared.get(op.name)
+        if found is not None:
+            return found
+        custom = custom_spec(op.name)
+        text = self._graph.declarations.get(op.name)
+        if text is None and custom is None:
+            message = f"'{op.name}' cannot be written in NNEF"
+            raise NnefError.of(
+                "flatten/operation", message, op.location.place if op.location else None
+            )
+        fragment = parse_declaration(text) if text is not None else custom.declaration  # pyright: ignore[reportOptionalMemberAccess]
+        self._declared[op.name] = Declaration(fragment)
+        return self._declared[op.name]
+
+    def _operand(self, operand: Value | Sequence[Value]) -> ast.Expression:
+        if not isinstance(operand, Value):
+            return ast.Array(0, tuple(self._operand(v) for v in operand))
+        if operand.op is not None and is_literal(operand.op) and not self._is_result(operand):
+            (value,) = _plain(operand.op.attributes["value"])
+            return _literal(value, Tensor("scalar"))
+        return self._target(operand)
+
+    def _is_result(self, value: Value) -> bool:
+        return self._graph.is_output(value)
+
+    def _lvalue(self, result: Value | Sequence[Value]) -> ast.LValue:
+        if isinstance(result, Value):
+            return self._target(result)
+        return ast.Array(0, tuple(self._target(v) for v in result))
+
+    def _is_default(self, operand: Value | Sequence[Value], default: Any) -> bool:
+        if not isinstance(operand, Value) or operand.op is None or not is_literal(operand.op):
+            return False
+        return _identical(_plain(operand.op.attributes["value"]), (default,))
+
+    def _dtype(
+        self,
+        op: Op,
+        declaration: Declaration,
+        operands: Iterable[Value | Sequence[Value]],
+        types: Sequence[Type],
+    ) -> ast.PrimitiveName | None:
+        """The type argument, where it does not follow from the operands."""
+        if not declaration.generic:
+            return None
+        candidates: dict[str, None] = {}
+        for operand, declared in zip(operands, types):
+            deduce(declared, _type_of(operand), candidates)
+        wanted = _generic_dtype(op, declaration) or next(iter(candidates), "scalar")
+        if declaration.default_dtype is not None:
+            return None if wanted == declaration.default_dtype else _name(wanted)
+        return None if wanted in candidates else _name(wanted)
+
+
+def _name(dtype: str) -> ast.PrimitiveName:
+    for name in ("integer", "scalar", "logical", "string"):
+        if name == dtype:
+            return name
+    raise AssertionError(dtype)
+
+
+def _generic_dtype(op: Op, declaration: Declaration) -> str | None:
+    """What `?` stands for, from the results."""
+    outputs = _grouped(op, [t for _, t in declaration.results], op.outputs)
+    for output, (_, type_) in zip(outputs, declaration.results):
+        if is_generic(type_):
+            first = output if isinstance(output, Value) else next(iter(output), None)
+            if first is not None:
+                return kind_of(first.type.dtype)
+    return None
+
+
+def _type_of(operand: Value | Sequence[Value]) -> Type:
+    if isinstance(operand, Value):
+        return Tensor(kind_of(operand.type.dtype))
+    return Array(_type_of(operand[0])) if operand else Tuple(())
+
+
+def _grouped(
+    op: Op, types: Sequence[Type], values: Sequence[Value]
+) -> list[Value | Sequence[Value]]:
+    """Flat operands or results by parameter; one of them may be an array."""
+    arrays = sum(not isinstance(t, Tensor) for t in types)
+    if arrays > 1 or any(not isinstance(t, Tensor | Array) for t in types):
+        message = f"'{op.name}' has several tensor arrays; which tensor is whose is not known"
+        raise NnefError.of("flatten/operation", message, op.location.place if op.location else None)
+    length = len(values) - (len(types) - arrays)
+    grouped: list[Value | Sequence[Value]] = []
+    at = 0
+    for type_ in types:
+        if isinstance(type_, Tensor):
+            grouped.append(values[at])
+            at += 1
+        else:
+            grouped.append(values[at : at + length])
+            at += length
+    return grouped
+
+
+def _plain(value: Any) -> Any:
+    """An attribute with arrays as tuples of Python numbers; float32 in its shortest digits."""
+    if not hasattr(value, "dtype"):
+        return value
+    flat = value.reshape(-1)
+    if flat.dtype.name == "float32":
+        return tuple(float(str(item)) for item in flat)
+    return tuple(flat.tolist())
+
+
+def _identical(left: Any, right: Any) -> bool:
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        items: tuple[Any, ...] = left  # pyright: ignore[reportUnknownVariableType]
+        return len(items) == len(right) and all(map(_identical, items, right))  # pyright: ignore[reportUnknownArgumentType]
+    return type(left) is type(right) and left == right
+
+
+def _literal(value: Any, type_: Type) -> ast.Expression:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(type_, Tuple):
+            return ast.Tuple(0, tuple(map(_literal, items, type_.items)))
+        item_type = type_.item if isinstance(type_, Array) else type_
+        return ast.Array(0, tuple(_literal(item, item_type) for item in items))
+    try:
+        print_literal(value)
+    except ValueError as error:
+        message = f"the value {value!r} has no literal: {error}"
+        raise NnefError.of("flatten/literal", message) from None
+    return ast.Literal_(0, value)
