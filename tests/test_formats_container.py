@@ -154,8 +154,7 @@ def test_labels(name: str, tmp_path: Path) -> None:
             with pytest.raises(NnefError, match="container/label"):
                 container.tensor(label)
         for label in (f"{tmp_path}/secret", "x" * 5000, "a.dat/b", "ü"):
-            if label != "A/b/":
-                assert container.tensor(label) is None, label
+            assert container.tensor(label) is None, label
 
 
 def test_labels_that_several_files_fit(tmp_path: Path) -> None:
