@@ -7,6 +7,7 @@ the text.  A token that the lexer has refused already causes no second error.
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
@@ -27,6 +28,9 @@ from nnefc.syntax.lexer import (
 
 FRAGMENTS = "KHR_enable_fragment_definitions"
 OPERATORS = "KHR_enable_operator_expressions"
+
+
+_LINE_END = re.compile(r"[\n\r]")
 
 
 class Panic(Exception):
@@ -79,14 +83,24 @@ class Cursor:
         self.problems.append(Problem(at, rule, message, hint, "warning"))
 
     def unexpected(self, expected: str, hint: str = "") -> NoReturn:
-        """Report the current token where `expected` should be, and panic."""
+        """Report the current token where `expected` should be, and panic.
+
+        The place is behind the previous token where a line seems to lack its end.
+        """
         i = self.index
         if self.kinds[i] != ILLEGAL and (i == 0 or self.kinds[i - 1] != ILLEGAL):
-            if not hint and self.kinds[i] in KEYWORDS and expected.startswith("an identifier"):
-                hint = f"{self.texts[i]!r} has a meaning of its own; choose another name"
-            at = self.starts[i] if self.kinds[i] != END else self.behind()
+            at, behind = self.starts[i], self.behind()
+            is_lacking = expected.startswith("'") and _LINE_END.search(self.source.text, behind, at)
+            if self.kinds[i] == END or is_lacking:
+                at = behind
             self.error("syntax/expected", f"expected {expected}, found {self.found()}", at, hint)
         raise Panic
+
+    def unknown_type(self, i: int) -> None:
+        """Report token `i`, a name where a type stands."""
+        message = f"{self.found(i)} is not a type"
+        hint = "the types are integer, scalar, logical and string"
+        self.error("syntax/expected", message, self.starts[i], hint)
 
     def found(self, index: int | None = None) -> str:
         """The current (or another) token, as messages name it."""
@@ -147,7 +161,9 @@ class Cursor:
             message = f"{word} {self.texts[i]!r} cannot be the name of {what}"
             self.error("syntax/keyword", message, self.starts[i], "choose another name")
         elif kind not in (IDENTIFIER, ILLEGAL):
-            self.unexpected(f"an identifier, the name of {what}")
+            is_last = kind in ")]" and self.kinds[i - 1] == ","
+            hint = "a list does not end with a comma" if is_last else ""
+            self.unexpected(f"an identifier, the name of {what}", hint)
         self.index = i + 1
         return self.texts[i]
 

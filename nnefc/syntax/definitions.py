@@ -6,7 +6,6 @@ from typing import NoReturn, cast
 
 from nnefc.syntax.ast import (
     Array,
-    ArraySpec,
     Assignment,
     Expression,
     Fragment,
@@ -16,79 +15,31 @@ from nnefc.syntax.ast import (
     LValue,
     Parameter,
     PrimitiveName,
-    PrimitiveSpec,
     Result,
-    TensorSpec,
     Tuple,
-    TupleSpec,
-    TypeSpec,
 )
 from nnefc.syntax.cursor import Panic
-from nnefc.syntax.expressions import TYPE_NAMES, ExpressionParser
-from nnefc.syntax.lexer import END, IDENTIFIER, ILLEGAL, KEYWORDS, LOGICAL, NUMBER, STRING
+from nnefc.syntax.expressions import ExpressionParser
+from nnefc.syntax.lexer import (
+    END,
+    IDENTIFIER,
+    ILLEGAL,
+    KEYWORDS,
+    LOGICAL,
+    NUMBER,
+    STRING,
+    TYPE_NAMES,
+)
+from nnefc.syntax.types import TypeParser
 
 DEFINITIONS = ("version", "extension", "fragment", "graph")
 
+_ASSIGNMENT = "an assignment is written name = invocation;"
+_OPERATOR_WORDS = ("and", "or", "not")
 
-class DefinitionParser(ExpressionParser):
+
+class DefinitionParser(ExpressionParser, TypeParser):
     """Definitions; each goes on behind an error within, as far as it can be recognised."""
-
-    # -- types
-
-    def type(self) -> TypeSpec:
-        """One type, with the `[]` behind it."""
-        i = self.index
-        kind, at = self.kinds[i], self.starts[i]
-        outer, self.deepest = self.deepest, self.depth
-        self.index = i + 1
-        if kind in TYPE_NAMES:
-            spec: TypeSpec = PrimitiveSpec(at, kind)
-        elif kind == "tensor":
-            spec = self._tensor_type(at)
-        elif kind == "(":
-            spec = self._tuple_type(at)
-        else:
-            self.index = i
-            self.unexpected(
-                "a type", "integer, scalar, logical, string, ?, tensor<...>, an array or a tuple"
-            )
-        arrays = 0
-        while self.kinds[self.index] == "[":
-            self.index += 1
-            self.expect("]", "", "the length of an array is no part of its type: integer[]")
-            spec = ArraySpec(at, spec)
-            arrays += 1
-        self.enclose(outer, arrays)
-        return spec
-
-    def _tensor_type(self, at: int) -> TensorSpec:
-        self.expect("<", "'tensor'", "for example tensor<scalar>")
-        dtype = None
-        if self.kinds[self.index] in TYPE_NAMES:
-            dtype = cast(PrimitiveName, self.kinds[self.index])
-            self.index += 1
-        self._close_angle("the item type of a tensor is one of integer, scalar, logical, string, ?")
-        return TensorSpec(at, dtype)
-
-    def _tuple_type(self, at: int) -> TypeSpec:
-        self.enter()
-        items = [self.type()]
-        while self.accept(","):
-            items.append(self.type())
-        self.expect(")", "", "is a comma missing?" if self.kinds[self.index] in TYPE_NAMES else "")
-        self.depth -= 1
-        if len(items) == 1:
-            self.error("syntax/tuple", "a tuple type has at least two items", at)
-            return items[0]
-        return TupleSpec(at, tuple(items))
-
-    def _close_angle(self, hint: str = "") -> None:
-        i = self.index
-        if self.kinds[i] == ">=":  # tensor<scalar>= 1.0
-            self.kinds[i] = self.texts[i] = "="
-            self.starts[i] += 1
-        else:
-            self.expect(">", "", hint)
 
     # -- declarations
 
@@ -134,7 +85,7 @@ class DefinitionParser(ExpressionParser):
                 self.unexpected("a type", "one of integer, scalar, logical, string")
             default = cast(PrimitiveName, self.kinds[self.index])
             self.index += 1
-        self._close_angle()
+        self.close_angle()
         return True, default
 
     def _parameters(self) -> tuple[Parameter, ...]:
@@ -188,10 +139,11 @@ class DefinitionParser(ExpressionParser):
     def _arrow(self) -> None:
         if self.accept("->"):
             return
+        hint = "results are introduced by ->"
         if self.kinds[self.index] == "(":
-            self.missing("'->'", "the parameters", "results are introduced by ->")
-            return
-        self.expect("->", "the parameters", "results are introduced by ->")
+            self.missing("'->'", "the parameters", hint)
+        else:
+            self.expect("->", "the parameters", hint)
 
     def _skip_declaration(self) -> None:
         """Step to the body, or to where the declaration must have ended."""
@@ -222,7 +174,8 @@ class DefinitionParser(ExpressionParser):
         return Graph(at, name, parameters, results, self.body(f"graph {name!r}"))
 
     def _graph_tensors(self, what: str) -> tuple[Identifier, ...]:
-        self.expect("(", f"the {'name' if what == 'parameter' else 'arrow'}")
+        before = "the name" if what == "parameter" else "'->'"
+        self.expect("(", before, f"the {what}s stand in parentheses")
         names: list[Identifier] = []
         if self._is_empty(f"a graph has at least one {what}"):
             return ()
@@ -248,12 +201,12 @@ class DefinitionParser(ExpressionParser):
         """`{ assignments }`; goes on behind wrong ones."""
         opening = self.expect("{")
         assignments: list[Assignment] = []
-        before = len(self.problems)
+        is_whole = True
         kinds = self.kinds
         while True:
             kind = kinds[self.index]
             if kind == "}":
-                if not assignments and len(self.problems) == before:
+                if not assignments and is_whole:
                     message = f"the body of {owner} is empty"
                     hint = "a body has at least one assignment"
                     self.error("syntax/expected", message, self.starts[self.index], hint)
@@ -266,6 +219,7 @@ class DefinitionParser(ExpressionParser):
             try:
                 assignments.append(self._assignment())
             except Panic:
+                is_whole = False
                 self.depth = 0
                 self._skip_statement()
 
@@ -311,7 +265,9 @@ class DefinitionParser(ExpressionParser):
             self.missing("';'", "the assignment", "every assignment ends with ';'")
             return
         hint = ""
-        if kind == ",":
+        if self.texts[i] in _OPERATOR_WORDS or self.texts[i - 1] == "not":
+            hint = "the logical operators are !, && and ||"
+        elif kind == ",":
             hint = "a tuple on the right side needs parentheses"
         elif kind == "=" and isinstance(value, Identifier):
             hint = "one assignment has one '='; the operator that compares is =="
@@ -337,7 +293,7 @@ class DefinitionParser(ExpressionParser):
         if self.kinds[self.index] == ",":
             targets = [first]
             while self.accept(","):
-                targets.append(self._target())
+                targets.append(self._target("an identifier"))
             first = Tuple(at, tuple(targets))
         kind = self.kinds[self.index]
         if kind == "==":
@@ -348,13 +304,13 @@ class DefinitionParser(ExpressionParser):
             self._bad_target(f"an invocation of {first.name!r}", at)
         elif kind in ("[", "+", "-", "*", "/", "^"):
             self._bad_target("an expression", at)
-        elif kind == ":":
+        elif kind == ":" and self.kinds[self.index + 1] != "=":
             self.unexpected("'='", "the type of a tensor is not declared, it follows")
         else:
-            self.expect("=", "the left side of the assignment")
+            self.expect("=", "the left side of the assignment", _ASSIGNMENT)
         return first
 
-    def _target(self) -> LValue:
+    def _target(self, expected: str = "an assignment") -> LValue:
         i = self.index
         kind, at = self.kinds[i], self.starts[i]
         if kind in (IDENTIFIER, ILLEGAL):
@@ -377,13 +333,13 @@ class DefinitionParser(ExpressionParser):
             return Identifier(at, self.identifier("a tensor"))
         if kind in KEYWORDS:
             self._bad_target(f"the built-in function {kind}", at)
-        self.unexpected("an assignment", "an assignment is written name = invocation;")
+        self.unexpected(expected, _ASSIGNMENT)
 
     def _target_list(self, end: str) -> tuple[LValue, ...]:
         self.enter()
-        targets = [self._target()]
+        targets = [self._target("an identifier")]
         while self.accept(","):
-            targets.append(self._target())
+            targets.append(self._target("an identifier"))
         self.depth -= 1
         if not self.accept(end):
             if self.kinds[self.index] in ("(", "<"):

@@ -35,6 +35,7 @@ from nnefc.syntax.lexer import (
     LOGICAL,
     NUMBER,
     STRING,
+    TYPE_NAMES,
     number_value,
     string_value,
 )
@@ -57,7 +58,6 @@ PRECEDENCE: Final = {
 }
 """Binary operators; higher binds tighter, all are left-associative."""
 
-TYPE_NAMES: Final = frozenset(("integer", "scalar", "logical", "string", "?"))
 _PREFIXES: Final = frozenset("+-!")
 _SEPARATORS: Final = frozenset(",)];")
 _LITERALS: Final = frozenset((NUMBER, STRING, LOGICAL))
@@ -171,6 +171,9 @@ class ExpressionParser(Cursor):
                 if self.depth > 1 and self.chained is None:
                     self.chained = self.starts[i]
                 return self.invocation()
+            if following == "<" and self.kinds[i + 2 : i + 5] == [IDENTIFIER, ">", "("]:
+                self.unknown_type(i + 2)  # as a comparison it could have no valid types
+                return self.invocation()
             self.index = i + 1
             return Identifier(self.starts[i], self.texts[i])
         if kind in _LITERALS:
@@ -258,7 +261,7 @@ class ExpressionParser(Cursor):
     def _hint_in_list(self) -> str:
         kind = self.kinds[self.index]
         if kind in _STARTS:
-            return "is a comma missing?"
+            return "is a comma, or the closing parenthesis or bracket missing?"
         if kind == "=":
             return "is == meant? Only arguments of invocations are named"
         if kind == ";":
@@ -355,7 +358,7 @@ class ExpressionParser(Cursor):
         at = starts[i]
         self.index = i + 1
         if kinds[i + 1] == "<":
-            if not self._is_type_argument(i + 1):
+            if self.kinds[i + 3] != ">":
                 self.index += 1
                 self.unexpected("a type", "integer, scalar, logical, string or ?, then '>'")
             dtype = cast(PrimitiveName, self.texts[i + 2])

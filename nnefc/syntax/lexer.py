@@ -32,6 +32,7 @@ _SPACE: Final = ""
 BUILTINS: Final = frozenset(
     ("shape_of", "length_of", "range_of", "integer", "scalar", "logical", "string")
 )
+TYPE_NAMES: Final = frozenset(("integer", "scalar", "logical", "string", "?"))
 KEYWORDS: Final = BUILTINS | frozenset(
     ("version", "extension", "graph", "fragment", "tensor", "for", "in", "yield", "if", "else")
 )

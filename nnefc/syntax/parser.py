@@ -190,6 +190,7 @@ class _DocumentParser(DefinitionParser):
             self.skip_to(*DEFINITIONS)
             return self._version() if self.kinds[self.index] == "version" else None
         at, text = self.starts[i + 1], self.texts[i + 1]
+        value = 1.0
         if self.kinds[i + 1] == ILLEGAL:
             self.index += 1
         elif self.kinds[i + 1] != NUMBER or not re.fullmatch(r"[0-9]+\.[0-9]+", text):
@@ -198,9 +199,10 @@ class _DocumentParser(DefinitionParser):
             self.skip_to(";", *DEFINITIONS)
         else:
             self.index += 1
+            value = float(text)
             major, minor = (part.lstrip("0") or "0" for part in text.split("."))
             if major != "1":
-                self.error("version/unsupported", f"version {text} is not supported", at, hint)
+                self.error("version/unsupported", f"version {text} is not supported", at)
                 raise Abort
             if minor != "0":
                 message = f"version {text} is newer than 1.0; it is read as 1.0"
@@ -209,7 +211,7 @@ class _DocumentParser(DefinitionParser):
             self.missing("';'", "the version")
             self.skip_to(";", *DEFINITIONS)
             self.accept(";")
-        return Literal_(at, 1.0, text)
+        return Literal_(at, value, text)
 
     # -- extensions
 
