@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,7 +44,7 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x < 0, e, 1) / (1 + e)
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "exp": (np.exp, 1),
     "log": (np.log, 1),
     "log2": (np.log2, 1),
@@ -129,7 +132,7 @@ def test_sine_of_the_hardest_arguments() -> None:
         assert (ulps(elementwise(name, hard), exact) <= 1).all(), name
 
 
-BINARY = {
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -137,7 +140,7 @@ BINARY = {
     "min": lambda x, y: np.where(x < y, x, y),
     "max": lambda x, y: np.where(x > y, x, y),
 }
-COMPARISONS = {
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "lt": np.less,
     "gt": np.greater,
     "le": np.less_equal,
@@ -150,7 +153,7 @@ COMPARISONS = {
 def _pairs(dtype: str) -> tuple[Array, Array]:
     rng = np.random.default_rng(2)
     if dtype.startswith("float"):
-        a = np.array(SPECIAL + [2.5, -7.25, 1e30], dtype)
+        a = np.array([*SPECIAL, 2.5, -7.25, 1e30], dtype)
     elif dtype == "bool":
         a = np.array([False, True])
     else:
