@@ -18,8 +18,7 @@ def _project() -> dict[str, Any]:
 def test_every_package_is_listed() -> None:
     """An explicit list is needed (the finder builds a nearly empty wheel): keep it complete."""
     found = {
-        ".".join(init.parent.relative_to(ROOT).parts)
-        for init in ROOT.glob("nnefc/**/__init__.py")
+        ".".join(init.parent.relative_to(ROOT).parts) for init in ROOT.glob("nnefc/**/__init__.py")
     } | {
         f"nnefc.{link.name}"
         for link in (ROOT / "nnefc").iterdir()

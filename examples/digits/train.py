@@ -123,9 +123,7 @@ def main() -> None:
     seen, held_out, seen_labels, held_out_labels = train_test_split(
         digits.images, digits.target, test_size=450, random_state=SEED, stratify=digits.target
     )
-    model = train(
-        torch.tensor(seen / 16, dtype=torch.float32)[:, None], torch.tensor(seen_labels)
-    )
+    model = train(torch.tensor(seen / 16, dtype=torch.float32)[:, None], torch.tensor(seen_labels))
     with torch.no_grad():
         scores = model(torch.tensor(held_out / 16, dtype=torch.float32)[:, None])
     print(f"held out: {(scores.argmax(1).numpy() == held_out_labels).mean():.2%} right")
