@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -33,3 +37,35 @@ class Limits:
     """Files in an archive."""
     errors: int = 100
     """Errors reported for one document before giving up."""
+
+
+_MOST_FRAMES = 100_000
+
+
+@contextmanager
+def room_for_recursion(frames: int) -> Generator[None]:
+    """Let the interpreter's stack grow by so many frames; beyond 100,000 RecursionError stays.
+
+    Python functions that call each other take no room on the stack of the process.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1000 + min(frames, _MOST_FRAMES)))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@contextmanager
+def no_collection() -> Generator[None]:
+    """No search for cycles while many objects arise that nearly all stay.
+
+    It would be repeated each time their number has grown, and take longer than all else.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -11,13 +11,12 @@ subscript at `[`.
 
 from __future__ import annotations
 
-import gc
 import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from nnefc.errors import Diagnostics
-from nnefc.limits import Limits
+from nnefc.limits import Limits, no_collection, room_for_recursion
 from nnefc.syntax.ast import (
     Document,
     Extension,
@@ -42,6 +41,8 @@ from nnefc.syntax.lexer import (
 )
 
 _T = TypeVar("_T")
+_FRAMES = 8
+"""Calls within each other per level of nesting, at most."""
 
 
 def parse(
@@ -92,12 +93,9 @@ def _finish(
 ) -> _T:
     """What `rule` gives, or NnefError."""
     result = None
-    # A tree has no cycles; looking for some each time it has grown would take longer than
-    # everything else, and a time that is not linear.
-    is_collecting = gc.isenabled()
-    gc.disable()
     try:
-        result = rule()
+        with no_collection(), room_for_recursion(_FRAMES * parser.limits.nesting):
+            result = rule()
     except (Panic, Abort):
         pass
     except RecursionError:
@@ -105,11 +103,8 @@ def _finish(
             "limit/nesting",
             "expressions are nested too deep for the stack of the interpreter",
             parser.starts[parser.index],
-            "split the expression, or raise sys.setrecursionlimit",
+            "split the expression",
         )
-    finally:
-        if is_collecting:
-            gc.enable()
     parser.finish(diagnostics)
     assert result is not None, "a document without errors has a tree"
     return result
