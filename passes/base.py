@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
-from nnefc.ops.spec import OpSpec
 from nnefc.ops.table import operations
-
-Lookup = Callable[[str], OpSpec | None]
-"""Operations that are not in the table (custom ones), by name."""
 
 Number = bool | int | float
 

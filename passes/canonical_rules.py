@@ -116,15 +116,12 @@ def _involution(op: Op) -> Result:
     return [inner.inputs[0]] if inner is not None else None
 
 
-@_rule("abs")
-def _abs(op: Op) -> Result:
-    inner = _producer(op.inputs[0], "abs", "neg")
-    return New("abs", inner.inputs) if inner is not None else None
-
-
-@_rule("relu", "floor", "ceil", "sign")
+@_rule("abs", "relu", "floor", "ceil", "sign")
 def _idempotent(op: Op) -> Result:
-    return [op.inputs[0]] if _producer(op.inputs[0], op.name) is not None else None
+    if _producer(op.inputs[0], op.name) is not None:
+        return [op.inputs[0]]
+    negated = _producer(op.inputs[0], "neg")
+    return New("abs", negated.inputs) if negated is not None and op.name == "abs" else None
 
 
 @_rule("min", "max")

@@ -10,15 +10,9 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.limits import Limits
 from nnefc.ops.build import emitter
 from nnefc.ops.common import sequence
-from nnefc.ops.spec import OpSpec
+from nnefc.ops.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.table import operations
-from nnefc.passes.base import Lookup, replace
-
-
-def no_custom(name: str) -> OpSpec | None:
-    """The lookup that knows no operation."""
-    del name
-    return None
+from nnefc.passes.base import replace
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from time import perf_counter
 
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.verify import check
-from nnefc.ops.spec import Call, infer
+from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
-from nnefc.passes.base import Lookup, Pass
+from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise import Canonicalise
 from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from nnefc.passes.eliminate_dead_code import EliminateDeadCode

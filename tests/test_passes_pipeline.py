@@ -1,0 +1,228 @@
+"""The pipeline: order, hooks, dumps, custom operations, and time linear in the graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from nnefc.errors import NnefError, Place
+from nnefc.ir import DType, Graph, Location, Op, TensorType, parse_graph, print_graph
+from nnefc.ir.verify import check
+from nnefc.ops.reference import evaluate
+from nnefc.ops.spec import Emit, Expand, OpSpec
+from nnefc.ops.table import operations
+from nnefc.passes.canonical_rules import RULES
+from nnefc.passes.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.fold_constants import LINEAR
+from nnefc.passes.fuse_elementwise import CHEAP, FuseElementwise
+from nnefc.passes.pipeline import DEFAULT, Ran, rule_problems, run_pipeline
+
+TEXT = """
+graph net(%x: float32[2]) -> (y = %y) {
+  %0: float32[2] = leaky_relu(%x) {alpha = 0.25}
+  %y: float32[2] = exp(%0)
+}
+"""
+
+
+def test_names_of_passes_are_their_files() -> None:
+    for pass_ in DEFAULT:
+        assert type(pass_).__module__ == f"nnefc.passes.{pass_.name}"
+        assert "becomes" in (type(pass_).__doc__ or "") or pass_.name.startswith("eliminate")
+
+
+def test_passes_name_operations_that_exist() -> None:
+    names = {*RULES, *LINEAR, *CHEAP}
+    assert names <= set(operations())
+    assert all(operations()[n].elementwise for n in CHEAP)
+    assert not any(operations()[n].expand for n in names - {"add_n"})
+
+
+def test_only_operations_with_a_lowering_remain() -> None:
+    graph = parse_graph(TEXT)
+    assert run_pipeline(graph)
+    assert [op.name for op in graph.ops] == ["fused"]
+    assert not run_pipeline(graph)
+
+
+def test_hook_sees_every_pass() -> None:
+    seen: list[Ran] = []
+    graph = parse_graph(TEXT)
+    run_pipeline(graph, hook=lambda g, ran: seen.append(ran))
+    assert [r.name for r in seen] == ["import", *(p.name for p in DEFAULT)]
+    assert [r.number for r in seen] == list(range(0, 10 * len(seen), 10))
+    assert seen[1].changed
+    assert all(r.seconds >= 0 for r in seen)
+
+
+def test_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a" / "b"
+    monkeypatch.setenv("NNEFC_DUMP", str(folder))
+    graph = parse_graph(TEXT)
+    run_pipeline(graph)
+    files = sorted(p.name for p in folder.iterdir())
+    assert files[:2] == ["000_import.ir", "010_expand_compounds.ir"]
+    assert files[-1] == "080_eliminate_dead_code.ir"
+    assert len(files) < 1 + len(DEFAULT)  # passes without effect leave no file
+    assert print_graph(parse_graph((folder / files[0]).read_text())) == TEXT.lstrip()
+    assert print_graph(parse_graph((folder / files[-1]).read_text())) == print_graph(graph)
+
+
+class Breaks:
+    """A pass that forgets the users of a value."""
+
+    name = "breaks"
+
+    def run(self, graph: Graph) -> bool:
+        graph.inputs[0].users.clear()
+        return True
+
+
+def test_verification_names_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_VERIFY", "1")
+    run_pipeline(parse_graph(TEXT))
+    with pytest.raises(NnefError, match="after breaks: %x lists 0 uses") as caught:
+        run_pipeline(parse_graph(TEXT), [Breaks()])
+    assert caught.value.errors[0].rule == "internal/ir"
+    monkeypatch.setenv("NNEFC_VERIFY", "0")
+    run_pipeline(parse_graph(TEXT), [Breaks()])
+
+
+def test_rule_problems() -> None:
+    graph = parse_graph("graph g(%x: float32[2]) -> (y = %y) { %y: float32[3] = exp(%x) }")
+    (op,) = graph.ops
+    assert rule_problems(op) == ["has shapes [(3,)], its rule gives [(2,)]"]
+    graph = parse_graph(
+        "graph g(%x: float32[2]) -> (y = %y) { %y: float32[2] = softmax(%x) {axes = [4]} }"
+    )
+    assert "axes = [4]" in rule_problems(next(graph.ops))[0]
+
+
+# -- custom operations
+
+
+def _custom(expand: Expand) -> OpSpec:
+    return OpSpec(
+        name="theirs",
+        signature="fragment theirs( x: tensor<scalar> ) -> ( y: tensor<scalar> )",
+        section="custom",
+        summary="A custom operation.",
+        infer=lambda call: TensorType(DType.FLOAT32, call.shape("x")),
+        reference=None,
+        expand=expand,
+    )
+
+
+def _graph() -> Graph:
+    graph = Graph("g")
+    type_ = TensorType(DType.FLOAT32, (2,))
+    x = graph.add_input(type_, "x")
+    place = Location(Place("a.nnef", 7, 3))
+    op = graph.insert(Op("theirs", [x], {}, [type_], ["y"], place))
+    graph.add_output(op.output)
+    return graph
+
+
+def _run(expand: Expand) -> Graph:
+    graph = _graph()
+    spec = _custom(expand)
+    run_pipeline(graph, lookup=lambda name: spec if name == "theirs" else None)
+    check(graph, rule_problems)
+    return graph
+
+
+def test_custom_operation_expands() -> None:
+    def expand(emit: Emit, op: Op) -> object:
+        return emit("clamp", emit("mul", op.inputs[0], 3.0), -1.0, 1.0)
+
+    graph = _run(expand)
+    assert [op.name for op in graph.ops] == ["fused"]
+    outputs = evaluate(graph, {"x": [0.25, -7.0]}).outputs
+    np.testing.assert_array_equal(outputs["y"], [0.75, -1.0])
+
+
+def test_unknown_operation_stays() -> None:
+    graph = _graph()
+    run_pipeline(graph)
+    assert [op.name for op in graph.ops] == ["theirs"]
+
+
+@pytest.mark.parametrize(
+    ("expand", "rule", "message"),
+    [
+        (lambda emit, op: emit("sum_reduce", op.inputs[0], axes=[0]), "custom/type", "float32[1]"),
+        (lambda emit, op: (op.inputs[0],) * 2, "custom/results", "gives 2 results, not 1"),
+        (lambda emit, op: emit("relu", emit("relu", 1.0)), "custom/type", "gives float32[]"),
+    ],
+)
+def test_wrong_expansions_are_refused(expand: Expand, rule: str, message: str) -> None:
+    with pytest.raises(NnefError) as caught:
+        _run(expand)
+    (error,) = caught.value.errors
+    assert error.rule == rule
+    assert message in error.message
+    assert error.place == Place("a.nnef", 7, 3)
+
+
+@pytest.mark.parametrize(("copies", "rule"), [(1, "limit/depth"), (2, "limit/operations")])
+def test_endless_expansions_are_refused(copies: int, rule: str) -> None:
+    """One that makes itself, and one that doubles at every step."""
+
+    def expand(emit: Emit, op: Op) -> object:
+        graph_, before = op_graph, op
+        made = [
+            graph_.insert(Op("theirs", [op.inputs[0]], {}, [op.output.type]), before).output
+            for _ in range(copies)
+        ]
+        return made[-1]
+
+    spec = _custom(expand)
+    op_graph = _graph()
+    with pytest.raises(NnefError) as caught:
+        ExpandCompounds(lambda name: spec, operations=5000).run(op_graph)
+    assert caught.value.errors[0].rule == rule
+
+
+# -- size
+
+
+def _long(count: int) -> Graph:
+    """A chain of compounds with literals; every fourth value is an output of the chain."""
+    graph = Graph("g")
+    value = graph.add_input(TensorType(DType.FLOAT32, (2, 3)), "x")
+    for i in range(count):
+        name, attributes = (("leaky_relu", {"alpha": 0.5}), ("tanh", {}))[i % 2]
+        value = graph.insert(Op(name, [value], attributes, [value.type])).output
+    graph.add_output(value, "y")
+    return graph
+
+
+def test_time_is_linear() -> None:
+    def seconds(count: int) -> float:
+        graph = _long(count)
+        start = perf_counter()
+        run_pipeline(graph)
+        return perf_counter() - start
+
+    seconds(100)
+    small, large = seconds(1000), seconds(8000)
+    assert large < 8 * small * 3 + 0.1
+
+
+def test_fused_operations_have_a_bound() -> None:
+    graph = _long(1000)
+    run_pipeline(graph)
+    sizes = [len(op.attributes["expression"].steps) for op in graph.ops if op.name == "fused"]
+    bound = FuseElementwise().steps
+    assert bound / 2 < max(sizes) <= 2 * bound
+
+
+def test_dead_code_of_any_length_goes_at_once() -> None:
+    graph = _long(3000)
+    graph.outputs[0] = graph.inputs[0]
+    EliminateDeadCode().run(graph)
+    assert len(graph) == 0
