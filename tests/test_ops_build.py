@@ -11,6 +11,7 @@ from nnefc.errors import NnefError, Place
 from nnefc.ir import DType, Expression, Graph, Location, Op, Step, TensorType, Variable
 from nnefc.ops.build import build, defaults, emitter
 from nnefc.ops.reference import evaluate
+from nnefc.ops.spec import OpSpec
 from nnefc.ops.table import beyond, operations, spec
 
 F32 = DType.FLOAT32
@@ -211,6 +212,38 @@ def test_evaluate_needs_data_and_references() -> None:
     with pytest.raises(NnefError) as caught:
         run(graph, [1, 2])
     assert [e.message.split()[1] for e in caught.value.errors] == ["mine", "yours"]
+
+
+def test_evaluate_custom_operations() -> None:
+    custom = OpSpec(
+        name="mine",
+        signature="fragment mine( x: tensor<scalar>, k: scalar ) "
+        "-> ( y: tensor<scalar>, z: tensor<scalar> )",
+        section="custom",
+        summary="Twice and k times.",
+        infer=lambda call: [TensorType(call.dtype("x"), call.shape("x"))] * 2,
+        reference=None,
+        expand=lambda emit, op: (
+            emit("add", op.inputs[0], op.inputs[0]),
+            emit("mul", op.inputs[0], op.attributes["k"]),
+        ),
+    )
+    graph = graph_of((2,))
+    op = graph.insert(Op("mine", graph.inputs, {"k": 3.0}, [TensorType(F32, (2,))] * 2))
+    graph.add_output(op.outputs[0], "y")
+    graph.add_output(op.outputs[1], "z")
+    outputs = run(graph, [1, 2], lookup={"mine": custom}.get).outputs
+    assert outputs["y"].tolist() == [2, 4]
+    assert outputs["z"].tolist() == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data"),
+    [(F32, ["a", "b"]), (DType.INT32, [1.5, 2.0]), (DType.BOOL, [0, 1]), (F32, [True, False])],
+)
+def test_evaluate_refuses_other_types(dtype: DType, data: list[Any]) -> None:
+    with pytest.raises(NnefError, match="'x0' must be"):
+        run(graph_of((2,), dtype=dtype), data)
 
 
 def test_table_registers_a_name_once() -> None:

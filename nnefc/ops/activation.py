@@ -11,8 +11,8 @@ import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
 from nnefc.ops.common import Array, align, axes_attribute, axes_within, broadcasting, same
-from nnefc.ops.elementwise import sigmoid
 from nnefc.ops.spec import Call, Emit, Expand, OpSpec, Sample
+from nnefc.ops.unary import sigmoid
 
 # -- clamp, prelu, leaky_relu
 

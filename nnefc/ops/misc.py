@@ -37,7 +37,7 @@ def _add_n(call: Call) -> TensorType:
 
 def add_n(x: list[Array]) -> Array:
     """The sum of tensors, which broadcast; 0 of none."""
-    return np.asarray(sum(align(*x), np.float64(0.0))) if x else np.asarray(0.0)
+    return reduce(np.add, align(*x)) if x else np.asarray(0.0)
 
 
 def _expand_add_n(emit: Emit, op: Op) -> Value:

@@ -14,8 +14,10 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
+from nnefc.ops.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.table import operations
 
 
@@ -38,30 +40,21 @@ def evaluate(
     variables: Mapping[str, Any] | None = None,
     *,
     keep: Literal["outputs", "all"] = "outputs",
+    lookup: Lookup = no_custom,
 ) -> Evaluation:
     """Run `graph` once.
 
     `inputs` by the names of the graph's inputs; `variables` by label, in any case, over the
     data that the graph holds.  With `keep="outputs"` values are dropped after their last use.
-    Raises NnefError: `input/...` for inputs that are missing, unknown or of another shape,
-    `data/variable` for variables without data, `custom/reference` for operations without
-    reference.
+    `lookup` gives custom operations, which are computed by what they expand into.
+    Raises NnefError: `input/...` for inputs that are missing, unknown or of another shape or
+    type, `data/variable` for variables without data, `custom/reference` for operations without
+    a meaning.
     """
     values = _inputs(graph, inputs)
     state = _state(graph, variables or {})
     updated: dict[str, Array] = {}
-    table = operations()
-    unknown = {
-        op.name
-        for op in graph.ops
-        if op.name not in ("fused", "variable")
-        and (op.name not in table or table[op.name].reference is None)
-    }
-    if unknown:
-        raise NnefError(
-            Diagnostic("custom/reference", f"operation {name} has no reference")
-            for name in sorted(unknown)
-        )
+    _require_meanings(graph, lookup)
     uses = Counter(v for op in graph.ops for v in op.inputs)
     kept = set(graph.outputs)
     with np.errstate(all="ignore"):
@@ -70,7 +63,7 @@ def evaluate(
             if op.name == "variable":
                 results = [state[op.attributes["label"].lower()]]
             else:
-                results = apply(op, operands)
+                results = apply(op, operands, lookup)
             if op.name == "update":
                 updated[_label(op)] = results[0]
             for value, result in zip(op.outputs, results, strict=True):
@@ -85,7 +78,7 @@ def evaluate(
     return Evaluation(outputs, values, {**state, **updated})
 
 
-def apply(op: Op, operands: list[Array]) -> list[Array]:
+def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
     """The results of one operation that is not a variable."""
     if op.name == "fused":
         return evaluate_expression(
@@ -94,12 +87,28 @@ def apply(op: Op, operands: list[Array]) -> list[Array]:
     if op.name == "constant":
         data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
         return [widen(data, op.output.type.dtype)]
-    spec = operations()[op.name]
-    assert spec.reference is not None
+    spec = operations().get(op.name) or lookup(op.name)
+    assert spec is not None, op.name
+    if spec.reference is None:
+        return _apply_expansion(op, spec, operands)
     extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
     result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
     results = sequence(result)
     return [np.asarray(result)] if results is None else results
+
+
+def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:
+    """The results of an operation without reference: those of its expansion."""
+    assert spec.expand is not None
+    graph = Graph(op.name)
+    inputs = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(op.inputs)]
+    compound = Op(op.name, inputs, op.attributes, [v.type for v in op.outputs])
+    graph.insert(compound)
+    expanded = spec.expand(emitter(graph, compound, op.location), compound)
+    graph.erase(compound)
+    for i, value in enumerate(sequence(expanded) or [expanded]):
+        graph.add_output(value, f"y{i}")
+    return list(evaluate(graph, {v.name: x for v, x in zip(inputs, operands)}).outputs.values())
 
 
 def evaluate_expression(
@@ -130,6 +139,24 @@ def widen(array: Any, dtype: DType) -> Array:
     return np.asarray(array).astype(kind, copy=False)
 
 
+def _require_meanings(graph: Graph, lookup: Lookup) -> None:
+    """Raise NnefError, once per name, for operations that nobody can compute."""
+    missing: dict[str, Diagnostic] = {}
+    for op in graph.ops:
+        spec = operations().get(op.name) or lookup(op.name)
+        computable = spec is not None and (spec.reference or spec.expand)
+        if not computable and op.name not in ("fused", "variable"):
+            message = f"operation {op.name} has no reference"
+            place = op.location.place if op.location else None
+            missing.setdefault(op.name, Diagnostic("custom/reference", message, place))
+    if missing:
+        raise NnefError(missing.values())
+
+
+_KINDS = {"scalar": "fiu", "integer": "iu", "logical": "b"}
+"""Kinds of NumPy item types that stand for a primitive type."""
+
+
 def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
     problems: list[Diagnostic] = []
     values: dict[Value, Array] = {}
@@ -143,7 +170,12 @@ def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
         if name not in inputs:
             problems.append(Diagnostic("input/missing", f"input {name!r} is missing"))
             continue
-        values[value] = array = widen(inputs[name], value.type.dtype)
+        array = np.asarray(inputs[name])
+        if array.dtype.kind not in _KINDS.get(kind_of(value.type.dtype), ""):
+            message = f"input {name!r} must be {value.type}, not of type {array.dtype}"
+            problems.append(Diagnostic("input/type", message))
+            continue
+        values[value] = widen(array, value.type.dtype)
         if array.shape != value.type.shape:
             message = f"input {name!r} must have shape {value.type}, not {array.shape}"
             problems.append(Diagnostic("input/shape", message))

@@ -92,7 +92,7 @@ def _dtype(
         case _ if values is not None:
             return _like(np.asarray(values), scalar, integer)
         case _:
-            return DType.BOOL if sample.data == "logical" else scalar
+            return {"logical": DType.BOOL, "integers": integer}.get(sample.data, scalar)
 
 
 def _data(
@@ -104,7 +104,8 @@ def _data(
     if dtype is DType.BOOL:
         return random.random(shape) < 0.5
     if dtype.is_integer:
-        return random.integers(0, 2, shape).astype(dtype.numpy)
+        low, high = (-100_000, 100_001) if kind == "integers" else (0, 2)
+        return random.integers(low, high, shape).astype(dtype.numpy)
     match kind:
         case "positive":
             data = random.integers(1, 80, shape) / 16

@@ -202,9 +202,6 @@ def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
     return np.take(input, np.clip(wrapped, 0, extent - 1), axis)
 
 
-_INTEGERS = {0: [[0, 1, -2], [3, 100000, -7]]}
-
-
 def _slice_sample(
     shape: Shape, axes: Shape, begin: Shape, end: Shape, stride: Shape = (), **more: Any
 ) -> Sample:
@@ -240,7 +237,7 @@ SPECS: tuple[OpSpec, ...] = (
             _slice_sample((7, 2), (0,), (-1,), (-100,), (-1,)),
             _slice_sample((7, 4), (0, 1), (5, 0), (0, 0), (-2, 1)),
             _slice_sample((7,), (0,), (0,), (100,), (3,)),
-            _slice_sample((2, 3), (1,), (1,), (3,), values=_INTEGERS),
+            _slice_sample((2, 3), (1,), (1,), (3,), data="integers"),
             _slice_sample((2, 5), (1,), (1,), (4,), data="logical"),
         ),
     ),
@@ -288,7 +285,7 @@ SPECS: tuple[OpSpec, ...] = (
             Sample(inputs=((),), attributes={"repeats": ()}),
             Sample(inputs=((2, 1, 2),), attributes={"repeats": (3, 2, 1)}),
             Sample(inputs=((1, 2) * 4,), attributes={"repeats": (2, 1, 1, 2, 1, 1, 2, 1)}),
-            Sample(inputs=((2, 3),), attributes={"repeats": (2, 1)}, values=_INTEGERS),
+            Sample(inputs=((2, 3),), attributes={"repeats": (2, 1)}, data="integers"),
             Sample(inputs=((2, 2),), attributes={"repeats": (1, 2)}, data="logical"),
         ),
     ),
@@ -309,7 +306,7 @@ SPECS: tuple[OpSpec, ...] = (
             Sample(inputs=((2, 3), ()), attributes={"axis": 1}, values={1: 2}),
             Sample(inputs=((5,), (4,)), values={1: [-1, -5, 9, -9]}),
             Sample(
-                inputs=((2, 3), (2,)), attributes={"axis": 1}, values={0: _INTEGERS[0], 1: [2, 0]}
+                inputs=((2, 3), (2,)), attributes={"axis": 1}, data="integers", values={1: [2, 0]}
             ),
             Sample(inputs=((3, 2), (1, 2)), values={1: [[2, 1]]}, data="logical"),
         ),

@@ -112,7 +112,8 @@ class InferRule(Protocol):
 Reference = Callable[..., Any]
 """`reference(*operands, **attributes)`: float64/int64/bool arrays in, array (or tuple) out.
 
-A tensor array is one list argument.  Integer results are int64, logical ones bool.
+A tensor array is one list argument.  Integer results are int64, logical ones bool.  That of
+`cast` has one more argument, `dtype`: the item type that it converts to.
 """
 
 
@@ -120,7 +121,8 @@ class Emit(Protocol):
     """What `expand` builds with: `emit("add", x, y)`, `emit("box", x, size=(1, 1, 3, 3))`.
 
     Operands are Values or numbers (which become rank-0 constants of the type of the first
-    operand); missing attributes get their defaults.  Returns the output, or a tuple of them.
+    operand); missing attributes get their defaults; `dtype=` is the type that `cast` converts
+    to.  Returns the output, or a tuple of them.
     """
 
     def __call__(self, op: str, /, *operands: Any, **attributes: Any) -> Any: ...
@@ -135,8 +137,9 @@ class Sample:
     """One invocation for the generic tests.
 
     `inputs`: shapes of the operands (tensor arrays are lists of shapes), filled with data of
-    the kind `data` says: "normal", "positive", "unit" (0..1 open), "logical", "ties"
-    (multiples of 1/4, many equal), or explicit nested lists in `values` by position.
+    the kind `data` says: "normal", "positive", "unit" (0..1 open), "ties" (multiples of 1/4,
+    many equal), "logical" and "integers" (generic operands have that type), or explicit nested
+    lists in `values` by position.  `dtype` among the attributes is the type argument.
     """
 
     inputs: tuple[Any, ...]
@@ -204,6 +207,16 @@ class SpecTable(dict[str, OpSpec]):
         return spec
 
 
+Lookup = Callable[[str], OpSpec | None]
+"""Operations that are not in the table (custom ones), by name."""
+
+
+def no_custom(name: str) -> OpSpec | None:
+    """The lookup that knows no operation."""
+    del name
+    return None
+
+
 def infer(spec: OpSpec, call: Call) -> tuple[list[TensorType] | None, list[str]]:
     """(types of the results or None if they are not known, violated rules)."""
     try:
@@ -223,6 +236,7 @@ __all__ = [
     "Graph",
     "InferRule",
     "Location",
+    "Lookup",
     "NotKnown",
     "OpSpec",
     "Sample",
@@ -230,4 +244,5 @@ __all__ = [
     "Unknown",
     "Value",
     "infer",
+    "no_custom",
 ]

@@ -9,12 +9,14 @@ from nnefc.ops.spec import OpSpec, SpecTable
 
 MODULES = (
     "introduce",
+    "unary",
     "elementwise",
     "convolution",
     "window",
     "sampling",
     "reduce",
     "shape",
+    "splitting",
     "slicing",
     "roi",
     "matmul",
