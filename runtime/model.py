@@ -105,9 +105,7 @@ class CompiledModel:
 
     # -- running
 
-    def __call__(
-        self, *arrays: Any, out: Array | Sequence[Array] | None = None
-    ) -> Array | tuple[Array, ...]:
+    def __call__(self, *arrays: Any, out: Array | Sequence[Array] | None = None) -> Any:
         """Run the model on arrays in the order of `inputs`.
 
         Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
