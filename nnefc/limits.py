@@ -21,10 +21,11 @@ class Limits:
     """Depth of fragment invocations."""
     operations: int = 1_000_000
     """Operations that a document may expand to."""
-    items: int = 50_000_000
+    items: int = 10_000_000
     """Array items and characters that compile-time expressions may build, in all."""
-    steps: int = 20_000_000
-    """Compile-time expressions evaluated, in all."""
+    steps: int = 300_000
+    """Work that compile-time expressions and expansion may make beyond twice the characters of
+    the document: one for an expression evaluated, ten for an operation made."""
     rank: int = 8
     """Rank of a tensor (chapter 5.2 stores at most 8 extents)."""
     tensor_bytes: int = 1 << 40

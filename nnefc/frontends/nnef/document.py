@@ -64,7 +64,7 @@ class _Document:
         self._limits = limits
         self._diagnostics = diagnostics
         self._choice = choice
-        self._budget = Budget(limits)
+        self._budget = Budget(limits, len(document.source.text))
         self._scope = declare(document.fragments, document.source, diagnostics)
         self._bodies: dict[tuple[str, str], list[tree.Assign] | None] = {}
         for declaration in self._scope.declared.values():
@@ -207,7 +207,7 @@ class _Document:
         )
 
     def _evaluator(self, elaborator: Elaborator) -> Evaluator:
-        return Evaluator(elaborator, self._body, self._source, self._budget, self._diagnostics)
+        return Evaluator(elaborator, self._body, self._source, self._budget)
 
     def _checker(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnefc.errors import Diagnostics
+from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.operators import Budget, has_unknown
@@ -75,9 +75,15 @@ class Elaborator:
         self._unnamed: dict[int, tuple[Value, Location]] = {}
         self._updated: dict[str, Location] = {}
         self._ignoring = False
+        self._reported: set[tuple[str, str, Place]] = set()
 
-    def _problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
+    def problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
+        """Report an error, the first time that this place of the document meets it."""
         self.spoiled = True
+        key = rule, message, location.place
+        if key in self._reported:
+            return
+        self._reported.add(key)
         self._diagnostics.error(rule, message, location.place, hint=hint, chain=location.chain)
 
     # -- literals
@@ -93,7 +99,7 @@ class Elaborator:
             return UNKNOWN
         if not self._fits(value, dtype):
             message = f"{value} does not fit in {dtype}"
-            self._problem("argument/constant", message, location)
+            self.problem("argument/constant", message, location)
             return UNKNOWN
         attributes = {"shape": (), "value": (value,)}
         return self._insert("constant", (), attributes, [TensorType(dtype, ())], location).output
@@ -144,6 +150,7 @@ class Elaborator:
         if isinstance(value, Value):
             return value.type
         if isinstance(value, tuple) and isinstance(type_, Array):
+            self._budget.take_steps(len(value))  # pyright: ignore[reportUnknownArgumentType]
             items: list[Any] = [self._operand(v, type_.item) for v in value]  # pyright: ignore
             return None if any(i is None for i in items) else items
         if isinstance(type_, Tensor) and type_.dtype in self._dtypes:
@@ -168,7 +175,7 @@ class Elaborator:
             elif type_.nbytes > self._limits.tensor_bytes:
                 problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
         for problem in problems:
-            self._problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
+            self.problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
         if spec.name == "max_pool" and attributes.get("border") == "ignore" and not self._ignoring:
             self._ignoring = True
             self._diagnostics.warn(
@@ -251,7 +258,7 @@ class Elaborator:
         types: Sequence[TensorType],
         location: Location,
     ) -> Op:
-        self._budget.take_operation()
+        self._budget.take_operation(len(inputs) + len(types))
         return self.graph.insert(Op(name, inputs, attributes, types, (), location))
 
     # -- operations with rules beyond their arguments
@@ -266,11 +273,15 @@ class Elaborator:
     ) -> bool:
         match name:
             case "constant":
-                bad = [v for v in attributes["value"] if not self._fits(v, types[0].dtype)]
-                if bad:
-                    message = f"constant: {bad[0]} does not fit in {types[0].dtype}"
-                    self._problem("argument/constant", message, location)
-                return not bad
+                dtype = types[0].dtype
+                if not dtype.is_integer:
+                    return True
+                for value in (min(attributes["value"]), max(attributes["value"])):
+                    if not self._fits(value, dtype):
+                        message = f"constant: {value} does not fit in {dtype}"
+                        self.problem("argument/constant", message, location)
+                        return False
+                return True
             case "variable":
                 return self._variable(attributes["label"], types[0], location)
             case "update":
@@ -282,7 +293,7 @@ class Elaborator:
         shared = self.graph.variables.setdefault(label.lower(), Variable(label, type_))
         if shared.type == type_:
             return True
-        self._problem(
+        self.problem(
             "argument/variable",
             f"variable: label '{label}' is shared with a variable of type {shared.type}, "
             f"but this one is {type_}",
@@ -294,12 +305,12 @@ class Elaborator:
     def _update(self, variable: Value, location: Location) -> bool:
         if variable.op is None or variable.op.name != "variable":
             message = "update: the first argument must be a variable"
-            self._problem("argument/update", message, location)
+            self.problem("argument/update", message, location)
             return False
         label: str = variable.op.attributes["label"]
         first = self._updated.setdefault(label.lower(), location)
         if first is not location:
-            self._problem(
+            self.problem(
                 "argument/update",
                 f"update: variable '{label}' is updated already, on line {first.place.line}",
                 location,
@@ -338,7 +349,7 @@ class Elaborator:
     def _name_external(self, value: Value, identifier: str, location: Location) -> None:
         value.name = identifier
         if identifier not in self._parameters:
-            self._problem(
+            self.problem(
                 "identifier/external",
                 f"'{identifier}' is external but no parameter of the graph",
                 location,
@@ -356,7 +367,7 @@ class Elaborator:
         Constants that stand for literals keep no name.
         """
         for _, location in self._unnamed.values():
-            self._problem(
+            self.problem(
                 "identifier/external",
                 "an external tensor must be assigned to a parameter of the graph",
                 location,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nnefc.errors import Diagnostics, Place, Step
+from nnefc.errors import Place, Step
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.elaborate import Elaborator, abstract
@@ -71,13 +71,11 @@ class Evaluator:
         bodies: Bodies,
         source: ast.Source,
         budget: Budget,
-        diagnostics: Diagnostics,
     ) -> None:
         self._elaborator = elaborator
         self._bodies = bodies
         self._source = source
         self._budget = budget
-        self._diagnostics = diagnostics
         self._looked_at: dict[int, tree.Choose] = {}
         self._methods: dict[type, Callable[[Any, Frame], Any]] = {
             tree.Known: self._known,
@@ -326,8 +324,7 @@ class Evaluator:
         return Location(self._source.place(at), frame.chain)
 
     def _error(self, rule: str, message: str, at: int, frame: Frame, hint: str = "") -> None:
-        self._elaborator.spoiled = True
-        self._diagnostics.error(rule, message, self._source.place(at), hint=hint, chain=frame.chain)
+        self._elaborator.problem(rule, message, self._location(at, frame), hint)
 
 
 def _item_type(type_: Type, index: int) -> Type:

@@ -270,12 +270,12 @@ def _grouped(
 
 def _plain(value: Any) -> Any:
     """An attribute with arrays as tuples of Python numbers; float32 in its shortest digits."""
-    if not hasattr(value, "dtype"):
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
         return value
-    flat = value.reshape(-1)
-    if flat.dtype.name == "float32":
-        return tuple(float(str(item)) for item in flat)
-    return tuple(flat.tolist())
+    flat: list[Any] = list(value.reshape(-1))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    return tuple([float(str(v)) if isinstance(v, np.floating) else v.item() for v in flat])
 
 
 def _identical(left: Any, right: Any) -> bool:

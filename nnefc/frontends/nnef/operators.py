@@ -43,14 +43,20 @@ class Undefined(Exception):
         self.hint = hint
 
 
-class Budget:
-    """Counts what compile-time evaluation uses up."""
+STEPS_OF_OPERATION = 10
+"""Steps that an operation of the graph counts for, with one more for each operand and result."""
 
-    def __init__(self, limits: Limits) -> None:
+
+class Budget:
+    """Counts what the expansion of a document of `size` characters uses up."""
+
+    def __init__(self, limits: Limits, size: int = 0) -> None:
         self.limits = limits
         self.items = 0
         self.steps = 0
         self.operations = 0
+        # what a document writes out itself is linear in its size
+        self._allowed = limits.steps + 2 * size
 
     def take_items(self, count: int) -> None:
         """Account for a new array or string before it is made."""
@@ -60,11 +66,13 @@ class Budget:
 
     def take_steps(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > self.limits.steps:
-            raise Exhausted("steps", f"more than {self.limits.steps} expressions are evaluated")
+        if self.steps > self._allowed:
+            raise Exhausted("steps", f"expansion takes more than {self._allowed} steps")
 
-    def take_operation(self) -> None:
+    def take_operation(self, tensors: int) -> None:
+        """Account for an operation of so many operands and results."""
         self.operations += 1
+        self.take_steps(STEPS_OF_OPERATION + tensors)
         if self.operations > self.limits.operations:
             message = f"the graph expands to more than {self.limits.operations} operations"
             raise Exhausted("operations", message)

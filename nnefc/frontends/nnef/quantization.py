@@ -83,12 +83,12 @@ class _Reader:
         self._names = elaboration.names
         self._labels = {v.label: v for v in elaboration.graph.variables.values()}
         self._diagnostics = diagnostics
-        budget = Budget(limits)
+        budget = Budget(limits, len(file.source.text))
         self._checker = Checker(
             Scope({}), file.source, budget, diagnostics, parameters={}, results={}
         )
         elaborator = Elaborator(Graph(), (), Choice(), limits, budget, diagnostics)
-        self._evaluator = Evaluator(elaborator, _no_body, file.source, budget, diagnostics)
+        self._evaluator = Evaluator(elaborator, _no_body, file.source, budget)
 
     def _error(self, rule: str, message: str, at: int, *, hint: str = "") -> None:
         self._diagnostics.error(rule, message, self._source.place(at), hint=hint)
