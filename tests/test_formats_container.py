@@ -397,6 +397,16 @@ def test_damaged_archives_are_read_or_refused(tmp_path: Path) -> None:
                 str(error).encode()
 
 
+def test_a_zip_member_without_name(tmp_path: Path) -> None:
+    content = zip_file([("graph.nnef", GRAPH), ("w", b"")])
+    start = content.rindex(b"PK\x01\x02")
+    nameless = bytearray(content[: start + 46] + content[start + 47 :])
+    nameless[start + 28] = 0
+    nameless[-10:-6] = (int.from_bytes(nameless[-10:-6], "little") - 1).to_bytes(4, "little")
+    (tmp_path / "t.zip").write_bytes(nameless)
+    assert "no name" in str(_refusal(tmp_path / "t.zip"))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.binary(max_size=700), max_size=5))
 def test_tar_members_agree_with_tarfile(files: dict[str, bytes]) -> None:

@@ -174,7 +174,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     for entry in entries:
         mode = entry.external_attr >> 16
         wrong = ""
-        if entry.is_dir():
+        if entry.orig_filename.endswith("/"):
             continue
         if stat.S_IFMT(mode) and not stat.S_ISREG(mode):
             wrong = "it is not a regular file"
