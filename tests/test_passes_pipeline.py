@@ -209,7 +209,7 @@ def test_time_is_linear() -> None:
         return perf_counter() - start
 
     seconds(100)
-    small, large = seconds(1000), seconds(8000)
+    small, large = seconds(500), seconds(4000)
     assert large < 8 * small * 3 + 0.1
 
 
