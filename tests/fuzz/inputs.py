@@ -1,0 +1,141 @@
+"""Random inputs of every kind, and what is done with each.
+
+An input is made from (kind, seed, number) alone, so that a finding can be made again.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from random import Random
+
+from nnefc.errors import Diagnostics
+from nnefc.limits import Limits
+from tests import documents, hostile
+from tests.conformance import cases
+from tests.fuzz.seeds import DOCUMENTS, QUANTIZATION, QUANTIZED
+
+LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, recursion=200)
+"""Tight, so that an input that runs into a limit does so soon."""
+
+_TOKEN = re.compile(r"\s+|#[^\n]*|[A-Za-z_]\w*|\d[\w.]*|'[^'\n]*'|->|[<>=!]=|&&|\|\||.", re.S)
+
+
+@cache
+def _corpus() -> list[str]:
+    texts = [path.read_bytes().decode() for path in cases("[vit]*/*.nnef")]
+    return [*DOCUMENTS, *texts]
+
+
+def _shuffle(random: Random, text: str, others: list[str]) -> str:
+    """Edit whole tokens: what remains is more often meaningful than after `documents.mutate`."""
+    tokens = _TOKEN.findall(text)
+    words = [t for t in tokens if not t.isspace()]
+    foreign = [t for t in _TOKEN.findall(random.choice(others)) if not t.isspace()]
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(tokens))
+        match random.randint(0, 5):
+            case 0:
+                tokens[at] = random.choice(words)
+            case 1:
+                tokens[at] = random.choice(foreign)
+            case 2:
+                tokens[at] = random.choice(("0", "-1", "1", "2", "7", "1000000", "0.5", "[]", "x"))
+            case 3:
+                tokens.insert(at, random.choice(words))
+            case 4:
+                start = random.randrange(len(tokens))
+                tokens[at:at] = tokens[start : start + random.randint(1, 30)]
+            case _:
+                del tokens[at : at + random.randint(1, 3)]
+        if not tokens:
+            tokens = [" "]
+    return "".join(tokens)
+
+
+def document(random: Random) -> bytes:
+    """Nearly valid text, by characters, by tokens, by the grammar, or as bytes."""
+    corpus = _corpus()
+    text = random.choice(corpus)
+    kind = random.random()
+    if kind < 0.55:
+        text = _shuffle(random, text, corpus)
+    elif kind < 0.8:
+        text = documents.mutate(random, text)
+    elif kind < 0.9:
+        text = documents.mutate(random, documents.plain_document(random))
+    else:
+        return hostile.mutate(text.encode(), random)
+    return text.encode()
+
+
+def use_document(content: bytes) -> None:
+    """Import; what is valid must flatten to something that is valid, too."""
+    from nnefc.frontends.nnef import import_text
+    from nnefc.frontends.nnef.flatten import flatten
+    from nnefc.syntax.parser import decode
+
+    text = decode(content, "fuzz")
+    graph = import_text(text, diagnostics=Diagnostics(), limits=LIMITS)
+    if len(graph) < 1000:
+        again = flatten(graph)
+        try:
+            import_text(again, diagnostics=Diagnostics(), limits=LIMITS)
+        except Exception as error:
+            raise AssertionError(f"flattened document is refused: {error}\n{again}") from error
+
+
+def tensor(random: Random) -> bytes:
+    return hostile.random_tensor_file(random)
+
+
+def use_tensor(content: bytes) -> None:
+    from nnefc.formats.tensor_file import read_tensor
+
+    read_tensor(BytesIO(content))
+
+
+def archive(random: Random) -> bytes:
+    return hostile.random_archive(random)
+
+
+def use_archive(content: bytes) -> None:
+    from nnefc.frontends.nnef import import_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        path.write_bytes(content)
+        import_model(path, diagnostics=Diagnostics(), limits=LIMITS, require_data=False)
+
+
+def quantization(random: Random) -> bytes:
+    text = random.choice(QUANTIZATION)
+    if random.random() < 0.5:
+        return _shuffle(random, text, [*QUANTIZATION, *DOCUMENTS]).encode()
+    return documents.mutate(random, text).encode()
+
+
+def use_quantization(content: bytes) -> None:
+    from nnefc.frontends.nnef import import_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "graph.nnef").write_text(QUANTIZED)
+        (Path(folder) / "graph.quant").write_bytes(content)
+        import_model(folder, diagnostics=Diagnostics(), limits=LIMITS, require_data=False)
+
+
+KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
+    "document": (document, use_document),
+    "tensor": (tensor, use_tensor),
+    "archive": (archive, use_archive),
+    "quantization": (quantization, use_quantization),
+}
+
+
+def make(kind: str, seed: int, number: int) -> bytes:
+    """Input `number` of a run."""
+    return KINDS[kind][0](Random(f"{kind} {seed} {number}"))
