@@ -177,6 +177,11 @@ class Team:
         self._put(state.STOP, 0)
         self._put(state.WORKERS, 0)
 
+    def __del__(self) -> None:
+        # Workers use the state block: they must be gone before it is freed.
+        if hasattr(self, "_workers"):
+            self.close()
+
     def renew_after_fork(self) -> None:
         """In the child of a fork there are no workers, and nobody holds the lock."""
         self._renew()
