@@ -143,6 +143,8 @@ def read_inputs(
         name, equals, path = option.partition("=")
         if not equals:
             name, path = "", option
+        elif name not in names:
+            raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
         if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
             given.update(_read_image(graph, _only(name, names, given, option), path))
             continue
