@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +15,14 @@ from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
 from nnefc.frontends.nnef.operators import Budget, Exhausted
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
-from nnefc.limits import Limits
+from nnefc.limits import Limits, no_collection, room_for_recursion
 from nnefc.ops.table import operations
 from nnefc.syntax import ast
 from nnefc.syntax.printer import print_fragment
+
+FRAMES_OF_NESTING = 10
+FRAMES_OF_INVOCATION = 60
+"""Frames of the interpreter's stack that a level of nesting, or of invocations, may take."""
 
 
 @dataclass
@@ -51,7 +52,8 @@ def elaborate(
 
     Only what makes going on impossible is raised, as NnefError: too many errors, or a limit.
     """
-    with _deep_recursion(limits), _no_collection():
+    frames = FRAMES_OF_NESTING * limits.nesting + FRAMES_OF_INVOCATION * limits.recursion
+    with no_collection(), room_for_recursion(frames):
         return _Document(document, limits, diagnostics, choice or Choice()).elaborate()
 
 
@@ -247,29 +249,6 @@ def _assigned(body: Sequence[ast.Assignment]) -> Iterator[str]:
             yield target.name
         else:
             stack.extend(target.items)  # pyright: ignore[reportArgumentType]
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """No search for cycles among objects that nearly all stay: it would take half the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@contextmanager
-def _deep_recursion(limits: Limits) -> Generator[None]:
-    """Room for recursive fragments: some Python frames per invocation and level of nesting."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 2000 + 10 * limits.nesting + 40 * limits.recursion))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 __all__ = ["Choice", "Elaboration", "elaborate"]

@@ -274,15 +274,20 @@ def _plain(value: Any) -> Any:
 
     if not isinstance(value, np.ndarray):
         return value
-    flat: list[Any] = list(value.reshape(-1))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-    return tuple([float(str(v)) if isinstance(v, np.floating) else v.item() for v in flat])
+    array: np.ndarray[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
+    items: list[Any] = list(array.reshape(-1))
+    if array.dtype.kind == "f":
+        return tuple([float(str(item)) for item in items])
+    return tuple([item.item() for item in items])
 
 
 def _identical(left: Any, right: Any) -> bool:
-    if isinstance(left, tuple) and isinstance(right, tuple):
-        items: tuple[Any, ...] = left  # pyright: ignore[reportUnknownVariableType]
-        return len(items) == len(right) and all(map(_identical, items, right))  # pyright: ignore[reportUnknownArgumentType]
-    return type(left) is type(right) and left == right
+    """Equality that tells 1 from 1.0 and True."""
+    if not (isinstance(left, tuple) and isinstance(right, tuple)):
+        return bool(left == right) and left.__class__ is right.__class__
+    items: tuple[Any, ...] = left  # pyright: ignore[reportUnknownVariableType]
+    others: tuple[Any, ...] = right  # pyright: ignore[reportUnknownVariableType]
+    return len(items) == len(others) and all(map(_identical, items, others))
 
 
 def _literal(value: Any, type_: Type) -> ast.Expression:
