@@ -1,0 +1,110 @@
+"""Whole networks: the interpreter and compiled code against PyTorch in float64.
+
+The interpreter must agree to the last digits; compiled float32 code to 1e-5 of the largest
+output.  Spatial sizes are small, so that the tests are quick; the structures are whole.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.frontends.nnef import import_text
+from nnefc.ir import Graph
+from nnefc.ops.reference import evaluate
+from tests.models import (
+    EXAMPLES,
+    Network,
+    Shape,
+    alexnet_torch,
+    googlenet,
+    lstm_torch,
+    mobilenet,
+    nnef_text,
+    resnet,
+    torch_output,
+    unet,
+    vgg16,
+    weights,
+)
+
+Array = np.ndarray[Any, Any]
+
+NETWORKS: dict[str, tuple[Network, Shape]] = {
+    "resnet18": (partial(resnet, depth=18, size=64), (1, 3, 64, 64)),
+    "resnet50": (partial(resnet, depth=50, size=64), (1, 3, 64, 64)),
+    "googlenet": (partial(googlenet, size=96), (1, 3, 96, 96)),
+    "vgg16": (partial(vgg16, size=32, hidden=512), (1, 3, 32, 32)),
+    "mobilenet": (partial(mobilenet, size=64), (1, 3, 64, 64)),
+    "unet": (partial(unet, size=32), (2, 3, 32, 32)),
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
+
+
+def _graph(network: Network, name: str) -> Graph:
+    text, _ = nnef_text(network, name)
+    graph = import_text(text)
+    for variable in graph.variables.values():
+        variable.data = weights(variable.label, variable.type.dims)
+    return graph
+
+
+def _input(shape: Shape) -> Array:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def _relative(found: Array, expected: Array) -> float:
+    """Largest difference over the largest value."""
+    assert found.shape == expected.shape
+    return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name: str) -> None:
+    network, shape = NETWORKS[name]
+    graph, data = _graph(network, name), _input(shape)
+    expected = torch_output(network, data)
+    assert 0.01 * expected.max() < np.std(expected) < 0.4 * expected.max(), "a poor test"
+    reference = evaluate(graph, {"input": data}).outputs["output"]
+    assert _relative(reference, expected) < 1e-12
+    model = nnefc.compile(graph)
+    assert _relative(model(data), expected) < 1e-5
+
+
+def _example(name: str, **options: Any) -> Graph:
+    return nnefc.import_model(EXAMPLES / name, random_weights=7, **options)
+
+
+def _data(graph: Graph) -> dict[str, Array]:
+    return {v.label: v.data for v in graph.variables.values() if v.data is not None}
+
+
+@pytest.mark.slow
+def test_alexnet() -> None:
+    graph, data = _example("alexnet"), _input((1, 3, 224, 224))
+    expected = alexnet_torch(data, _data(graph))
+    model = nnefc.compile(graph)
+    assert _relative(model(data), expected) < 1e-5
+    assert _relative(evaluate(graph, {"input": data}).outputs["output"], expected) < 1e-12
+
+
+def test_lstm_keeps_its_state() -> None:
+    graph = _example("lstm")
+    steps = np.random.default_rng(2).standard_normal((6, 1, 16)).astype(np.float32)
+    expected = lstm_torch(steps, _data(graph))
+    model = nnefc.compile(graph)
+    state: dict[str, Array] = {}
+    for step, (hidden, cell) in zip(steps, expected):
+        run = evaluate(graph, {"input": step}, state)
+        state = run.variables
+        for name, want, got in zip(("hidden", "cell"), (hidden, cell), model(step)):
+            assert _relative(run.outputs[name], want) < 1e-12
+            assert _relative(got, want) < 1e-5
+    assert _relative(np.asarray(model.variables["lstm/cell"]), expected[-1][1]) < 1e-5
+    model.reset()
+    assert _relative(model(steps[0])[0], expected[0][0]) < 1e-5
