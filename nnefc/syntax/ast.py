@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal
 
 from nnefc.errors import Place
@@ -25,7 +26,11 @@ class Source:
     def __init__(self, text: str, file: str) -> None:
         self.text = text
         self.file = file
-        self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        if "\r" in text:
+            self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+        else:
+            lengths = (len(line) + 1 for line in text.split("\n"))
+            self._starts = list(accumulate(lengths, initial=0))[:-1]
 
     def place(self, at: int) -> Place:
         """Line and column, both from 1, of character `at`."""
