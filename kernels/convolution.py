@@ -23,7 +23,7 @@ from nnefc.kernels.tile import (
     panel_columns,
     panel_depth,
     register_tile,
-    tile_rows,
+    tile_height,
 )
 
 MAX_SPATIAL = 6
@@ -158,7 +158,7 @@ def _packer(item: str):
 @family("convolution.gemm")
 def gemm(item: str) -> KernelFunction:
     size = ITEMSIZE[item]
-    columns, depth_limit, rows = panel_columns(item), panel_depth(item), tile_rows()
+    columns, depth_limit, height = panel_columns(item), panel_depth(item), tile_height()
     tile = register_tile(item, *host().tile)
     pack = _packer(item)
     local = local_bytes(PANEL_BYTES)
@@ -199,10 +199,12 @@ def gemm(item: str) -> KernelFunction:
                     for p in range(p_first, p_end, columns):
                         count = min(columns, p_end - p)
                         pack(params, x_group + c * plane, packed, p, count, channels, j, some)
-                        for o in range(o_first, o_end, rows):
+                        o = o_first
+                        while o < o_end:
+                            some_rows = height(o_end - o)
                             channel = group * outputs + o
                             tile(
-                                min(rows, o_end - o),
+                                some_rows,
                                 count,
                                 depth,
                                 filter_ + ((channel * inputs + c) * taps + j) * size,
@@ -216,6 +218,7 @@ def gemm(item: str) -> KernelFunction:
                                 bias_row,
                                 1 if fresh else 0,
                             )
+                            o += some_rows
 
     return convolution
 

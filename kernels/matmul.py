@@ -21,6 +21,7 @@ from nnefc.kernels.tile import (
     panel_columns,
     panel_depth,
     register_tile,
+    tile_height,
     tile_rows,
 )
 
@@ -81,6 +82,7 @@ def batch_offset(params, pitches, number):
 def gemm(item: str) -> KernelFunction:
     size = ITEMSIZE[item]
     columns, depth_limit, rows = panel_columns(item), panel_depth(item), tile_rows()
+    height = tile_height()
     load, store = LOAD[item], STORE[item]
     tile, copy = register_tile(item, *host().tile), copy_row(item)
     panel = local_bytes(PANEL_BYTES)
@@ -125,9 +127,11 @@ def gemm(item: str) -> KernelFunction:
                     if b_step != size or count < columns or i_end - i_first > 2 * rows:
                         pack(packed, source, b_row, b_step, some, count)
                         source, pitch = packed, columns * size
-                    for i in range(i_first, i_end, rows):
+                    i = i_first
+                    while i < i_end:
+                        some_rows = height(i_end - i)
                         tile(
-                            min(rows, i_end - i),
+                            some_rows,
                             count,
                             some,
                             a + i * a_row + k * a_step,
@@ -141,6 +145,7 @@ def gemm(item: str) -> KernelFunction:
                             bias_row,
                             1 if k == 0 else 0,
                         )
+                        i += some_rows
 
     return matmul
 

@@ -20,7 +20,7 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.isa import host
-from nnefc.kernels.memory import ITEMSIZE, WORD, native
+from nnefc.kernels.memory import ITEMSIZE, WORD, helper, native
 from nnefc.kernels.vector import I64, Vector, lanes_of, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
@@ -41,12 +41,33 @@ def panel_depth(item: str) -> int:
     return PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item])
 
 
+def heights(rows: int) -> list[int]:
+    """Numbers of rows that there is code for: fewer loops to compile, and few of them in use."""
+    return sorted({1, 2, 4, rows})
+
+
+@cache
+def tile_height() -> Any:
+    """Helper `height(rows)`: the most rows, of so many, that one tile can do."""
+    most = tile_rows()
+
+    @helper
+    def height(rows):
+        if rows >= most:
+            return most
+        if rows >= 4:
+            return 4
+        return min(rows, 2)
+
+    return height
+
+
 @cache
 def register_tile(item: str, rows: int, vectors: int) -> Any:
     """Intrinsic `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
 
-    m <= rows, n <= columns of the tile; strides are in bytes.  B must be readable in whole
-    vectors: one if n fits into one, else all.  If `fresh`, C starts from the item at
+    m is one of the `heights`, n <= columns of the tile; strides are in bytes.  B must be readable
+    in whole vectors: one if n fits into one, else all.  If `fresh`, C starts from the item at
     bias + i * bias_row in row i, else from what C holds.  depth may be 0.
     """
     lanes = lanes_of(item)
@@ -60,7 +81,7 @@ def register_tile(item: str, rows: int, vectors: int) -> Any:
         case = builder.select(narrow, m, builder.add(m, v.word(rows)))
         switch = builder.switch(case, out)
         for width in dict.fromkeys((1, vectors)):
-            for height in range(1, rows + 1):
+            for height in heights(rows):
                 block = builder.append_basic_block(f"tile{height}x{width}")
                 switch.add_case(ir.Constant(I64, height if width == 1 else height + rows), block)
                 builder.position_at_end(block)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -36,8 +35,7 @@ _VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
 def load_lowerings() -> None:
     """Import the modules that register lowerings."""
     for module in _MODULES:
-        if importlib.util.find_spec(f"nnefc.lower.{module}") is not None:
-            importlib.import_module(f"nnefc.lower.{module}")
+        importlib.import_module(f"nnefc.lower.{module}")
 
 
 def lower(graph: Graph) -> Program:
