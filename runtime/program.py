@@ -1,6 +1,6 @@
 """A program: launches over buffers that have no address yet; what lowering produces.
 
-`runtime.memory` gives the arena buffers their offsets, `runtime.plan` turns the
+`runtime.arena` gives the arena buffers their offsets, `runtime.plan` turns the
 result into the words that the executor walks.
 """
 

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Step, TensorType
 from nnefc.kernels import elementwise as kernels
+from nnefc.kernels.codegen import emit
+from nnefc.kernels.isa import TABLE
+from nnefc.kernels.linker import link
 from nnefc.kernels.template import Kernel
 from nnefc.lower import lower
 from nnefc.lower.elementwise import iteration_space
@@ -209,3 +212,13 @@ def test_the_generated_source_reads_well() -> None:
     source, _ = kernels.generate(["float32"], ["contiguous"], [("exp", (0,), "float32", None)], [1])
     assert "v1 = exp_float32(v0)" in source
     assert "store_float32(y0, i, v1)" in source
+
+
+def test_expressions_link_for_every_instruction_set() -> None:
+    """No call of a library is left over, and every relocation is one the linker knows."""
+    steps = (("exp", (0,), "float32", None), ("sin", (1,), "float32", None))
+    function = Kernel(
+        "elementwise.expression", (("float32",), ("contiguous",), steps, (2,))
+    ).function()
+    for isa in TABLE.values():
+        assert list(link([emit(function, "f", isa)]).symbols) == ["f"]

@@ -107,12 +107,12 @@ class Lowering:
         return Ref(Buffer("arena", max(nbytes, 1), label=label), writes=True)
 
     def constant(self, array: Array) -> Ref:
-        """Memory that holds `array`, which is kept by reference if it is C-contiguous."""
+        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
         import numpy as np
 
         found = self._constants.get(id(array))
         if found is None:
-            kept = np.ascontiguousarray(array)
+            kept = np.require(array, requirements=["C", "A"])
             index = len(self.program.constants)
             self.program.constants.append(kept)
             found = Ref(Buffer("constant", kept.nbytes, index))
