@@ -153,7 +153,7 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
         path: A folder, or a name that ends in .tar, .tgz or .tar.gz.
         model: A graph, or a compiled model; the latter's variables are written with the
             values they have now.
-        overwrite: Replace what is there.
+        overwrite: Replace a file that is there; a folder that is not empty is never replaced.
 
     Raises:
         NnefError: If a variable has no data, or the container cannot be written.

@@ -32,7 +32,7 @@ class Limits:
     """Size of one tensor."""
     archive_bytes: int = 64 << 30
     """Unpacked size of an archive."""
-    archive_ratio: int = 2000
+    archive_ratio: int = 100
     """Unpacked over packed size of an archive, above 64 MiB."""
     archive_members: int = 200_000
     """Files in an archive."""

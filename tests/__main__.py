@@ -35,7 +35,7 @@ def main() -> int:
     checks: list[tuple[str | Path, ...]] = [
         (tools / "ruff", "check", "."),
         (tools / "ruff", "format", "--check", "."),
-        (tools / "pyright",),
+        (tools / "pyright", "--pythonpath", python),
         (python, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *sys.argv[1:]),
     ]
     failed = [check for check in checks if _run(*check)]

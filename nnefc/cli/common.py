@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -203,7 +203,7 @@ def size(nbytes: float) -> str:
 
 
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[int, int, str], None]]:
+def progress(description: str) -> Generator[Callable[[int, int, str], None]]:
     """A progress bar on standard error, if that is a terminal and the work is long.
 
     Yields `advance(done, total, label)`.

@@ -20,14 +20,14 @@ from nnefc.cli.common import (
     progress,
     table,
 )
-from nnefc.cli.run import Inputs, RandomInputs, read_inputs
+from nnefc.cli.run import Inputs, RandomInputs, evaluate_reference, read_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from nnefc.ir import Graph
+    from nnefc.ir import Graph, Value
 
 
 def compare(
@@ -107,10 +107,9 @@ def compare_graph(
     the other has not.
     """
     from nnefc.api import compile
-    from nnefc.ops.reference import evaluate
 
     kept = graph.clone()
-    values = {}
+    values: dict[str, Value] = {}
     for op in kept.ops:
         for value in op.outputs if op.name not in ("constant", "variable") else ():
             if value.type.volume:
@@ -119,13 +118,13 @@ def compare_graph(
     with progress("compiling") as advance:
         instrumented = compile(kept, threads=threads, progress=advance).run(inputs)
         outputs = compile(graph, threads=threads, progress=advance).run(inputs)
-    expected = evaluate(kept, inputs).outputs
+    expected = evaluate_reference(kept, inputs)
     rows = [
         _row(value.name or key, value.op.name, "tensor", instrumented[key], expected[key])
         for key, value in values.items()
         if value.op is not None
     ]
-    for name, array in evaluate(graph, inputs).outputs.items():
+    for name, array in evaluate_reference(graph, inputs).items():
         rows.append(_row(name, "", "output", outputs[name], array))
     return rows
 

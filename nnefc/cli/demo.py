@@ -40,7 +40,7 @@ def demo(threads: Threads = None, json: Json = False) -> None:
             load(ARCHIVE, shapes=[f"image={extents}"]), threads=threads, progress=advance
         )
     compiled = time.perf_counter()
-    shown = []
+    shown: list[tuple[str, np.ndarray[Any, Any], int, float]] = []
     for path in sorted(IMAGES.glob("*.png")):
         pixels = read_image(path, (1, 1, 8, 8), np.dtype(np.float32))
         probabilities = one(pixels)[0]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.ir import Graph
+    from nnefc.ir import Graph, TensorType
 
 Inputs = Annotated[
     list[str] | None,
@@ -111,9 +111,10 @@ def evaluate_reference(
     graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]]
 ) -> dict[str, np.ndarray[Any, Any]]:
     """The outputs by name, computed in float64."""
+    from nnefc.frontends.nnef.custom import spec
     from nnefc.ops.reference import evaluate
 
-    return dict(evaluate(graph, inputs).outputs)
+    return dict(evaluate(graph, inputs, lookup=spec).outputs)
 
 
 def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def _read_image(graph: Graph, name: str, path: str) -> dict[str, np.ndarray[Any,
     raise usage(f"--input: no input named {name}")
 
 
-def random_array(type_: Any, seed: int, name: str) -> np.ndarray[Any, Any]:
+def random_array(type_: TensorType, seed: int, name: str) -> np.ndarray[Any, Any]:
     """Reproducible data of a tensor type: normal, small integers, or coin flips."""
     import zlib
 
