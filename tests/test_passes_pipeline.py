@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class Breaks:
     """A pass that forgets the users of a value."""
 
-    name = "breaks"
+    name: ClassVar[str] = "breaks"
 
     def run(self, graph: Graph) -> bool:
         graph.inputs[0].users.clear()
@@ -151,12 +152,24 @@ def test_unknown_operation_stays() -> None:
     assert [op.name for op in graph.ops] == ["theirs"]
 
 
+def _other_shape(emit: Emit, op: Op) -> object:
+    return emit("sum_reduce", op.inputs[0], axes=[0])
+
+
+def _too_many(emit: Emit, op: Op) -> object:
+    return op.inputs[0], op.inputs[0]
+
+
+def _of_a_number(emit: Emit, op: Op) -> object:
+    return emit("relu", emit("relu", 1.0))
+
+
 @pytest.mark.parametrize(
     ("expand", "rule", "message"),
     [
-        (lambda emit, op: emit("sum_reduce", op.inputs[0], axes=[0]), "custom/type", "float32[1]"),
-        (lambda emit, op: (op.inputs[0],) * 2, "custom/results", "gives 2 results, not 1"),
-        (lambda emit, op: emit("relu", emit("relu", 1.0)), "custom/type", "gives float32[]"),
+        (_other_shape, "custom/type", "gives float32[1], not float32[2]"),
+        (_too_many, "custom/results", "gives 2 results, not 1"),
+        (_of_a_number, "custom/type", "gives float32[]"),
     ],
 )
 def test_wrong_expansions_are_refused(expand: Expand, rule: str, message: str) -> None:
