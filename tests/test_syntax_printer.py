@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,3 +210,14 @@ def test_conformance_round_trip() -> None:
     for path in cases("valid/*.nnef") + cases("tolerated/*.nnef") + cases("numeric/*/graph.nnef"):
         document = parse(path.read_bytes().decode())
         assert same(parse(print_document(document)), document), path.name
+
+
+def test_the_declarations_of_khronos_round_trip() -> None:
+    nnef = pytest.importorskip("nnef")
+    header = Path(nnef.__file__).parent / "cpp" / "include" / "nnef" / "comp" / "stdlib_source.h"
+    if not header.exists():
+        pytest.skip("this nnef package has no sources")
+    parts = re.findall(r'R"STDLIB\((.*?)\)STDLIB"', header.read_text(), re.DOTALL)
+    fragments = parse_fragments("".join(parts))
+    assert len(fragments) > 100
+    assert same(parse_fragments("\n".join(map(print_fragment, fragments))), fragments)
