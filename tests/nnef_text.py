@@ -21,7 +21,9 @@ def document(body: str, fragments: str = "", *, parameters: str = "x", results: 
     """A document with a graph of parameter x, of shape [2,3] unless `body` says otherwise."""
     if "external" not in body:
         body = "x = external(shape = [2,3]);\n" + body
-    return f"{HEAD}{fragments}\ngraph g( {parameters} ) -> ( {results} )\n{{\n{body}\n}}\n"
+    if fragments and not fragments.endswith("\n"):
+        fragments += "\n"
+    return f"{HEAD}{fragments}graph g( {parameters} ) -> ( {results} )\n{{\n{body}\n}}\n"
 
 
 def load(body: str, fragments: str = "", **options: Any) -> Graph:

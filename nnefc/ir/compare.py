@@ -59,7 +59,7 @@ class _Comparison:
     def _ops(self, left: Op, right: Op) -> str | None:
         if left.name != right.name:
             return f"{left.name} against {right.name}"
-        if not _same(left.attributes, right.attributes):
+        if not same_attribute(left.attributes, right.attributes):
             return f"attributes {left.attributes} against {right.attributes}"
         if [v.type for v in left.outputs] != [v.type for v in right.outputs]:
             return f"results {left.outputs} against {right.outputs}"
@@ -77,7 +77,7 @@ class _Comparison:
                 right.op is not None
                 and is_literal(right.op)
                 and left.type == right.type
-                and _same(left.op.attributes, right.op.attributes)
+                and same_attribute(left.op.attributes, right.op.attributes)
             )
         return self._twins.get(left) is right
 
@@ -87,16 +87,18 @@ def is_literal(op: Op) -> bool:
     return op.name == "constant" and op.output.type.shape == () and not op.output.name
 
 
-def _same(left: Any, right: Any) -> bool:
+def same_attribute(left: Any, right: Any) -> bool:
     """Equality that tells 1 from 1.0 and True, and compares arrays."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
         ours: dict[Any, Any] = left  # pyright: ignore[reportUnknownVariableType]
-        return ours.keys() == right.keys() and all(_same(v, right[k]) for k, v in ours.items())
+        return ours.keys() == right.keys() and all(
+            same_attribute(v, right[k]) for k, v in ours.items()
+        )
     if isinstance(left, tuple):
         items: tuple[Any, ...] = left  # pyright: ignore[reportUnknownVariableType]
-        return len(items) == len(right) and all(map(_same, items, right))
+        return len(items) == len(right) and all(map(same_attribute, items, right))
     if hasattr(left, "dtype"):
         return left.dtype == right.dtype and left.tobytes() == right.tobytes()
     return left == right

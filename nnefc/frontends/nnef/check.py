@@ -334,7 +334,10 @@ class Checker:
     def _operation(self, name: str, at: int, operands: list[tree.Typed]) -> tree.Typed:
         """An operator on tensors is checked as the operation that it stands for."""
         callee = self.scope.standard(name)
-        return self._call(callee, "", at, dict(enumerate(operands)))
+        given = dict(enumerate(operands))
+        node = ast.Invocation(at, name, None, ())
+        dtype = bind_dtype(callee, node, given, self.dtype, self.error)
+        return tree.Wrong(at) if dtype is None else self._call(callee, dtype, at, given)
 
     # -- the rest of 3.3.3
 

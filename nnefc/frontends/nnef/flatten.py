@@ -11,7 +11,7 @@ from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import Declaration, standard
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value
-from nnefc.ir.compare import is_literal
+from nnefc.ir.compare import is_literal, same_attribute
 from nnefc.ops.build import kind_of
 from nnefc.syntax import ast
 from nnefc.syntax.lexer import KEYWORDS
@@ -155,7 +155,7 @@ class _Flattener:
             if parameter.is_tensor:
                 continue
             value = op.attributes[parameter.name]
-            if parameter.optional and _identical(value, parameter.default):
+            if parameter.optional and same_attribute(value, parameter.default):
                 continue
             expression = _literal(_plain(value), parameter.type)
             arguments.append(ast.Argument(0, parameter.name, expression))
@@ -202,7 +202,7 @@ class _Flattener:
     def _is_default(self, operand: Value | Sequence[Value], default: Any) -> bool:
         if not isinstance(operand, Value) or operand.op is None or not is_literal(operand.op):
             return False
-        return _identical(_plain(operand.op.attributes["value"]), (default,))
+        return same_attribute(_plain(operand.op.attributes["value"]), (default,))
 
     def _dtype(
         self,
@@ -279,15 +279,6 @@ def _plain(value: Any) -> Any:
     if array.dtype.kind == "f":
         return tuple([float(str(item)) for item in items])
     return tuple([item.item() for item in items])
-
-
-def _identical(left: Any, right: Any) -> bool:
-    """Equality that tells 1 from 1.0 and True."""
-    if not (isinstance(left, tuple) and isinstance(right, tuple)):
-        return bool(left == right) and left.__class__ is right.__class__
-    items: tuple[Any, ...] = left  # pyright: ignore[reportUnknownVariableType]
-    others: tuple[Any, ...] = right  # pyright: ignore[reportUnknownVariableType]
-    return len(items) == len(others) and all(map(_identical, items, others))
 
 
 def _literal(value: Any, type_: Type) -> ast.Expression:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
-from nnefc.frontends.nnef.types import OPAQUE, deduce, has_any
+from nnefc.frontends.nnef.types import OPAQUE, castable, deduce, has_any
 from nnefc.syntax import ast
 
 
@@ -27,13 +27,6 @@ def bind_arguments(
     bound: dict[int, tree.Typed] = {}
     wrong = False
     named = False
-    if len(arguments) > len(parameters):
-        error(
-            "invocation/too-many",
-            f"'{callee.name}' takes at most {len(parameters)} arguments, not {len(arguments)}",
-            node.at,
-        )
-        wrong = True
     for position, (argument, value) in enumerate(arguments):
         if argument.name is None:
             if named:
@@ -74,6 +67,13 @@ def bind_arguments(
             wrong = True
         else:
             bound[index] = value
+    if len(arguments) > len(parameters) and not wrong:
+        error(
+            "invocation/too-many",
+            f"'{callee.name}' takes at most {len(parameters)} arguments, not {len(arguments)}",
+            node.at,
+        )
+        wrong = True
     missing = [f"'{p.name}'" for i, p in enumerate(parameters) if not p.optional and i not in bound]
     if missing and not wrong:
         error(
@@ -121,6 +121,9 @@ def bind_dtype(
         deduce(callee.parameters[index].type, operand.type, candidates)
     if len(candidates) == 1:
         return next(iter(candidates))
+    generic = [(o.type, callee.parameters[i].type) for i, o in operands.items()]
+    if not all(castable(type_, declared) for type_, declared in generic):
+        return OPAQUE  # an argument that fits no data-type is the error to report
     if not candidates and any(has_any(o.type) for o in operands.values()):
         return None
     found = f"could be {' or '.join(candidates)}" if candidates else "does not follow"
