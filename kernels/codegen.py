@@ -6,7 +6,7 @@ LLVM optimises once, for the instruction set asked for, and writes the object.  
 one defined symbol and no undefined one.
 
 Everything that reaches into numba's private interfaces is in this module.  Known to work
-with numba 0.61 to 0.68 and llvmlite 0.44 to 0.50; others are tried, and if they do not
+with numba 0.62 to 0.68 and llvmlite 0.45 to 0.50; others are tried, and if they do not
 have what is needed, the error says so.
 """
 
@@ -74,7 +74,7 @@ def _generate(function: Callable[..., Any], symbol: str, isa: Isa) -> tuple[Any,
             "internal/code-generation",
             f"cannot compile {symbol}: {type(error).__name__}: {error}",
             hint=f"numba {numba.__version__} and llvmlite {llvmlite.__version__} are installed;"
-            " known to work are numba 0.61 to 0.68 with llvmlite 0.44 to 0.50",
+            " known to work are numba 0.62 to 0.68 with llvmlite 0.45 to 0.50",
         ) from error
 
 

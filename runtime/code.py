@@ -108,12 +108,22 @@ def object_code(kernel: Kernel) -> bytes:
         with _lock:
             found = _objects.get(kernel)
             if found is None:
-                from nnefc.kernels.codegen import emit
-                from nnefc.kernels.isa import host
-
-                found = emit(kernel.function(), kernel.symbol, host())
-                _objects[kernel] = found
+                found = _objects[kernel] = _compile(kernel.function(), kernel.symbol)
     return found
+
+
+def _compile(function: Callable[..., Any], symbol: str) -> bytes:
+    """The object of a function for this machine."""
+    try:
+        from nnefc.kernels.codegen import emit
+        from nnefc.kernels.isa import host
+    except ImportError as error:
+        raise NnefError.of(
+            "internal/code-generation",
+            f"numba or llvmlite lacks something that code generation needs: {error}",
+            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
+        ) from error
+    return emit(function, symbol, host())
 
 
 def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None) -> Code:
@@ -134,7 +144,4 @@ def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None)
 
 def compile_functions(functions: Sequence[tuple[str, Callable[..., Any]]]) -> Code:
     """Compile, link and map functions over 64-bit integers, by symbol; not cached."""
-    from nnefc.kernels.codegen import emit
-    from nnefc.kernels.isa import host
-
-    return Code(link([emit(function, symbol, host()) for symbol, function in functions]))
+    return Code(link([_compile(function, symbol) for symbol, function in functions]))
