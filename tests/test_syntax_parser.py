@@ -269,6 +269,24 @@ def test_unknown_extensions(line: str, names: list[str], text: str) -> None:
     assert extension.text == text
 
 
+def test_unknown_extensions_may_enable_the_others() -> None:
+    text = """version 1.0;
+extension tract_registry tract_core;
+fragment tract_core_properties() -> (properties: (string, tensor<scalar>)[])
+{
+    properties = [("version", "0.23.8")];
+}
+graph g( x ) -> ( y ) { x = external(shape = [1]); y = x + 1.0; }
+"""
+    assert warnings(text) == [
+        (2, 11, "extension/unknown"),
+        (3, 1, "extension/fragment-definitions"),
+        (3, 32, "syntax/expected"),
+        (5, 18, "extension/operator-expressions"),
+    ]
+    assert len(errors(text.replace("extension tract_registry tract_core;", ""))) == 3
+
+
 def test_extensions_of_khronos_that_do_not_exist() -> None:
     text = f"{VERSION}extension A;\nextension KHR_time_travel;\n{GRAPH}"
     with pytest.raises(NnefError) as caught:

@@ -8,9 +8,10 @@ the text.  A token that the lexer has refused already causes no second error.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import NoReturn
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Severity
 from nnefc.limits import Limits
 from nnefc.syntax.ast import Source
 from nnefc.syntax.lexer import (
@@ -67,6 +68,8 @@ class Cursor:
         # extensions: whether they are enabled, and the first use without
         self.has_operators = True
         self.has_fragments = True
+        self.is_extended = False
+        """Whether the document names extensions that are not known: they may enable anything."""
         self.operator_use: Problem | None = None
         self.fragment_use: Problem | None = None
         self.chained: int | None = None
@@ -126,7 +129,7 @@ class Cursor:
         diagnostics = diagnostics or Diagnostics(limit=self.limits.errors)
         for use in (self.operator_use, self.fragment_use):
             if use is not None:
-                self.problems.append(use)
+                self.problems.append(replace(use, severity=self.severity))
         failed = False
         for p in sorted(self.problems, key=lambda p: p.at):
             failed = failed or p.severity == "error" or diagnostics.strict
@@ -198,6 +201,11 @@ class Cursor:
         raise Abort
 
     # -- extensions
+
+    @property
+    def severity(self) -> Severity:
+        """Of constructs that are not of the grammar but may be of an extension."""
+        return "warning" if self.is_extended else "error"
 
     def needs_operators(self, at: int, what: str) -> None:
         """Note a construct of 3.2.3; the first one is reported if the extension is missing."""

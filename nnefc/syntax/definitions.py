@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn, cast
 
+from nnefc.errors import Severity
 from nnefc.syntax.ast import (
     Array,
     Assignment,
@@ -91,7 +92,7 @@ class DefinitionParser(ExpressionParser, TypeParser):
     def _parameters(self) -> tuple[Parameter, ...]:
         self.expect("(", "the name")
         parameters: list[Parameter] = []
-        if not self._is_empty("a fragment has at least one parameter"):
+        if not self._is_empty("a fragment has at least one parameter", self.severity):
             while True:
                 at = self.starts[self.index]
                 name = self.identifier("a parameter")
@@ -120,11 +121,15 @@ class DefinitionParser(ExpressionParser, TypeParser):
             self._close_list("the results")
         return tuple(results)
 
-    def _is_empty(self, message: str) -> bool:
-        """Whether the list ends where it begins, which is an error."""
+    def _is_empty(self, message: str, severity: Severity = "error") -> bool:
+        """Whether the list ends where it begins, which is reported."""
         if self.kinds[self.index] != ")":
             return False
-        self.error("syntax/expected", message, self.starts[self.index])
+        at = self.starts[self.index]
+        if severity == "error":
+            self.error("syntax/expected", message, at)
+        else:
+            self.warn("syntax/expected", message, at)
         self.index += 1
         return True
 

@@ -2,7 +2,8 @@
 
 One parser serves both grammars: it reads the compositional one and notes what the
 extensions would have had to enable.  An invocation as an argument, which the flat
-grammar does not have but files use, is a warning.
+grammar does not have but files use, is a warning.  So are missing extensions, and fragments
+without parameters, in documents that name an extension which is not known: tract's have them.
 
 Positions: a definition is at its keyword, a parameter at its name, an assignment and an
 argument at their begin, a binary or if-else expression at the operator or `if`, a
@@ -249,6 +250,7 @@ class _DocumentParser(DefinitionParser):
                 self.error("extension/unknown", message, name.at, hint)
                 return
         if unknown:
+            self.is_extended = True
             # what follows may be an argument, as in 'extension tract_symbol B;'
             message = f"extension {unknown[0].name!r} is not known and has no effect"
             self.warn("extension/unknown", message, unknown[0].at)
