@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, helper, load_word
+from nnefc.kernels.rows import copy_row
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import (
     PANEL_BYTES,
-    copy_row,
     local_bytes,
     panel_columns,
     panel_depth,

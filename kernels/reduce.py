@@ -15,7 +15,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, helper, load_word, select
+from nnefc.kernels.memory import (
+    ITEMSIZE,
+    LOAD,
+    NUMBA,
+    READ,
+    STORE,
+    WRITE,
+    address,
+    helper,
+    load_word,
+    select,
+)
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
@@ -109,8 +120,8 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 def reduce_rows(kind: str, item: str) -> KernelFunction:
     """`kind`: sum, max, min of floats, all, any of bools; the row is reduced too."""
     partial, start, combine = combination(kind, item)
-    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBA[item]
-    held, hold = LOAD[partial], STORE[partial]
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBA[partial]
     local, divided = local_bytes(8 * LANES), kind == "sum"
 
@@ -152,8 +163,8 @@ def reduce_rows(kind: str, item: str) -> KernelFunction:
 def reduce_columns(kind: str, item: str) -> KernelFunction:
     """The same where the row is kept: rows are combined item by item."""
     partial, start, combine = combination(kind, item)
-    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBA[item]
-    held, hold = LOAD[partial], STORE[partial]
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBA[partial]
     local, divided = local_bytes(8 * CHUNK), kind == "sum"
 

@@ -158,26 +158,6 @@ def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias
 
 
 @cache
-def copy_row(item: str) -> Any:
-    """Intrinsic `copy(target, source, count)`: contiguous items; nothing beyond is touched."""
-
-    @vector_intrinsic(item, lanes_of(item), 3)
-    def copy(v: Vector, target, source, count):
-        builder = v.builder
-        target, source = v.pointer(target), v.pointer(source)
-        whole = builder.and_(count, v.word(-v.lanes))
-        with v.loop(0, whole, v.lanes) as turn:
-            offset = builder.mul(turn.index, v.word(v.itemsize))
-            v.store(v.load(v.at(source, offset)), v.at(target, offset))
-        with v.loop(whole, count, v.lanes) as turn:
-            offset = builder.mul(turn.index, v.word(v.itemsize))
-            mask = v.mask(builder.sub(count, turn.index))
-            v.masked_store(v.masked_load(v.at(source, offset), mask), v.at(target, offset), mask)
-
-    return copy
-
-
-@cache
 def dots(item: str, rows: int = 4) -> Any:
     """Intrinsic `dots(m, depth, a, a_row, b, sums)`: products of m <= rows rows of A with one b.
 

@@ -124,6 +124,12 @@ class Vector:
     def add(self, a: Any, b: Any) -> Any:
         return self.builder.fadd(a, b)
 
+    def even(self, low: Any, high: Any) -> Any:
+        """Every other item of two vectors."""
+        kind = ir.VectorType(I32, self.lanes)
+        order = [2 * i for i in range(self.lanes)]
+        return self.builder.shuffle_vector(low, high, ir.Constant(kind, order))
+
     def total(self, vector: Any) -> Any:
         """Sum of the lanes, pairwise."""
         width = self.lanes

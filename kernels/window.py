@@ -19,13 +19,16 @@ from nnefc.kernels.memory import (
     ITEMSIZE,
     LOAD,
     NUMBA,
+    READ,
     STORE,
+    WRITE,
     address,
     fma,
     helper,
     load_word,
     select,
 )
+from nnefc.kernels.rows import combine_row, copy_row
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
@@ -81,39 +84,73 @@ load_double = LOAD["float64"]
 store_word = STORE["int64"]
 
 
-@helper
-def decode(params, row, at):
-    """Store the coordinates of output row `row` at `at`."""
-    for d in range(load_word(params + OUTER_COUNT) - 1, -1, -1):
-        extent = load_word(params + EXTENTS + 8 * d)
-        store_word(at + 8 * d, row % extent)
-        row = row // extent
+MOVING_AT = 64
+MOVING = 40
+LOCAL_BYTES = MOVING_AT + 7 * MOVING
+"""Where a row is: a word per outer dimension for its coordinate, the number of dimensions in
+which the window moves, and for each of these, the last first: address of the index that the
+tap meets, distance to that of the next tap, number of taps, pitch, and number of the tap."""
 
 
 @helper
-def source_row(params, x, at, tap):
-    """Address of the input row that the outer taps at `tap` meet, 0 if there is none."""
+def locate(params, x, row, at):
+    """Fill `at` for output row `row`; address of what the dimensions without a window leave.
+
+    0 if there is nothing there.
+    """
     index = params + load_word(params + INDEX)
-    for d in range(load_word(params + OUTER_COUNT)):
-        place, source = load_word(params + STARTS + 8 * d), load_local(at + 8 * d)
-        if place >= 0:
-            place += load_local(tap + 8 * d) * load_word(params + EXTENTS + 8 * d)
-            source = load_word(index + 8 * (place + source))
+    base, moving, missing = x, at + MOVING_AT, False
+    for d in range(load_word(params + OUTER_COUNT) - 1, -1, -1):
+        extent, taps = load_word(params + EXTENTS + 8 * d), load_word(params + TAPS + 8 * d)
+        start, pitch = load_word(params + STARTS + 8 * d), load_word(params + PITCHES + 8 * d)
+        source = row % extent
+        row = row // extent
+        store_word(at + 8 * d, source)
+        if taps > 1:
+            store_word(moving, index + 8 * (start + source))
+            store_word(moving + 8, 8 * extent)
+            store_word(moving + 16, taps)
+            store_word(moving + 24, pitch)
+            store_word(moving + 32, 0)
+            moving += MOVING
+            continue
+        if start >= 0:
+            source = load_word(index + 8 * (start + source))
+        missing |= source < 0
+        base += source * pitch
+    store_word(at + 56, (moving - at - MOVING_AT) // MOVING)
+    return 0 if missing else base
+
+
+@helper
+def source_row(base, at):
+    """Address of the input row that the outer taps meet, 0 if there is none."""
+    if base == 0:
+        return 0
+    moving = at + MOVING_AT
+    for _ in range(load_local(at + 56)):
+        source = load_word(load_local(moving))
         if source < 0:
             return 0
-        x += source * load_word(params + PITCHES + 8 * d)
-    return x
+        base += source * load_local(moving + 24)
+        moving += MOVING
+    return base
 
 
 @helper
-def next_tap(params, tap):
+def next_tap(at):
     """Step to the next combination of outer taps; 0 after the last."""
-    for d in range(load_word(params + OUTER_COUNT) - 1, -1, -1):
-        j = load_local(tap + 8 * d) + 1
-        if j < load_word(params + TAPS + 8 * d):
-            store_word(tap + 8 * d, j)
+    moving = at + MOVING_AT
+    for _ in range(load_local(at + 56)):
+        tap, taps = load_local(moving + 32) + 1, load_local(moving + 16)
+        word, step = load_local(moving), load_local(moving + 8)
+        if tap < taps:
+            store_word(moving + 32, tap)
+            store_word(moving, word + step)
             return 1
-        store_word(tap + 8 * d, 0)
+        store_word(moving + 32, 0)
+        store_word(moving, word - (taps - 1) * step)
+        moving += MOVING
     return 0
 
 
@@ -129,37 +166,35 @@ def row_terms(params, at):
 
 
 def _walker(visit):
-    """`walk(params, x, at, tap, begin, count, state, extra)`: all taps of one stretch of a row.
+    """`walk(params, base, at, begin, count, state, extra)`: all taps of one stretch of a row.
 
-    Calls visit(state, first, count, source, step, number, extra) for every run in it, first
-    relative to `begin`; source is 0 where nothing is there.
+    `base` and `at` are from `locate`.  Calls visit(state, first, count, source, step, number,
+    extra) for every run in it, first relative to `begin`; source is 0 where nothing is there.
     """
 
     @helper
-    def walk(params, x, at, tap, begin, count, state, extra):
+    def walk(params, base, at, begin, count, state, extra):
         last_taps = load_word(params + LAST_TAPS)
         runs = params + load_word(params + RUNS)
         pieces = runs + 8 * (last_taps + 1)
         end = begin + count
         number = 0
         more = 1
-        for d in range(load_word(params + OUTER_COUNT)):
-            store_word(tap + 8 * d, 0)
         while more == 1:
-            base = source_row(params, x, at, tap)
+            start = source_row(base, at)
             for t in range(last_taps):
                 for r in range(load_word(runs + 8 * t), load_word(runs + 8 * t + 8)):
                     run = pieces + 32 * r
                     low, high = max(load_word(run), begin), min(load_word(run + 8), end)
                     if low < high:
                         source, step = load_word(run + 16), load_word(run + 24)
-                        if base == 0 or source < 0:
+                        if start == 0 or source < 0:
                             source = 0
                         else:
-                            source += base + (low - load_word(run)) * step
+                            source += start + (low - load_word(run)) * step
                         visit(state, low - begin, high - low, source, step, number, extra)
                 number += 1
-            more = next_tap(params, tap)
+            more = next_tap(at)
 
     return walk
 
@@ -167,10 +202,9 @@ def _walker(visit):
 @family("window.sum")
 def window_sum(item: str) -> KernelFunction:
     """Sums, in float64, divided as `divisor` says."""
-    size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
-    kind = NUMBA[item]
-    store_double = STORE["float64"]
-    sums, at, tap = local_bytes(8 * CHUNK), local_bytes(64), local_bytes(64)
+    size, load, store = ITEMSIZE[item], READ[item], STORE[item]
+    kind, store_double = NUMBA[item], WRITE["float64"]
+    sums, at = local_bytes(8 * CHUNK), local_bytes(LOCAL_BYTES)
 
     @helper
     def visit(state, first, count, source, step, number, extra):
@@ -197,15 +231,15 @@ def window_sum(item: str) -> KernelFunction:
         outer = load_word(params + OUTER_COUNT)
         counts = params + load_word(params + COUNT)
         counts += 8 * load_word(params + COUNT_STARTS + 8 * outer)
-        state, coordinates, taps = sums(), at(), tap()
+        state, coordinates = sums(), at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            decode(params, row, coordinates)
+            base = locate(params, x, row, coordinates)
             target = y + row * width * size
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 for i in range(count):
                     store_double(state, i, 0.0)
-                walk(params, x, coordinates, taps, begin, count, state, 0)
+                walk(params, base, coordinates, begin, count, state, 0)
                 out = target + begin * size
                 if divisor != 0.0:
                     for i in range(count):
@@ -222,22 +256,21 @@ def window_sum(item: str) -> KernelFunction:
 @family("window.weighted")
 def window_weighted(item: str) -> KernelFunction:
     """Weighted sums plus bias: convolution with one channel of input per channel of output."""
+    add, add_every_other = combine_row(item, "fma", 1), combine_row(item, "fma", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
-    at, tap = local_bytes(64), local_bytes(64)
+    at = local_bytes(LOCAL_BYTES)
 
     @helper
     def visit(state, first, count, source, step, number, extra):
         if source == 0:
             return
-        weight = load(extra, number)
         row = state + size * first
         if step == size:
-            for i in range(count):
-                store(row, i, fma(weight, load(source, i), load(row, i)))
+            add(row, source, count, extra + number * size)
         elif step == 2 * size:
-            for i in range(count):
-                store(row, i, fma(weight, load(source, 2 * i), load(row, i)))
+            add_every_other(row, source, count, extra + number * size)
         else:
+            weight = load(extra, number)
             for i in range(count):
                 store(row, i, fma(weight, load(source + i * step), load(row, i)))
 
@@ -248,9 +281,9 @@ def window_weighted(item: str) -> KernelFunction:
         weights, bias = address(bases, params + WEIGHTS), address(bases, params + BIAS)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block = load_word(params + ROW_BLOCK)
-        coordinates, taps = at(), tap()
+        coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            decode(params, row, coordinates)
+            base = locate(params, x, row, coordinates)
             channel = load_local(coordinates + 8 * load_word(params + CHANNEL))
             start = load(bias + channel * load_word(params + BIAS_BYTES))
             extra = weights + channel * load_word(params + WEIGHT_BYTES)
@@ -259,7 +292,7 @@ def window_weighted(item: str) -> KernelFunction:
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, start)
-                walk(params, x, coordinates, taps, begin, count, out, extra)
+                walk(params, base, coordinates, begin, count, out, extra)
 
     return window_weighted
 
@@ -267,9 +300,10 @@ def window_weighted(item: str) -> KernelFunction:
 @family("window.max")
 def window_max(item: str) -> KernelFunction:
     """Maxima; a NaN is larger than any number, nothing at all gives -inf."""
+    take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     kind = NUMBA[item]
-    at, tap = local_bytes(64), local_bytes(64)
+    at = local_bytes(LOCAL_BYTES)
 
     @helper
     def larger(x, best):
@@ -283,11 +317,9 @@ def window_max(item: str) -> KernelFunction:
                 for i in range(count):
                     store(row, i, larger(kind(0), load(row, i)))
         elif step == size:
-            for i in range(count):
-                store(row, i, larger(load(source, i), load(row, i)))
+            take(row, source, count, 0)
         elif step == 2 * size:
-            for i in range(count):
-                store(row, i, larger(load(source, 2 * i), load(row, i)))
+            take_every_other(row, source, count, 0)
         else:
             for i in range(count):
                 store(row, i, larger(load(source + i * step), load(row, i)))
@@ -299,15 +331,15 @@ def window_max(item: str) -> KernelFunction:
         x, y = address(bases, params + X), address(bases, params + Y)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block, zeros = load_word(params + ROW_BLOCK), load_word(params + ZEROS)
-        coordinates, taps = at(), tap()
+        coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            decode(params, row, coordinates)
+            base = locate(params, x, row, coordinates)
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, kind(lowest))
-                walk(params, x, coordinates, taps, begin, count, out, zeros)
+                walk(params, base, coordinates, begin, count, out, zeros)
 
     return window_max
 
@@ -321,7 +353,7 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     index_size, store_index = ITEMSIZE[index], STORE[index]
     kind, index_kind = NUMBA[item], NUMBA[index]
-    best, at, tap = local_bytes(16 * CHUNK), local_bytes(64), local_bytes(64)
+    best, at = local_bytes(16 * CHUNK), local_bytes(LOCAL_BYTES)
     positions_at = 8 * CHUNK
     lowest = -math.inf
 
@@ -353,17 +385,17 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
         index_y = address(bases, params + INDEX_Y)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block, zeros = load_word(params + ROW_BLOCK), load_word(params + ZEROS)
-        coordinates, taps = at(), tap()
+        coordinates = at()
         state = best()
         positions = state + positions_at
         for row in range(first * row_block, min(last * row_block, rows)):
-            decode(params, row, coordinates)
+            base = locate(params, x, row, coordinates)
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 for i in range(count):
                     store(state, i, kind(lowest))
                     store_word(positions, i, -1)
-                walk(params, x, coordinates, taps, begin, count, state, zeros)
+                walk(params, base, coordinates, begin, count, state, zeros)
                 out = index_y + (row * width + begin) * index_size
                 for i in range(count):
                     store_index(out, i, index_kind(max(load_local(positions, i), 0)))
@@ -378,8 +410,9 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
 @family("window.pad")
 def window_pad(item: str) -> KernelFunction:
     """What the only tap meets, or the item at `bias`."""
+    copy = copy_row(item)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
-    at, tap = local_bytes(64), local_bytes(64)
+    at = local_bytes(LOCAL_BYTES)
 
     @helper
     def visit(state, first, count, source, step, number, extra):
@@ -389,8 +422,7 @@ def window_pad(item: str) -> KernelFunction:
             for i in range(count):
                 store(row, i, value)
         elif step == size:
-            for i in range(count):
-                store(row, i, load(source, i))
+            copy(row, source, count)
         else:
             for i in range(count):
                 store(row, i, load(source + i * step))
@@ -402,9 +434,9 @@ def window_pad(item: str) -> KernelFunction:
         value = address(bases, params + BIAS)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block = load_word(params + ROW_BLOCK)
-        coordinates, taps = at(), tap()
+        coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            decode(params, row, coordinates)
-            walk(params, x, coordinates, taps, 0, width, y + row * width * size, value)
+            base = locate(params, x, row, coordinates)
+            walk(params, base, coordinates, 0, width, y + row * width * size, value)
 
     return window_pad

@@ -136,8 +136,8 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     planes = it.batch * it.groups
     pixel_blocks = tiles(it.pixels, pixel_block)
     work = planes * it.pixels * it.outputs * it.inputs * it.taps
-    wanted = min(8, max(int(work / TILE_FLOPS), 1))
-    parts = max(min(wanted // (planes * pixel_blocks), it.outputs // (4 * rows)), 1)
+    wanted = min(16, max(int(work / TILE_FLOPS), 1))
+    parts = max(min(tiles(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * tiles(it.outputs, output_block)
     unit_block = block(units, work / units / 32)
