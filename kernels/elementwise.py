@@ -13,6 +13,7 @@ inner loop vectorises; elsewhere inputs have any strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from nnefc.kernels.template import KernelFunction, Layout, family
@@ -28,6 +29,13 @@ OUTER = 6
 COPY = Layout("x:ref y:ref nbytes tile")
 
 
+SPACE = "rows columns tile_rows tile_columns column_tiles middle outer"
+_ROWS, _COLUMNS, _TILE_ROWS, _TILE_COLUMNS, _COLUMN_TILES, _MIDDLE, _OUTER, _EXTENTS = Layout(
+    f"{SPACE} extents:{OUTER}"
+).offsets
+"""Offsets from the start of the iteration space, which follows the references."""
+
+
 def layout(inputs: int, outputs: int) -> Layout:
     """Parameters of an expression.
 
@@ -38,9 +46,54 @@ def layout(inputs: int, outputs: int) -> Layout:
     and that of the middle one last; in bytes.
     """
     references = [f"x{i}:ref" for i in range(inputs)] + [f"y{i}:ref" for i in range(outputs)]
-    sizes = "rows columns tile_rows tile_columns column_tiles middle outer"
     strides = [f"strides{i}:{OUTER + 1}" for i in range(inputs)]
-    return Layout(" ".join([*references, sizes, f"extents:{OUTER}", *strides]))
+    return Layout(" ".join([*references, SPACE, f"extents:{OUTER}", *strides]))
+
+
+@cache
+def _walk() -> dict[str, Any]:
+    """Helpers that walk the iteration space at address `space`; compiled once for all kernels."""
+    from nnefc.kernels.memory import helper, load_word
+
+    @helper
+    def first_row(space: int, tile: int) -> Any:
+        return tile // load_word(space + _COLUMN_TILES) * load_word(space + _TILE_ROWS)
+
+    @helper
+    def end_row(space: int, row: int) -> Any:
+        return min(row + load_word(space + _TILE_ROWS), load_word(space + _ROWS))
+
+    @helper
+    def first_column(space: int, tile: int) -> Any:
+        return tile % load_word(space + _COLUMN_TILES) * load_word(space + _TILE_COLUMNS)
+
+    @helper
+    def column_count(space: int, column: int) -> Any:
+        return min(load_word(space + _TILE_COLUMNS), load_word(space + _COLUMNS) - column)
+
+    @helper
+    def line_count(space: int, row: int, end: int) -> Any:
+        """Rows from `row` on that differ in the middle index only."""
+        middle = load_word(space + _MIDDLE)
+        return min(middle - row % middle, end - row)
+
+    @helper
+    def row_offset(space: int, strides: int, row: int) -> Any:
+        """Byte offset of an input's row."""
+        middle = load_word(space + _MIDDLE)
+        index = row // middle
+        offset = (row - index * middle) * load_word(strides + 8 * OUTER)
+        for d in range(load_word(space + _OUTER)):
+            extent = load_word(space + _EXTENTS + 8 * d)
+            above = index // extent
+            offset += (index - above * extent) * load_word(strides + 8 * d)
+            index = above
+        return offset
+
+    return {
+        function.__name__: function
+        for function in (first_row, end_row, first_column, column_count, line_count, row_offset)
+    }
 
 
 @family("elementwise.copy")
@@ -75,7 +128,7 @@ def expression(
     from nnefc.kernels import memory
 
     text, names = generate(inputs, access, steps, results)
-    names |= {"address": memory.address}
+    names |= {"address": memory.address, **_walk()}
     for name in memory.ITEMSIZE:
         names |= {f"load_{name}": memory.READ[name], f"store_{name}": memory.WRITE[name]}
     exec(compile(text, "<element-wise kernel>", "exec"), names)
@@ -103,71 +156,50 @@ def generate(
             continue
         given, kinds = [names[o] for o in operands], [types[o] for o in operands]
         body.append(f"{names[i]} = {source(op, given, kinds, dtype, scope)}")
-    offsets = layout(len(inputs), len(results)).offsets
-    where = iter(offsets)
-    x_at, y_at = [next(where) for _ in inputs], [next(where) for _ in results]
-    sizes = [next(where) for _ in range(7)]
-    extents_at, strides_at = next(where), list(where)
-    fields = ["rows", "columns", "tile_rows", "tile_columns", "column_tiles", "middle", "outer"]
+    where = iter(layout(len(inputs), len(results)).offsets)
+    x_at, y_at, space_at = (
+        [next(where) for _ in inputs],
+        [next(where) for _ in results],
+        next(where),
+    )
+    strides_at = list(where)[-len(inputs) :]
+    columns = range(len(inputs))
+    fast = [i for i in columns if access[i] == CONTIGUOUS]
+    fixed = [i for i in columns if access[i] == REPEATED]
+    sizes = [ITEMSIZE[types[r]] for r in results]
     lines = [
         "def kernel(bases, params, first, last):",
-        *(f"    {name} = load_word(params + {at})" for name, at in zip(fields, sizes)),
+        f"    space = params + {space_at}",
+        f"    columns = load_word(space + {_COLUMNS})",
+        *([f"    libm = load_word(bases + {8 * LIBM_BASE})"] if scope.uses_libm else []),
         *(f"    base_x{i} = address(bases, params + {at})" for i, at in enumerate(x_at)),
         *(f"    base_y{i} = address(bases, params + {at})" for i, at in enumerate(y_at)),
-        *(
-            f"    step_x{i} = load_word(params + {at + 8 * OUTER})"
-            for i, at in enumerate(strides_at)
-        ),
-        *([f"    libm = load_word(bases + {8 * LIBM_BASE})"] if scope.uses_libm else []),
         "    for tile in range(first, last):",
-        "        row = tile // column_tiles",
-        "        column = (tile - row * column_tiles) * tile_columns",
-        "        count = min(tile_columns, columns - column)",
-        "        row *= tile_rows",
-        "        last_row = min(row + tile_rows, rows)",
-        "        while row < last_row:",
-        "            index = row // middle",
-        "            line = row - index * middle",
-        "            lines = min(middle - line, last_row - row)",
-        *(f"            x{i} = base_x{i} + line * step_x{i}" for i in range(len(inputs))),
-        "            for d in range(outer):",
-        f"                extent = load_word(params + {extents_at} + 8 * d)",
-        "                above = index // extent",
-        "                at = index - above * extent",
-        "                index = above",
+        "        row, column = first_row(space, tile), first_column(space, tile)",
+        "        end, count = end_row(space, row), column_count(space, column)",
+        "        while row < end:",
         *(
-            f"                x{i} += at * load_word(params + {at} + 8 * d)"
-            for i, at in enumerate(strides_at)
+            f"            x{i} = base_x{i} + row_offset(space, params + {strides_at[i]}, row)"
+            for i in columns
         ),
+        *(f"            x{i} += column * {ITEMSIZE[inputs[i]]}" for i in fast),
         "            item = row * columns + column",
-        *(
-            f"            x{i} += column * {ITEMSIZE[dtype]}"
-            for i, dtype in enumerate(inputs)
-            if access[i] == CONTIGUOUS
-        ),
-        *(
-            f"            y{i} = base_y{i} + item * {ITEMSIZE[types[r]]}"
-            for i, r in enumerate(results)
-        ),
+        *(f"            y{i} = base_y{i} + item * {size}" for i, size in enumerate(sizes)),
+        "            lines = line_count(space, row, end)",
+        "            row += lines",
         "            for _ in range(lines):",
-        *(
-            f"                v{i} = load_{dtype}(x{i}, 0)"
-            for i, dtype in enumerate(inputs)
-            if access[i] == REPEATED
-        ),
+        *(f"                v{i} = load_{inputs[i]}(x{i}, 0)" for i in fixed),
         "                for i in range(count):",
-        *(
-            f"                    v{i} = load_{dtype}(x{i}, i)"
-            for i, dtype in enumerate(inputs)
-            if access[i] == CONTIGUOUS
-        ),
+        *(f"                    v{i} = load_{inputs[i]}(x{i}, i)" for i in fast),
         *(f"                    {line}" for line in body),
         *(
             f"                    store_{types[r]}(y{i}, i, {names[r]})"
             for i, r in enumerate(results)
         ),
-        *(f"                x{i} += step_x{i}" for i in range(len(inputs))),
-        *(f"                y{i} += columns * {ITEMSIZE[types[r]]}" for i, r in enumerate(results)),
-        "            row += lines",
+        *(
+            f"                x{i} += load_word(params + {strides_at[i] + 8 * OUTER})"
+            for i in columns
+        ),
+        *(f"                y{i} += columns * {size}" for i, size in enumerate(sizes)),
     ]
     return "\n".join(lines) + "\n", scope.names
