@@ -17,6 +17,7 @@ from nnefc.frontends.nnef import operators, tree
 from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Declaration, Scope
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype
 from nnefc.frontends.nnef.operators import Budget
+from nnefc.frontends.nnef.results import target_lengths
 from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,
@@ -102,8 +103,8 @@ class Checker:
         value = self.expression(node.value)
         if isinstance(node.value, ast.Invocation) and not isinstance(value, tree.Wrong):
             fits = self._equivalent(node.target, value.type, node.value.name)
-            if isinstance(value, tree.Call) and isinstance(node.target, ast.Array):
-                value.count = len(node.target.items)
+            if isinstance(value, tree.Call):
+                value.lengths = target_lengths(node.target, len(value.callee.results))
         else:
             fits = True
         self._define(node.target, value.type if fits else ANY)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nnefc.errors import Diagnostics, Place
-from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef import results, tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.operators import Budget, has_unknown
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
@@ -137,10 +137,10 @@ class Elaborator:
             if len(self._diagnostics.errors) > before:
                 return abstract(node.type, self._dtypes)
         if not real:
-            return self._results(callee, node, found, ())
+            return self._made(node, name, None, attributes, found, location)
         if not complete or has_unknown(tuple(attributes.values())):
             self.incomplete = True
-            return self._results(callee, node, found, ())
+            return self._made(node, name, None, attributes, found, location)
         if name == "external" and callee.spec is not None:
             return self._external(node, found, location)
         return self._made(node, name, inputs, attributes, found, location)
@@ -186,69 +186,38 @@ class Elaborator:
             )
         return found
 
-    def _results(
-        self,
-        callee: Declaration,
-        node: tree.Call,
-        found: Sequence[TensorType] | None,
-        outputs: Sequence[Value],
-    ) -> Any:
-        """Results in the structure of the type: from `outputs`, else what is known of them."""
-        if outputs:
-            values = list(outputs)
-        elif found is not None:
-            dtypes = list(self._result_dtypes(node.type, len(found)))
-            if any(d is None for d in dtypes):
-                return abstract(node.type, self._dtypes)
-            values = [Value(t.with_dtype(d)) for t, d in zip(found, dtypes) if d is not None]
-        else:
-            return abstract(node.type, self._dtypes)
-        if isinstance(node.type, Array):
-            return tuple(values)
-        if len(callee.results) > 1:
-            return tuple(values)
-        return values[0]
-
-    def _result_dtypes(self, type_: Type, count: int) -> Iterator[DType | None]:
-        """Item types of `count` flat results of an operation that results in `type_`."""
-        match type_:
-            case Array(Tensor(dtype)):
-                for _ in range(count):
-                    yield self._dtypes.get(dtype or OPAQUE)
-            case Tuple(items):
-                for item in items:
-                    yield from self._result_dtypes(item, 1)
-            case Tensor(dtype):
-                yield self._dtypes.get(dtype or OPAQUE)
-            case _:
-                yield None
-
     def _made(
         self,
         node: tree.Call,
         name: str,
-        inputs: Sequence[Value],
+        inputs: Sequence[Value] | None,
         attributes: dict[str, Any],
         found: Sequence[TensorType] | None,
         location: Location,
     ) -> Any:
-        count = len(found) if found is not None else _known_count(node, attributes)
-        if count is None:
-            self.incomplete = True
+        """The results of an operation; it is made if its `inputs` are given.
+
+        Where it cannot be made, its results are values that stand for what is known of them.
+        """
+        flat = None if found is None else len(found)
+        lengths = results.lengths(node, flat, attributes) if inputs is not None or found else None
+        if lengths is None:
+            self.incomplete |= inputs is not None
             return abstract(node.type, self._dtypes)
-        dtypes = list(self._result_dtypes(node.type, count))
         types: list[TensorType] = []
-        for i, dtype in enumerate(dtypes):
+        for i, kind in enumerate(results.flat_dtypes(node, lengths)):
+            dtype = self._dtypes.get(kind or OPAQUE)
             if dtype is None:
-                self.incomplete = True
                 return abstract(node.type, self._dtypes)
-            types.append(TensorType(dtype, found[i].shape if found is not None else None))
+            types.append(TensorType(dtype, None if found is None else found[i].shape))
+        if inputs is None:
+            return results.structured([Value(type_) for type_ in types], lengths)
         if node.callee.spec is not None and not self._allowed(
             name, inputs, attributes, types, location
         ):
             return abstract(node.type, self._dtypes)
         op = self._insert(name, inputs, attributes, types, location)
-        return self._results(node.callee, node, found, op.outputs)
+        return results.structured(op.outputs, lengths)
 
     def _insert(
         self,
@@ -321,8 +290,8 @@ class Elaborator:
     def _external(
         self, node: tree.Call, found: Sequence[TensorType] | None, location: Location
     ) -> Any:
-        dtype = next(self._result_dtypes(node.type, 1))
-        if found is None or dtype is None:
+        dtype = self._dtypes[node.dtype]
+        if found is None:
             return abstract(node.type, self._dtypes)
         value = Value(TensorType(dtype, found[0].shape))
         self._unnamed[id(value)] = value, location
@@ -396,20 +365,3 @@ def _flatten(value: Any, inputs: list[Value]) -> bool:
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return all(_flatten(item, inputs) for item in items)
     return False
-
-
-def _known_count(node: tree.Call, attributes: Mapping[str, Any]) -> int | None:
-    """Number of results of an operation whose operands have no known shape."""
-    match node.type:
-        case Tensor():
-            return 1
-        case Tuple(items) if all(isinstance(i, Tensor) for i in items):
-            return len(items)
-        case _ if node.count is not None:
-            return node.count
-        case _ if node.callee.name == "copy_n":
-            return attributes["times"]
-        case _ if node.callee.name == "split":
-            return len(attributes["ratios"])
-        case _:
-            return None

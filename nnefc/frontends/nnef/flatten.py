@@ -111,19 +111,19 @@ class _Flattener:
         return ast.Identifier(0, self._names[value])
 
     def _results(self) -> list[ast.Identifier]:
-        """Results of the graph; one that is named otherwise already is copied."""
-        results: list[ast.Identifier] = []
+        """Results of the graph; a value that is one already, or a renamed input, is copied."""
+        found: list[ast.Identifier] = []
         seen: set[str] = set()
         for name, value in zip(self._graph.output_names, self._graph.outputs):
             have = self._names[value]
-            if have != name or name in seen:
+            if have in seen or (value.op is None and value.name != name):
                 have = self._fresh(name)
                 argument = ast.Argument(0, None, self._target(value))
                 copy = ast.Invocation(0, "copy", None, (argument,))
                 self._assign(ast.Identifier(0, have), copy)
             seen.add(have)
-            results.append(ast.Identifier(0, have))
-        return results
+            found.append(ast.Identifier(0, have))
+        return found
 
     # -- operations
 

@@ -109,8 +109,8 @@ class AsTensor:
 class Call:
     """An invocation: `operands` in the order of the parameters, None where the default holds.
 
-    `dtype` is what `?` stands for, "" if the operation is not generic.  `count`: how many
-    results the left-hand side of the assignment takes, None if it does not tell.
+    `dtype` is what `?` stands for, "" if the operation is not generic.  `lengths`: those
+    of results that are arrays, as the left-hand side of the assignment has them, if it is one.
     """
 
     at: int
@@ -118,7 +118,7 @@ class Call:
     callee: Declaration
     dtype: str
     operands: list[Typed | None]
-    count: int | None = None
+    lengths: tuple[int | None, ...] | None = None
 
 
 @dataclass(slots=True)
