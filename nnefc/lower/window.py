@@ -9,7 +9,7 @@ from typing import Any
 
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.window import WINDOW
+from nnefc.kernels.window_walk import WINDOW
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import block, tiles

@@ -1,0 +1,49 @@
+"""Kernels that emit vector code, for instruction sets other than this machine's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import platform
+import sys
+from nnefc.kernels import isa
+row = isa.TABLE[sys.argv[1]]
+isa.host = lambda: row
+from nnefc.kernels.linker import link
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.code import object_code
+
+KERNELS = [
+    Kernel("convolution.gemm", ("float32",)),
+    Kernel("matmul.dots", ("float64",)),
+    Kernel("window.max", ("float32",)),
+    Kernel("softmax.rows", ("float32",)),
+]
+link(map(object_code, KERNELS))
+if row.triple.startswith("x86") and platform.machine() in ("x86_64", "AMD64"):
+    import numpy as np
+    from tests.one_op import normal, run
+    x, w, b = normal(1, 2, 70, 9, 9), normal(2, 37, 70, 3, 3), normal(3, 1, 37)
+    got = run("conv", x, w, b, padding=((0, 0), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).astype(np.float64)
+    want = np.einsum("nchwij,ocij->nohw", windows, w) + b[0, :, None, None]
+    assert np.abs(got - want).max() < 1e-5 * np.abs(want).max()
+"""
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "aarch64"])
+def test_other_instruction_sets(name: str) -> None:
+    """No undefined symbols anywhere; right results where they can run."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    assert done.returncode == 0, done.stderr
