@@ -5,6 +5,10 @@ computes with PyTorch's functions; both take their weights from `weights`, by la
 results can be compared.  Sizes are parameters; the defaults are those of the papers.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (torch is typed in part)
+
 from __future__ import annotations
 
 import math

@@ -1,5 +1,9 @@
 """One operation, compiled and run: what kernel tests start from."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (arrays of any type)
+
 from __future__ import annotations
 
 from collections.abc import Sequence

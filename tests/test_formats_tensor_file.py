@@ -1,5 +1,9 @@
 """Tensor files against the conformance cases, Khronos' reader and writer, and chapter 5.2."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (Khronos' package is not typed)
+
 from __future__ import annotations
 
 import io
@@ -10,7 +14,7 @@ import struct
 import warnings
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import nnef
 import numpy as np
@@ -19,7 +23,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError, NnefWarning
-from nnefc.formats.encoding import linear_decode, log_decode, log_exponent
+from nnefc.formats.encoding import BitOrder, linear_decode, log_decode, log_exponent
 from nnefc.formats.tensor_file import decode_tensor, read_header, read_tensor, write_tensor
 from nnefc.limits import Limits
 from tests.conformance import CONFORMANCE, needs_conformance
@@ -88,7 +92,7 @@ def test_khronos_reads_what_we_write(dtype: str, shape: tuple[int, ...], tmp_pat
     array = _random_array(dtype, shape)
     write_tensor(tmp_path / "t.dat", array)
     with (tmp_path / "t.dat").open("rb") as file:
-        theirs = nnef.read_tensor(file)
+        theirs: Any = nnef.read_tensor(file)
     assert theirs.dtype == array.dtype
     np.testing.assert_array_equal(theirs, array)
 
@@ -147,7 +151,7 @@ def test_integers_of_any_width(data: st.DataObject) -> None:
     stored = _items_of(content, bits, len(values), effective)
     assert stored == [value % (1 << bits) for value in values]
     assert not any(_bits_of(content, effective)[len(values) * bits :])
-    back = read_tensor(io.BytesIO(content), bit_order=order)
+    back = read_tensor(io.BytesIO(content), bit_order=cast(BitOrder, order))
     assert back.dtype.itemsize == next(w for w in (1, 2, 4, 8) if 8 * w >= bits)
     assert back.tolist() == values
 

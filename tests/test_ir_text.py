@@ -1,5 +1,9 @@
 """The text form of the IR: exact round trips, and errors with their position."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (attributes of any type)
+
 from __future__ import annotations
 
 import re

@@ -1,5 +1,9 @@
 """Element-wise kernels: broadcasting, tiles, memory they must not touch."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (arrays of any type)
+
 from __future__ import annotations
 
 import ctypes
@@ -166,7 +170,7 @@ class Guarded:
 
     def array(self, shape: tuple[int, ...], dtype: str) -> Array:
         count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        memory = (ctypes.c_uint8 * count).from_address(self.address)
+        memory: Any = (ctypes.c_uint8 * count).from_address(self.address)
         return np.frombuffer(memory, dtype).reshape(shape)
 
 

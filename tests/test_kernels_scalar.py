@@ -1,5 +1,9 @@
 """Every scalar function against NumPy: accuracy over the whole range, and the special cases."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (functions of any type)
+
 from __future__ import annotations
 
 from collections.abc import Callable

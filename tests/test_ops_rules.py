@@ -1,5 +1,9 @@
 """Argument validity: each rule of the specification, and what the messages say."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (arrays of any type)
+
 from __future__ import annotations
 
 from typing import Any

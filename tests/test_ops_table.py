@@ -1,5 +1,9 @@
 """What holds for every operation of the table."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (arrays of any type)
+
 from __future__ import annotations
 
 import math

@@ -1,5 +1,9 @@
 """References against the formulas of the specification, item by item, and against PyTorch."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (formulas as lambdas over arrays of any type)
+
 from __future__ import annotations
 
 import itertools
