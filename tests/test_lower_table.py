@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnefc.errors import NnefError
+from nnefc.frontends.nnef.model import import_text
 from nnefc.ir import DType
 from nnefc.lower import load_lowerings, lower
 from nnefc.lower.context import find_lowering
@@ -66,3 +68,16 @@ def test_every_operation_can_be_lowered() -> None:
         if spec.expand is None and name not in not_computed and find_lowering(name) is None
     ]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["y = copy('a')", "y = cast<string>(x)", "y = constant<string>(shape = [1], value = ['a'])"],
+)
+def test_there_is_no_code_for_strings(statement: str) -> None:
+    graph = import_text(
+        f"version 1.0; graph g( x ) -> ( y ) {{ x = external(shape = [1]); {statement}; }}"
+    )
+    with pytest.raises(NnefError) as refused:
+        lower(graph)
+    assert [e.rule for e in refused.value.errors] == ["type/string"]

@@ -6,8 +6,8 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir import Graph, Op, Value
+from nnefc.errors import Diagnostic, NnefError, Place
+from nnefc.ir import DType, Graph, Op, Value
 from nnefc.lower.context import Lowering, find_lowering, lowering
 from nnefc.runtime.program import Buffer, Program, Ref
 
@@ -70,10 +70,12 @@ def lower(graph: Graph) -> Program:
 
 
 def _check(graph: Graph) -> None:
-    """Raise NnefError for operations without lowering and variables without data."""
-    errors: list[Diagnostic] = []
+    """Raise NnefError for what there is no code for, and for variables without data."""
+    errors = [_no_strings(value, None) for value in graph.inputs if _is_string(value)]
     for op in graph.ops:
         place = op.location.place if op.location else None
+        if not any(map(_is_string, op.inputs)):  # where they come from, not where they go
+            errors += [_no_strings(value, place) for value in op.outputs if _is_string(value)]
         if op.name == "variable":
             variable = graph.variables[op.attributes["label"].lower()]
             if variable.data is None:
@@ -92,6 +94,20 @@ def _check(graph: Graph) -> None:
             )
     if errors:
         raise NnefError(errors)
+
+
+def _is_string(value: Value) -> bool:
+    return value.type.dtype is DType.STRING
+
+
+def _no_strings(value: Value, place: Place | None) -> Diagnostic:
+    what = f"'{value.name}'" if value.name else "this"
+    return Diagnostic(
+        "type/string",
+        f"{what} is a tensor of strings, for which there is no code",
+        place,
+        hint="only scalars, integers and logicals can be computed",
+    )
 
 
 def _label(variable: Value) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnefc.ir import DType
+from nnefc.ir import DType, TensorType
 from nnefc.ops.common import Array, aligned, broadcasting, same
-from nnefc.ops.spec import OpSpec, Sample
+from nnefc.ops.spec import Call, OpSpec, Sample
 from nnefc.ops.unary import spread
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -65,6 +65,12 @@ def _max(x: Array, y: Array) -> Array:
 
 def _copy(x: Array) -> Array:
     return x
+
+
+def _cast(call: Call) -> TensorType:
+    dtype = call.dtype("input")
+    call.require(dtype is not DType.STRING, "input must not be a tensor of strings")
+    return TensorType(dtype, call.shape("input"))
 
 
 def cast(x: Array, *, dtype: DType) -> Array:
@@ -133,7 +139,7 @@ _BINARY = (
 )
 
 
-def _cast(values: list[float], dtype: DType) -> Sample:
+def _cast_sample(values: list[float], dtype: DType) -> Sample:
     return Sample(inputs=((len(values),),), attributes={"dtype": dtype}, values={0: values})
 
 
@@ -187,19 +193,19 @@ _GENERIC = (
         section="beyond",
         summary="Conversion of the item type: to integers towards zero and saturating, "
         "to logicals `x != 0`.",
-        infer=same("input"),
+        infer=_cast,
         reference=cast,
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"dtype": DType.INT32}, data="ties"),
-            _cast([-2.75, -0.5, 0.0, 0.5, 2.75, 1e30, -1e30], DType.INT32),
-            _cast([-2.75, -0.5, 0.0, 0.5], DType.BOOL),
-            _cast([-2.75, -0.5, 0.0, 0.5], DType.FLOAT32),
-            _cast([-2, 0, 3, 70000], DType.FLOAT32),
-            _cast([-2, 0, 3, 70000], DType.INT32),
-            _cast([-2, 0, 3, 70000], DType.BOOL),
-            _cast([True, False], DType.FLOAT32),
-            _cast([True, False], DType.INT32),
+            _cast_sample([-2.75, -0.5, 0.0, 0.5, 2.75, 1e30, -1e30], DType.INT32),
+            _cast_sample([-2.75, -0.5, 0.0, 0.5], DType.BOOL),
+            _cast_sample([-2.75, -0.5, 0.0, 0.5], DType.FLOAT32),
+            _cast_sample([-2, 0, 3, 70000], DType.FLOAT32),
+            _cast_sample([-2, 0, 3, 70000], DType.INT32),
+            _cast_sample([-2, 0, 3, 70000], DType.BOOL),
+            _cast_sample([True, False], DType.FLOAT32),
+            _cast_sample([True, False], DType.INT32),
             Sample(inputs=((),), attributes={"dtype": DType.INT32}, values={0: -3.5}),
         ),
     ),
