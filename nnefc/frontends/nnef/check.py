@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 from nnefc.errors import Diagnostics, Step
-from nnefc.frontends.nnef import operators, tree
-from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Declaration, Scope
-from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype
-from nnefc.frontends.nnef.operators import Budget
+from nnefc.frontends.nnef import tree
+from nnefc.frontends.nnef.check_operators import OperatorChecker
+from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Scope
+from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types
+from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS, Budget
 from nnefc.frontends.nnef.results import target_lengths
 from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,
-    INTEGERS,
     LOGICAL,
+    NOTHING,
     SCALAR,
     STRING,
     Any_,
@@ -36,8 +36,6 @@ from nnefc.frontends.nnef.types import (
     has_tensor,
 )
 from nnefc.syntax import ast
-
-COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 class Checker:
@@ -75,6 +73,7 @@ class Checker:
         self._assigned: dict[str, int] = {}
         self._later = frozenset(later)
         self._undefined: set[str] = set()
+        self._operators = OperatorChecker(budget, self.error)
         self._methods: dict[type, Callable[[Any], tree.Typed]] = {
             ast.Literal_: self._literal,
             ast.Identifier: self._identifier,
@@ -221,7 +220,7 @@ class Checker:
 
     def _array(self, node: ast.Array) -> tree.Typed:
         items = [self.expression(item) for item in node.items]
-        item_type: Type = items[0].type if items else ANY
+        item_type: Type = items[0].type if items else NOTHING
         alike = True
         for item in items:
             if item.type is item_type or item.type == item_type:
@@ -236,7 +235,7 @@ class Checker:
             item_type = joint
             alike = False
         if not alike:
-            items = [as_tensor(item, item_type) for item in items]
+            items = [tree.as_tensor(item, item_type) for item in items]
         return _sequence(node.at, Array(item_type), items)
 
     def _tuple(self, node: ast.Tuple) -> tree.Typed:
@@ -256,81 +255,16 @@ class Checker:
         return left
 
     def _binary(self, node: ast.Binary, left: tree.Typed, right: tree.Typed) -> tree.Typed:
-        symbol = node.operator
-        if symbol == "in":
-            return self._contains(node, left, right)
-        operation = operators.BINARY_OPERATIONS[symbol]
-        if isinstance(left.type, Tensor) or isinstance(right.type, Tensor):
-            return self._operation(operation, node.at, [left, right])
-        if left.type is ANY or right.type is ANY:
-            return tree.Wrong(node.at, LOGICAL if symbol in COMPARISONS else ANY)
-        if symbol in ("&&", "||"):
-            if left.type == right.type == LOGICAL:
-                return tree.Logic(node.at, LOGICAL, symbol == "||", [left, right])
-        elif symbol in ("==", "!="):
-            if left.type == right.type and isinstance(left.type, Primitive):
-                function = partial(operators.EQUALITY[symbol], self.budget)
-                return _operate(node.at, LOGICAL, "argument/expression", function, [left, right])
-        elif left.type == right.type and (left.type in (INTEGER, SCALAR)):
-            assert isinstance(left.type, Primitive)
-            if symbol in operators.ORDER:
-                function = operators.ORDER[symbol]
-                return _operate(node.at, LOGICAL, "argument/expression", function, [left, right])
-            function = operators.ARITHMETIC[symbol, left.type]
-            return _operate(node.at, left.type, "argument/arithmetic", function, [left, right])
-        elif symbol == "+" and (
-            left.type == right.type == STRING
-            or (isinstance(left.type, Array) and isinstance(right.type, Array))
-        ):
-            joint = common(left.type, right.type)
-            if joint is not None:
-                operands = [as_tensor(left, joint), as_tensor(right, joint)]
-                function = partial(operators.concatenate, self.budget)
-                return tree.Operate(node.at, joint, "argument/array", function, operands)
-        elif symbol == "*" and right.type == INTEGER and _is_sequence(left.type):
-            function = partial(operators.duplicate, self.budget)
-            return tree.Operate(node.at, left.type, "argument/array", function, [left, right])
-        return self._wrong(
-            "type/operator",
-            f"operator {symbol} does not take {left.type} and {right.type}",
-            node.at,
-            hint=_mixed_hint(left.type, right.type),
-        )
-
-    def _contains(self, node: ast.Binary, left: tree.Typed, right: tree.Typed) -> tree.Typed:
-        if right.type is ANY:
-            return tree.Wrong(node.at, LOGICAL)
-        if not isinstance(right.type, Array):
-            message = f"'in' looks into an array, not into {right.type}"
-            return self._wrong("type/operator", message, node.at)
-        if has_tensor(left.type) or has_tensor(right.type):
-            message = "'in' compares values that are known at compile time, not tensors"
-            return self._wrong("type/operator", message, node.at)
-        if common(left.type, right.type.item) is None:
-            message = f"'in' looks for {left.type} in an array of {right.type.item}"
-            return self._wrong("type/operator", message, node.at)
-        function = partial(operators.contains, self.budget)
-        return tree.Operate(node.at, LOGICAL, "argument/expression", function, [left, right])
+        tensors = isinstance(left.type, Tensor) or isinstance(right.type, Tensor)
+        if tensors and node.operator != "in":
+            return self._operation(BINARY_OPERATIONS[node.operator], node.at, [left, right])
+        return self._operators.binary(node, left, right)
 
     def _unary(self, node: ast.Unary) -> tree.Typed:
         operand = self.expression(node.operand)
         if isinstance(operand.type, Tensor):
-            return self._operation(operators.UNARY_OPERATIONS[node.operator], node.at, [operand])
-        if operand.type is ANY:
-            return tree.Wrong(node.at)
-        match node.operator, operand.type:
-            case "!", Primitive("logical"):
-                return _operate(node.at, LOGICAL, "", _negate_logical, [operand])
-            case "+", Primitive("integer" | "scalar"):
-                return operand
-            case "-", Primitive("integer"):
-                function = operators.negate_integer
-                return _operate(node.at, INTEGER, "argument/arithmetic", function, [operand])
-            case "-", Primitive("scalar"):
-                return _operate(node.at, SCALAR, "", _negate_scalar, [operand])
-            case _:
-                message = f"operator {node.operator} does not take {operand.type}"
-                return self._wrong("type/operator", message, node.at)
+            return self._operation(UNARY_OPERATIONS[node.operator], node.at, [operand])
+        return self._operators.unary(node, operand)
 
     def _operation(self, name: str, at: int, operands: list[tree.Typed]) -> tree.Typed:
         """An operator on tensors is checked as the operation that it stands for."""
@@ -338,7 +272,9 @@ class Checker:
         given = dict(enumerate(operands))
         node = ast.Invocation(at, name, None, ())
         dtype = bind_dtype(callee, node, given, self.dtype, self.error)
-        return tree.Wrong(at) if dtype is None else self._call(callee, dtype, at, given)
+        return (
+            tree.Wrong(at) if dtype is None else check_types(callee, dtype, at, given, self.error)
+        )
 
     # -- the rest of 3.3.3
 
@@ -359,7 +295,7 @@ class Checker:
             message = f"the branches of if-else have no common type: {value.type} and {other.type}"
             return self._wrong("type/branches", message, node.at)
         return tree.Choose(
-            node.at, type_, condition, as_tensor(value, type_), as_tensor(other, type_)
+            node.at, type_, condition, tree.as_tensor(value, type_), tree.as_tensor(other, type_)
         )
 
     def _comprehension(self, node: ast.Comprehension) -> tree.Typed:
@@ -367,14 +303,15 @@ class Checker:
         local: dict[str, Type] = {}
         for name, iterated in node.iterators:
             array = self.expression(iterated)
-            item: Type = ANY
+            item: Type = array.type
             if isinstance(array.type, Array):
                 item = array.type.item
-            elif array.type is not ANY:
+            elif not isinstance(array.type, Any_):
                 hint = "iterate range_of(...)" if array.type in (STRING, INTEGER) else ""
                 message = f"only arrays can be iterated, not {array.type}"
                 self.error("type/iterate", message, array.at, hint=hint)
                 array = tree.Wrong(array.at)
+                item = ANY
             if name.name in local:
                 message = f"loop variable '{name.name}' occurs twice"
                 self.error("identifier/loop-variable", message, name.at)
@@ -394,67 +331,12 @@ class Checker:
 
     def _subscript(self, node: ast.Subscript) -> tree.Typed:
         operand = self.expression(node.operand)
-        bounds = [None if b is None else self.expression(b) for b in (node.begin, node.end)]
-        type_ = operand.type
-        if type_ is ANY:
-            return tree.Wrong(node.at)
-        if isinstance(type_, Tuple):
-            return self._tuple_item(node, operand, type_)
-        if not _is_sequence(type_):
-            hint = "use the operation slice" if isinstance(type_, Tensor) else ""
-            message = f"{type_} cannot be subscripted"
-            return self._wrong("type/subscript", message, node.at, hint=hint)
-        for bound in bounds:
-            if bound is not None and not castable(bound.type, INTEGER):
-                message = f"a subscript is an integer, not {bound.type}"
-                return self._wrong("type/subscript", message, bound.at)
-        begin, end = (tree.Known(node.at, INTEGER, None) if b is None else b for b in bounds)
-        if node.is_range:
-            function = partial(operators.item_range, self.budget)
-            return tree.Operate(node.at, type_, "argument/index", function, [operand, begin, end])
-        item_type = type_.item if isinstance(type_, Array) else STRING
-        return tree.Operate(node.at, item_type, "argument/index", operators.item, [operand, begin])
-
-    def _tuple_item(self, node: ast.Subscript, operand: tree.Typed, type_: Tuple) -> tree.Typed:
-        match node.begin:
-            case ast.Literal_(value=int() as index) if not node.is_range and not isinstance(
-                index, bool
-            ):
-                if index >= len(type_.items):
-                    message = f"index {index} is outside {type_}"
-                    return self._wrong("type/subscript", message, node.at)
-                known = tree.Known(node.at, INTEGER, index)
-                return tree.Operate(
-                    node.at, type_.items[index], "argument/index", operators.item, [operand, known]
-                )
-            case _:
-                message = "the subscript of a tuple must be an integer literal"
-                return self._wrong("type/subscript", message, node.at)
+        begin = None if node.begin is None else self.expression(node.begin)
+        end = None if node.end is None else self.expression(node.end)
+        return self._operators.subscript(node, operand, begin, end)
 
     def _builtin(self, node: ast.Builtin) -> tree.Typed:
-        operand = self.expression(node.argument)
-        type_ = operand.type
-        if node.name == "shape_of":
-            if isinstance(type_, Tensor | Any_):
-                return tree.ShapeOf(node.at, INTEGERS, operand)
-            return tree.Known(node.at, INTEGERS, ())
-        if node.name in ("length_of", "range_of"):
-            result = INTEGER if node.name == "length_of" else INTEGERS
-            if type_ is ANY:
-                return tree.Wrong(node.at, result)
-            if not _is_sequence(type_):
-                message = f"{node.name} takes an array or a string, not {type_}"
-                hint = "shape_of gives the extents of a tensor" if isinstance(type_, Tensor) else ""
-                return self._wrong("type/builtin", message, node.at, hint=hint)
-            function = len if node.name == "length_of" else partial(operators.range_of, self.budget)
-            return tree.Operate(node.at, result, "argument/array", function, [operand])
-        result, function = operators.CASTS[node.name]
-        if type_ is ANY:
-            return tree.Wrong(node.at, result)
-        if not isinstance(type_, Primitive):
-            message = f"{node.name}(...) converts primitive values, not {type_}"
-            return self._wrong("type/cast", message, node.at)
-        return _operate(node.at, result, "type/cast", function, [operand])
+        return self._operators.builtin(node, self.expression(node.argument))
 
     # -- invocations
 
@@ -486,7 +368,7 @@ class Checker:
             return tree.Wrong(node.at)
         for operand in operands.values():
             self._check_chaining(operand)
-        return self._call(callee, dtype, node.at, operands)
+        return check_types(callee, dtype, node.at, operands, self.error)
 
     def _check_chaining(self, operand: tree.Typed) -> None:
         if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
@@ -498,55 +380,6 @@ class Checker:
                 hint="assign the results first",
             )
 
-    def _call(
-        self, callee: Declaration, dtype: str, at: int, given: Mapping[int, tree.Typed]
-    ) -> tree.Typed:
-        """Check argument types against the parameters, of which `dtype` replaces `?`."""
-        types, result = callee.types(dtype)
-        operands: list[tree.Typed | None] = [None] * len(types)
-        wrong = False
-        for i, operand in given.items():
-            declared = types[i]
-            if operand.type is not declared and not castable(operand.type, declared):
-                if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
-                    wrong = True
-                    continue
-                self._argument_error(callee, i, declared, operand)
-                wrong = True
-            operands[i] = as_tensor(operand, declared)
-        for i, parameter in enumerate(callee.parameters):
-            if i not in given and not castable(parameter.default_type, types[i]):
-                self.error(
-                    "type/argument",
-                    f"{callee.name}: the default of '{parameter.name}' is "
-                    f"{parameter.default_type}, but the parameter is {types[i]} here",
-                    at,
-                    hint=f"give '{parameter.name}' explicitly",
-                )
-                wrong = True
-        if wrong:
-            return tree.Wrong(at)
-        return tree.Call(at, result, callee, dtype, operands)
-
-    def _argument_error(
-        self, callee: Declaration, index: int, declared: Type, operand: tree.Typed
-    ) -> None:
-        parameter = callee.parameters[index]
-        hint = ""
-        if operand.type == INTEGER and castable(SCALAR, declared):
-            hint = "write a decimal point: 1.0"
-        elif isinstance(declared, Array) and castable(operand.type, declared.item):
-            hint = "write it as an array: [...]"
-        elif isinstance(operand.type, Tensor) and not has_tensor(declared):
-            hint = f"'{parameter.name}' must be known at compile time"
-        self.error(
-            "type/argument",
-            f"{callee.name}: parameter '{parameter.name}' is {declared}, but the argument is "
-            f"{operand.type}",
-            operand.at,
-            hint=hint,
-        )
-
 
 # -- helpers
 
@@ -557,25 +390,6 @@ def suggestion(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
 
 
-def as_tensor(node: tree.Typed, type_: Type) -> tree.Typed:
-    """`node` where `type_` is declared: primitive values become tensors where it says so."""
-    if node.type is type_ or not has_tensor(type_) or not _needs_tensor(node.type, type_):
-        return node
-    return tree.AsTensor(node.at, type_, node)
-
-
-def _needs_tensor(source: Type, target: Type) -> bool:
-    match source, target:
-        case Primitive(), Tensor():
-            return True
-        case Array(item), Array(other):
-            return _needs_tensor(item, other)
-        case Tuple(items), Tuple(others):
-            return any(map(_needs_tensor, items, others))
-        case _:
-            return False
-
-
 def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
     """An array or tuple; a known one if all its items are."""
     values: list[Any] = []
@@ -584,32 +398,6 @@ def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
             return tree.Sequence(at, type_, items)
         values.append(item.value)
     return tree.Known(at, type_, tuple(values))
-
-
-def _operate(
-    at: int, type_: Type, rule: str, function: object, operands: list[tree.Typed]
-) -> tree.Typed:
-    return tree.Operate(at, type_, rule, function, operands)  # pyright: ignore[reportArgumentType]
-
-
-def _negate_logical(x: bool) -> bool:
-    return not x
-
-
-def _negate_scalar(x: float) -> float:
-    return -x
-
-
-def _is_sequence(type_: Type) -> bool:
-    return isinstance(type_, Array) or type_ == STRING
-
-
-def _mixed_hint(left: Type, right: Type) -> str:
-    if {left, right} == {INTEGER, SCALAR}:
-        return "integers and scalars do not mix: write a decimal point, or cast with scalar(...)"
-    if left == INTEGER and _is_sequence(right):
-        return "the array comes first: [0] * 2"
-    return ""
 
 
 def _describe(target: ast.Expression) -> str:

@@ -12,6 +12,7 @@ from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,
     LOGICAL,
+    NOTHING,
     OPAQUE,
     SCALAR,
     STRING,
@@ -113,7 +114,7 @@ def literal_type(expression: ast.Expression) -> Type | None:
             known = tuple(t for t in types if t is not None)
             return Tuple(known) if len(known) == len(types) else None
         case ast.Array(items=items):
-            item: Type | None = ANY
+            item: Type | None = NOTHING
             for type_ in map(literal_type, items):
                 item = None if item is None or type_ is None else common(item, type_)
             return None if item is None else Array(item)

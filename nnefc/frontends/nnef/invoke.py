@@ -7,8 +7,20 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from nnefc.frontends.nnef import tree
-from nnefc.frontends.nnef.declare import Declaration
-from nnefc.frontends.nnef.types import OPAQUE, castable, deduce, has_any
+from nnefc.frontends.nnef.declare import Declaration, Parameter
+from nnefc.frontends.nnef.types import (
+    ANY,
+    INTEGER,
+    OPAQUE,
+    SCALAR,
+    Array,
+    Tensor,
+    Type,
+    castable,
+    deduce,
+    has_any,
+    has_tensor,
+)
 from nnefc.syntax import ast
 
 
@@ -124,7 +136,7 @@ def bind_dtype(
     generic = [(o.type, callee.parameters[i].type) for i, o in operands.items()]
     if not all(castable(type_, declared) for type_, declared in generic):
         return OPAQUE  # an argument that fits no data-type is the error to report
-    if not candidates and any(has_any(o.type) for o in operands.values()):
+    if not candidates and any(has_any(o.type, ANY) for o in operands.values()):
         return None
     found = f"could be {' or '.join(candidates)}" if candidates else "does not follow"
     error(
@@ -134,6 +146,55 @@ def bind_dtype(
         hint=f"write it: {callee.name}<scalar>(...)",
     )
     return None
+
+
+def check_types(
+    callee: Declaration, dtype: str, at: int, given: Mapping[int, tree.Typed], error: Report
+) -> tree.Typed:
+    """Check argument types against the parameters, of which `dtype` replaces `?`."""
+    types, result = callee.types(dtype)
+    operands: list[tree.Typed | None] = [None] * len(types)
+    wrong = False
+    for i, operand in given.items():
+        declared = types[i]
+        if operand.type is not declared and not castable(operand.type, declared):
+            if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
+                wrong = True
+                continue
+            _argument_error(callee.name, callee.parameters[i], declared, operand, error)
+            wrong = True
+        operands[i] = tree.as_tensor(operand, declared)
+    for i, parameter in enumerate(callee.parameters):
+        if i not in given and not castable(parameter.default_type, types[i]):
+            error(
+                "type/argument",
+                f"{callee.name}: the default of '{parameter.name}' is "
+                f"{parameter.default_type}, but the parameter is {types[i]} here",
+                at,
+                hint=f"give '{parameter.name}' explicitly",
+            )
+            wrong = True
+    if wrong:
+        return tree.Wrong(at)
+    return tree.Call(at, result, callee, dtype, operands)
+
+
+def _argument_error(
+    name: str, parameter: Parameter, declared: Type, operand: tree.Typed, error: Report
+) -> None:
+    hint = ""
+    if operand.type == INTEGER and castable(SCALAR, declared):
+        hint = "write a decimal point: 1.0"
+    elif isinstance(declared, Array) and castable(operand.type, declared.item):
+        hint = "write it as an array: [...]"
+    elif isinstance(operand.type, Tensor) and not has_tensor(declared):
+        hint = f"'{parameter.name}' must be known at compile time"
+    error(
+        "type/argument",
+        f"{name}: parameter '{parameter.name}' is {declared}, but the argument is {operand.type}",
+        operand.at,
+        hint=hint,
+    )
 
 
 def _parameters_hint(callee: Declaration, name: str) -> str:

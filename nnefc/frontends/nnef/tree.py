@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnefc.frontends.nnef.types import ANY, Type
+from nnefc.frontends.nnef.types import ANY, Array, Primitive, Tensor, Tuple, Type, has_tensor
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
@@ -139,3 +139,22 @@ class Assign:
     at: int
     target: ast.LValue
     value: Typed
+
+
+def as_tensor(node: Typed, type_: Type) -> Typed:
+    """`node` where `type_` is declared: primitive values become tensors where it says so."""
+    if node.type is type_ or not has_tensor(type_) or not _needs_tensor(node.type, type_):
+        return node
+    return AsTensor(node.at, type_, node)
+
+
+def _needs_tensor(source: Type, target: Type) -> bool:
+    match source, target:
+        case Primitive(), Tensor():
+            return True
+        case Array(item), Array(other):
+            return _needs_tensor(item, other)
+        case Tuple(items), Tuple(others):
+            return any(map(_needs_tensor, items, others))
+        case _:
+            return False

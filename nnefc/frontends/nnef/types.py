@@ -38,12 +38,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """item[]; the empty-array type is the array of `ANY`."""
+    """item[]; the empty-array type is the array of `NOTHING`."""
 
     item: Type
 
     def __str__(self) -> str:
-        return "[]" if self.item is ANY else f"{self.item}[]"
+        return "[]" if self.item == NOTHING else f"{self.item}[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +56,32 @@ class Tuple:
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """Type of the items of `[]`, and of an expression that is wrong already."""
+    """A type that is not known; it fits everywhere. See `ANY` and `NOTHING`."""
+
+    name: str
 
     def __str__(self) -> str:
-        return "unknown"
+        return self.name
 
 
 Type = Primitive | Tensor | Array | Tuple | Any_
 
-ANY: Final = Any_()
+ANY: Final = Any_("unknown")
+"""Of an expression that is wrong already."""
+NOTHING: Final = Any_("nothing")
+"""Of the items of `[]`, and of what is computed from them."""
 INTEGER: Final = Primitive("integer")
 SCALAR: Final = Primitive("scalar")
 LOGICAL: Final = Primitive("logical")
 STRING: Final = Primitive("string")
 INTEGERS: Final = Array(INTEGER)
-EMPTY: Final = Array(ANY)
+EMPTY: Final = Array(NOTHING)
 
 
 @lru_cache(maxsize=4096)
 def castable(source: Type, target: Type) -> bool:
     """Whether an expression of type `source` may stand where `target` is declared."""
-    if source == target or source is ANY or target is ANY:
+    if source == target or isinstance(source, Any_) or isinstance(target, Any_):
         return True
     match source, target:
         case Primitive(name), Primitive(other):
@@ -104,17 +109,22 @@ def common(left: Type, right: Type) -> Type | None:
 
 
 @lru_cache(maxsize=4096)
-def has_any(type_: Type) -> bool:
-    """Whether any part of the type is not known."""
+def has_any(type_: Type, *names: Any_) -> bool:
+    """Whether any part of the type is not known (is one of `names`, if there are any)."""
     match type_:
         case Any_():
-            return True
+            return not names or type_ in names
         case Array(item):
-            return has_any(item)
+            return has_any(item, *names)
         case Tuple(items):
-            return any(map(has_any, items))
+            return any(has_any(item, *names) for item in items)
         case _:
             return False
+
+
+def unknown(*types: Type) -> Any_:
+    """Type of what is computed from operands of which some type is not known."""
+    return ANY if any(has_any(type_, ANY) for type_ in types) else NOTHING
 
 
 @lru_cache(maxsize=4096)
