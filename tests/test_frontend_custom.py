@@ -144,3 +144,24 @@ def test_expansions_evaluate(swish: None) -> None:
     x = np.linspace(-3, 3, 6).reshape(2, 3)
     expected = x / (1 + np.exp(-2 * x))
     np.testing.assert_allclose(evaluate(graph, {"x": x}).outputs["y"], expected)
+
+
+def test_a_choice_by_an_unknown_shape_names_the_operation() -> None:
+    fragments = f"{SWISH};\nfragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> )\n"
+    fragments += "{ y = relu(x) if shape_of(x)[0] > 1 else x; }"
+    assert rules_of(document("y = f(swish(x));", fragments)) == ["custom/unregistered"]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_shape_rule_gives_a_type_for_each_result(count: int) -> None:
+    def shape(call: Call) -> list[TensorType]:
+        return [TensorType(call.dtype("x"), call.shape("x"))] * count
+
+    signature = "fragment same( x: tensor<scalar> ) -> ( y: tensor<scalar> )"
+    custom.operation(signature, shape=shape)(lambda emit, op: op.inputs[0])
+    try:
+        (error,) = errors_of(document("a = same(x);\ny = same(a);", signature + ";"))
+        assert error.rule == "custom/shape"
+        assert f"gives {count} types" in error.message
+    finally:
+        custom.unregister("same")

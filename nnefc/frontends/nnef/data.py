@@ -15,9 +15,6 @@ from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ir.graph import Variable
 
 Array = np.ndarray[Any, Any]
-Dequantize = Callable[[str, Array], Array | None]
-"""`dequantize(label, codes)`: what integers stored for a scalar variable mean, if that is known."""
-
 BATCH_VARIANCE = ("batch_normalization", 2)
 """Operation and operand that must be positive."""
 

@@ -8,13 +8,12 @@ from typing import Any
 
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import results, tree
-from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.operators import Budget, has_unknown
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.limits import Limits
-from nnefc.ops.spec import UNKNOWN, Call, infer
+from nnefc.ops.spec import UNKNOWN, Call, OpSpec, infer
 
 PRIMITIVES = {
     "scalar": DType.FLOAT32,
@@ -74,7 +73,6 @@ class Elaborator:
         self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
         self._unnamed: dict[int, tuple[Value, Location]] = {}
         self._updated: dict[str, Location] = {}
-        self._ignoring = False
         self._reported: set[tuple[str, str, Place]] = set()
 
     def problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
@@ -96,6 +94,7 @@ class Elaborator:
         if not real:
             return Value(TensorType(dtype, ()))
         if value is UNKNOWN:
+            self.incomplete = True
             return UNKNOWN
         if not self._fits(value, dtype):
             message = f"{value} does not fit in {dtype}"
@@ -128,22 +127,19 @@ class Elaborator:
             operands[parameter.name] = self._operand(value, type_)
             if real:
                 complete = _flatten(value, inputs) and complete
-        name = callee.spec.name if callee.spec is not None else callee.name
-        if callee.spec is None:
-            found: list[TensorType] | None = None
-        else:
-            before = len(self._diagnostics.errors)
-            found = self._inferred(callee, operands, attributes, location)
-            if len(self._diagnostics.errors) > before:
+        found: list[TensorType] | None = None
+        if callee.spec is not None:
+            found, is_valid = self._inferred(callee.spec, operands, attributes, location)
+            if not is_valid:
                 return abstract(node.type, self._dtypes)
-        if not real:
-            return self._made(node, name, None, attributes, found, location)
-        if not complete or has_unknown(tuple(attributes.values())):
+        if real and (not complete or has_unknown(tuple(attributes.values()))):
             self.incomplete = True
-            return self._made(node, name, None, attributes, found, location)
-        if name == "external" and callee.spec is not None:
+            real = False
+        if real and callee.spec is not None and callee.name == "external":
             return self._external(node, found, location)
-        return self._made(node, name, inputs, attributes, found, location)
+        if real and callee.spec is not None and callee.spec.section == "custom":
+            self._check_custom(node, found, inputs, location)
+        return self._made(node, inputs if real else None, attributes, found, location)
 
     def _operand(self, value: Any, type_: Type) -> Any:
         """What a rule is told of an operand: its type, a list of types, or None."""
@@ -159,37 +155,59 @@ class Elaborator:
 
     def _inferred(
         self,
-        callee: Declaration,
+        spec: OpSpec,
         operands: Mapping[str, Any],
         attributes: Mapping[str, Any],
         location: Location,
-    ) -> list[TensorType] | None:
-        """Types of the results as far as they are known; violated rules are reported."""
-        spec = callee.spec
-        assert spec is not None
+    ) -> tuple[list[TensorType] | None, bool]:
+        """Types of the results as far as they are known, and whether all rules are kept."""
         found, problems = infer(spec, Call(spec.name, operands, attributes))
         for type_ in found or ():
             shape = type_.shape or ()
             if len(shape) > self._limits.rank:
                 problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
-            elif type_.nbytes > self._limits.tensor_bytes:
+            elif type_.shape is not None and type_.nbytes > self._limits.tensor_bytes:
                 problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
         for problem in problems:
             self.problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
-        if spec.name == "max_pool" and attributes.get("border") == "ignore" and not self._ignoring:
-            self._ignoring = True
+        if spec.name == "max_pool" and attributes.get("border") == "ignore":
+            self._warn_of_ignore(location)
+        return found, not problems
+
+    def _warn_of_ignore(self, location: Location) -> None:
+        """Once per document: exporters write it, and the specification does not define it."""
+        rule = "argument/border-ignore"
+        reported = (*self._diagnostics.warnings, *self._diagnostics.errors)
+        if not any(diagnostic.rule == rule for diagnostic in reported):
             self._diagnostics.warn(
-                "argument/border-ignore",
+                rule,
                 "border = 'ignore' of max_pool is not part of NNEF 1.0.2; the border takes no "
                 "part in the maximum",
                 location.place,
             )
-        return found
+
+    def _check_custom(
+        self,
+        node: tree.Call,
+        found: Sequence[TensorType] | None,
+        inputs: Sequence[Value],
+        location: Location,
+    ) -> None:
+        """The shape rule that a user registered must give a type for each result."""
+        if any(value.type.shape is None for value in inputs):
+            return
+        if found is None:
+            message = f"the shape rule of '{node.callee.name}' gives no types"
+            self.problem("custom/shape", message, location)
+        elif results.lengths(node, len(found), {}) is None:
+            message = (
+                f"the shape rule of '{node.callee.name}' gives {len(found)} types for {node.type}"
+            )
+            self.problem("custom/shape", message, location)
 
     def _made(
         self,
         node: tree.Call,
-        name: str,
         inputs: Sequence[Value] | None,
         attributes: dict[str, Any],
         found: Sequence[TensorType] | None,
@@ -199,6 +217,7 @@ class Elaborator:
 
         Where it cannot be made, its results are values that stand for what is known of them.
         """
+        name = node.callee.name
         flat = None if found is None else len(found)
         lengths = results.lengths(node, flat, attributes) if inputs is not None or found else None
         if lengths is None:

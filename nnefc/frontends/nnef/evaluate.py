@@ -126,7 +126,7 @@ class Evaluator:
             )
         for i, part in enumerate(target.items):
             item_type = _item_type(type_, i)
-            self._bind(part, abstract(item_type), item_type, frame)
+            self._bind(part, self._unknown(item_type, frame), item_type, frame)
 
     # -- expressions
 
@@ -161,8 +161,12 @@ class Evaluator:
         return abstract(node.type) if value is UNKNOWN else value
 
     def _wrong(self, node: tree.Wrong, frame: Frame) -> Any:
-        del node, frame
-        return UNKNOWN
+        return self._unknown(node.type, frame)
+
+    def _unknown(self, type_: Type, frame: Frame) -> Any:
+        """What stands for a value that is not known; the graph lacks it then."""
+        self._elaborator.incomplete |= frame.real
+        return abstract(type_)
 
     def _sequence(self, node: tree.Sequence, frame: Frame) -> Any:
         items: list[Any] = []
@@ -176,7 +180,7 @@ class Evaluator:
             values.append(self.evaluate(operand, frame))
         for value in values:
             if value is UNKNOWN:
-                return abstract(node.type)
+                return self._unknown(node.type, frame)
         try:
             return node.function(*values)
         except Undefined as undefined:
@@ -194,7 +198,7 @@ class Evaluator:
         condition = self.evaluate(node.condition, frame)
         if condition is UNKNOWN:
             if frame.real:
-                return abstract(node.type)
+                return self._unknown(node.type, frame)
             value = self.evaluate(node.value, frame.unsure())
             other = self.evaluate(node.other, frame.unsure())
             return _either(value, other, node.type)
@@ -213,7 +217,7 @@ class Evaluator:
         if frame.values is None or any(a is UNKNOWN for a in arrays):
             if not frame.real:
                 self._look_at_item(node, frame)
-            return UNKNOWN
+            return self._unknown(node.type, frame)
         lengths = [len(a) for a in arrays]
         if any(n != lengths[0] for n in lengths):
             if frame.certain:

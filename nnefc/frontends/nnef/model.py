@@ -123,11 +123,13 @@ def _elaborated(
     elaboration = elaborate(document, limits=limits, diagnostics=diagnostics, choice=choice)
     diagnostics.raise_errors()
     if not elaboration.complete:
-        raise NnefError(
+        missing = [
             unregistered(name, document.source.place(declaration.fragment.at))
             for name, declaration in elaboration.scope.declared.items()
             if declaration.spec is None and declaration.fragment.body is None
-        )
+        ]
+        assert missing, "only an operation that is not known leaves a graph incomplete"
+        raise NnefError(missing)
     return elaboration
 
 
