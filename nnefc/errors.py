@@ -42,9 +42,9 @@ class Step:
 class Diagnostic:
     """One finding.
 
-    `rule` is a short stable name, `family` or `family/detail`: families are
-    syntax, version, extension, definition, invocation, type, identifier, argument,
-    data, container, quantization, custom, limit, input and internal.
+    `rule` is a short stable name, `family/detail`; families are container, syntax,
+    version, extension, definition, invocation, type, identifier, argument, custom,
+    quantization, data, flatten, input, limit and internal.  `docs/errors.md` lists all rules.
     `message` names the offending values; `hint` says how to mend it.
     """
 
