@@ -366,19 +366,7 @@ class Checker:
         dtype = bind_dtype(callee, node, operands, self.dtype, self.error)
         if dtype is None:
             return tree.Wrong(node.at)
-        for operand in operands.values():
-            self._check_chaining(operand)
         return check_types(callee, dtype, node.at, operands, self.error)
-
-    def _check_chaining(self, operand: tree.Typed) -> None:
-        if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
-            self.error(
-                "invocation/chaining",
-                f"'{operand.callee.name}' results in {operand.type}; only an operation with a "
-                "single tensor as its result can be an argument",
-                operand.at,
-                hint="assign the results first",
-            )
 
 
 # -- helpers

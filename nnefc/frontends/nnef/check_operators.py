@@ -44,12 +44,12 @@ class OperatorChecker:
         symbol = node.operator
         if symbol == "in":
             return self._contains(node, left, right)
-        if isinstance(left.type, Any_) or isinstance(right.type, Any_):
-            type_ = unknown(left.type, right.type)
-            return tree.Wrong(node.at, LOGICAL if symbol in COMPARISONS else type_)
         if symbol in ("&&", "||"):
-            if left.type == right.type == LOGICAL:
+            if castable(left.type, LOGICAL) and castable(right.type, LOGICAL):
                 return tree.Logic(node.at, LOGICAL, symbol == "||", [left, right])
+        elif isinstance(left.type, Any_) or isinstance(right.type, Any_):
+            type_ = LOGICAL if symbol in COMPARISONS else unknown(left.type, right.type)
+            return tree.Wrong(node.at, type_, (left, right))
         elif symbol in ("==", "!="):
             if left.type == right.type and isinstance(left.type, Primitive):
                 function = partial(operators.EQUALITY[symbol], self.budget)
@@ -82,7 +82,7 @@ class OperatorChecker:
 
     def _contains(self, node: ast.Binary, left: tree.Typed, right: tree.Typed) -> tree.Typed:
         if isinstance(right.type, Any_):
-            return tree.Wrong(node.at, LOGICAL)
+            return tree.Wrong(node.at, LOGICAL, (left, right))
         if not isinstance(right.type, Array):
             message = f"'in' looks into an array, not into {right.type}"
             return self._wrong("type/operator", message, node.at)
@@ -97,7 +97,7 @@ class OperatorChecker:
 
     def unary(self, node: ast.Unary, operand: tree.Typed) -> tree.Typed:
         if isinstance(operand.type, Any_):
-            return tree.Wrong(node.at, operand.type)
+            return tree.Wrong(node.at, operand.type, (operand,))
         match node.operator, operand.type:
             case "!", Primitive("logical"):
                 return _operate(node.at, LOGICAL, "", _negate_logical, [operand])
@@ -121,7 +121,7 @@ class OperatorChecker:
     ) -> tree.Typed:
         type_ = operand.type
         if isinstance(type_, Any_):
-            return tree.Wrong(node.at, type_)
+            return tree.Wrong(node.at, type_, (operand,))
         if isinstance(type_, Tuple):
             return self._tuple_item(node, operand, type_)
         if not _is_sequence(type_):
@@ -166,7 +166,7 @@ class OperatorChecker:
         if node.name in ("length_of", "range_of"):
             result = INTEGER if node.name == "length_of" else INTEGERS
             if isinstance(type_, Any_):
-                return tree.Wrong(node.at, result)
+                return tree.Wrong(node.at, result, (operand,))
             if not _is_sequence(type_):
                 message = f"{node.name} takes an array or a string, not {type_}"
                 hint = "shape_of gives the extents of a tensor" if isinstance(type_, Tensor) else ""
@@ -175,7 +175,7 @@ class OperatorChecker:
             return tree.Operate(node.at, result, "argument/array", function, [operand])
         result, function = operators.CASTS[node.name]
         if isinstance(type_, Any_):
-            return tree.Wrong(node.at, result)
+            return tree.Wrong(node.at, result, (operand,))
         if not isinstance(type_, Primitive):
             message = f"{node.name}(...) converts primitive values, not {type_}"
             return self._wrong("type/cast", message, node.at)

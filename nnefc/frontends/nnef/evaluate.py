@@ -161,6 +161,8 @@ class Evaluator:
         return abstract(node.type) if value is UNKNOWN else value
 
     def _wrong(self, node: tree.Wrong, frame: Frame) -> Any:
+        for operand in node.operands:
+            self.evaluate(operand, frame)
         return self._unknown(node.type, frame)
 
     def _unknown(self, type_: Type, frame: Frame) -> Any:

@@ -157,10 +157,16 @@ def check_types(
     wrong = False
     for i, operand in given.items():
         declared = types[i]
-        if operand.type is not declared and not castable(operand.type, declared):
-            if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
-                wrong = True
-                continue
+        if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
+            error(
+                "invocation/chaining",
+                f"'{operand.callee.name}' results in {operand.type}; only an operation with a "
+                "single tensor as its result can be an argument",
+                operand.at,
+                hint="assign the results first",
+            )
+            wrong = True
+        elif operand.type is not declared and not castable(operand.type, declared):
             _argument_error(callee.name, callee.parameters[i], declared, operand, error)
             wrong = True
         operands[i] = tree.as_tensor(operand, declared)

@@ -123,10 +123,13 @@ class Call:
 
 @dataclass(slots=True)
 class Wrong:
-    """An expression with an error that has been reported."""
+    """An expression without a value: its error has been reported (type `ANY`), or will be
+    when its operands are evaluated (type `NOTHING`: an item of an empty array).
+    """
 
     at: int
     type: Type = ANY
+    operands: tuple[Typed, ...] = ()
 
 
 Typed = (
