@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import results, tree
@@ -14,6 +14,7 @@ from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.limits import Limits
 from nnefc.ops.spec import UNKNOWN, Call, OpSpec, infer
+from nnefc.ops.window_rules import NONSTANDARD_BORDER
 
 PRIMITIVES = {
     "scalar": DType.FLOAT32,
@@ -22,6 +23,9 @@ PRIMITIVES = {
     "string": DType.STRING,
 }
 """Item types of tensors, unless others are asked for."""
+
+Judgement = tuple[list[TensorType] | None, list[str]]
+"""Types of the results, if they are known, and the rules that are broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +77,9 @@ class Elaborator:
         self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
         self._unnamed: dict[int, tuple[Value, Location]] = {}
         self._updated: dict[str, Location] = {}
+        self._valid: dict[Hashable, list[TensorType]] = {}
         self._reported: set[tuple[str, str, Place]] = set()
+        self._answers: dict[Hashable, Judgement] = {}
 
     def problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
         """Report an error, the first time that this place of the document meets it."""
@@ -161,6 +167,33 @@ class Elaborator:
         location: Location,
     ) -> tuple[list[TensorType] | None, bool]:
         """Types of the results as far as they are known, and whether all rules are kept."""
+        # Networks repeat their layers: the same question has the same answer.  Values of a
+        # constant may be many, and 1, 1.0 and true are equal but not of one type.
+        if spec.name == "constant":
+            found, problems = self._judged(spec, operands, attributes)
+        else:
+            asked: list[Any] = [
+                tuple(cast(list[Any], t)) if isinstance(t, list) else t for t in operands.values()
+            ]
+            key = spec.name, tuple(asked), tuple(attributes.values())
+            answer = self._answers.get(key)
+            if answer is None:
+                answer = self._answers[key] = self._judged(spec, operands, attributes)
+            found, problems = answer
+        for problem in problems:
+            self.problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
+        if spec.name in NONSTANDARD_BORDER and attributes.get("border") == "ignore":
+            self._warn_of_ignore(spec.name, location)
+        return found, not problems
+
+    def _judged(
+        self, spec: OpSpec, operands: Mapping[str, Any], attributes: Mapping[str, Any]
+    ) -> Judgement:
+        """What the rule of an operation and the limits say of an invocation."""
+        # networks repeat themselves: the same operation on the same types
+        key = spec.name, *map(_hashable, operands.values()), *attributes.values()
+        if key in self._valid:
+            return self._valid[key], True
         found, problems = infer(spec, Call(spec.name, operands, attributes))
         for type_ in found or ():
             shape = type_.shape or ()
@@ -168,20 +201,16 @@ class Elaborator:
                 problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
             elif type_.shape is not None and type_.nbytes > self._limits.tensor_bytes:
                 problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
-        for problem in problems:
-            self.problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
-        if spec.name == "max_pool" and attributes.get("border") == "ignore":
-            self._warn_of_ignore(location)
-        return found, not problems
+        return found, problems
 
-    def _warn_of_ignore(self, location: Location) -> None:
+    def _warn_of_ignore(self, name: str, location: Location) -> None:
         """Once per document: exporters write it, and the specification does not define it."""
         rule = "argument/border-ignore"
         reported = (*self._diagnostics.warnings, *self._diagnostics.errors)
         if not any(diagnostic.rule == rule for diagnostic in reported):
             self._diagnostics.warn(
                 rule,
-                "border = 'ignore' of max_pool is not part of NNEF 1.0.2; the border takes no "
+                f"border = 'ignore' of {name} is not part of NNEF 1.0.2; the border takes no "
                 "part in the maximum",
                 location.place,
             )
@@ -373,6 +402,10 @@ class Elaborator:
                     if name not in taken:
                         break
                 value.name = name
+
+
+def _hashable(operand: Any) -> Hashable:
+    return tuple(operand) if isinstance(operand, list) else operand  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _flatten(value: Any, inputs: list[Value]) -> bool:
