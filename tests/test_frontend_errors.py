@@ -260,6 +260,19 @@ def test_generic_bodies_are_checked_for_each_type() -> None:
     assert error.chain
 
 
+@pytest.mark.parametrize(
+    ("statement", "rule"),
+    [
+        ("y, m, v = moments(x, axes = [0]);", "invocation/structure"),
+        ("(y, (m, v)) = moments(x, axes = [0]);", "invocation/structure"),
+        ("y, m, v = (x, x);", "type/unpack"),
+        ("(y, (m, v)) = (x, (x, x, x));", "type/unpack"),
+    ],
+)
+def test_left_sides_of_the_graph_that_do_not_fit(statement: str, rule: str) -> None:
+    assert [e.rule for e in errors_of(document(statement))] == [rule]
+
+
 def test_hints() -> None:
     def hint(text: str) -> str:
         return errors_of(text)[0].hint

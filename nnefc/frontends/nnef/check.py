@@ -106,7 +106,8 @@ class Checker:
                 value.lengths = target_lengths(node.target, len(value.callee.results))
         else:
             fits = True
-        self._define(node.target, value.type if fits else ANY)
+        if not self._define(node.target, value.type if fits else ANY) or not fits:
+            value = tree.Wrong(value.at)
         return tree.Assign(node.at, node.target, value)
 
     def _equivalent(self, target: ast.Expression, type_: Type, name: str) -> bool:
@@ -127,23 +128,23 @@ class Checker:
                 )
                 return False
 
-    def _define(self, target: ast.Expression, type_: Type) -> None:
+    def _define(self, target: ast.Expression, type_: Type) -> bool:
+        """Define the identifiers of a left side; whether the type can be unpacked to it."""
         match target, type_:
             case ast.Identifier(), _:
                 self._define_name(target, type_)
+                return True
             case ((ast.Array(items=items) | ast.Tuple(items=items)), Any_()):
-                for item in items:
-                    self._define(item, ANY)
+                return all([self._define(item, ANY) for item in items])
             case ast.Array(items=items), Array(item):
-                for part in items:
-                    self._define(part, item)
+                return all([self._define(part, item) for part in items])
             case ast.Tuple(items=items), Tuple(types) if len(items) == len(types):
-                for part, part_type in zip(items, types):
-                    self._define(part, part_type)
+                return all([self._define(part, part_type) for part, part_type in zip(items, types)])
             case _:
                 message = f"{type_} cannot be unpacked to {_describe(target)}"
                 self.error("type/unpack", message, target.at)
                 self._define(target, ANY)
+                return False
 
     def _define_name(self, target: ast.Identifier, type_: Type) -> None:
         name = target.name
