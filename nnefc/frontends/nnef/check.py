@@ -135,16 +135,20 @@ class Checker:
                 self._define_name(target, type_)
                 return True
             case ((ast.Array(items=items) | ast.Tuple(items=items)), Any_()):
-                return all([self._define(item, ANY) for item in items])
+                return self._define_all(items, [ANY] * len(items))
             case ast.Array(items=items), Array(item):
-                return all([self._define(part, item) for part in items])
+                return self._define_all(items, [item] * len(items))
             case ast.Tuple(items=items), Tuple(types) if len(items) == len(types):
-                return all([self._define(part, part_type) for part, part_type in zip(items, types)])
+                return self._define_all(items, types)
             case _:
                 message = f"{type_} cannot be unpacked to {_describe(target)}"
                 self.error("type/unpack", message, target.at)
                 self._define(target, ANY)
                 return False
+
+    def _define_all(self, targets: Sequence[ast.Expression], types: Sequence[Type]) -> bool:
+        """Define every one, also after one that does not fit; whether all fit."""
+        return sum([not self._define(t, type_) for t, type_ in zip(targets, types)]) == 0
 
     def _define_name(self, target: ast.Identifier, type_: Type) -> None:
         name = target.name
