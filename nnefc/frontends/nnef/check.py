@@ -7,7 +7,7 @@ so that one mistake is one error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -148,7 +148,8 @@ class Checker:
 
     def _define_all(self, targets: Sequence[ast.Expression], types: Sequence[Type]) -> bool:
         """Define every one, also after one that does not fit; whether all fit."""
-        return sum([not self._define(t, type_) for t, type_ in zip(targets, types)]) == 0
+        fitting = [self._define(target, type_) for target, type_ in zip(targets, types)]
+        return all(fitting)
 
     def _define_name(self, target: ast.Identifier, type_: Type) -> None:
         name = target.name
