@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnefc.errors import NnefError
 from nnefc.ops.window_rules import (
     BORDERS,
     METHODS,
@@ -103,6 +105,13 @@ def test_taps(
             at = Fraction(i + p - j * dilation, stride)
             expected = source_index(int(at), extent, border) if at.denominator == 1 else NO_TERM
             assert reverse[i, j] == expected
+
+
+@pytest.mark.parametrize("make", [forward_taps, reverse_taps])
+def test_tables_are_bounded(make: Callable[..., object]) -> None:
+    with pytest.raises(NnefError, match="100000000 taps at 6 positions") as caught:
+        make(6, 100_000_000, 6, 0, 1, 1, "constant")
+    assert caught.value.errors[0].rule == "limit/window"
 
 
 @given(extents, steps, st.sampled_from(METHODS), borders)

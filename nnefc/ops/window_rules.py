@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.errors import NnefError
 from nnefc.ir import Attribute, Shape
 
 Border = Literal["ignore", "constant", "replicate", "reflect", "reflect-even"]
@@ -27,6 +28,9 @@ METHODS: Final = ("symmetric", "asymmetric", "aligned")
 NONSTANDARD_BORDER: Final = frozenset({"max_pool", "max_pool_with_index", "sample"})
 """Operations that accept border = 'ignore' because real files rely on it; the text does not
 allow it for `sample`, through which it defines the others."""
+
+MAX_TABLE: Final = 1 << 25
+"""Items of one table of source indices: more than any sensible window, less than exhausts memory."""
 
 OUTSIDE: Final = -1
 """In a table of source indices: a position on a border that is zero or left out."""
@@ -240,7 +244,9 @@ def forward_taps(
     """[outputs, taps]: source index of i * s + j * d - p in an input of `extent`.
 
     `padding` is the one that precedes the data.  OUTSIDE: border that is zero or ignored.
+    Raises NnefError (`limit/window`) for tables of more than MAX_TABLE items.
     """
+    _check_table(outputs, taps)
     i = np.arange(outputs, dtype=np.int64)[:, None]
     j = np.arange(taps, dtype=np.int64)
     return source_indices(i * stride + j * dilation - padding, extent, border)
@@ -252,13 +258,24 @@ def reverse_taps(
     """[outputs, taps]: source index of (i + p - j * d) / s in an input of `extent`.
 
     NO_TERM where the division leaves a remainder, OUTSIDE on a border that is zero or ignored.
+    Raises NnefError (`limit/window`) for tables of more than MAX_TABLE items.
     """
+    _check_table(outputs, taps)
     i = np.arange(outputs, dtype=np.int64)[:, None]
     j = np.arange(taps, dtype=np.int64)
     quotient, remainder = np.divmod(i + padding - j * dilation, stride)
     indices = source_indices(quotient, extent, border)
     indices[remainder != 0] = NO_TERM
     return indices
+
+
+def _check_table(outputs: int, taps: int) -> None:
+    if outputs * taps > MAX_TABLE:
+        raise NnefError.of(
+            "limit/window",
+            f"a window of {taps} taps at {outputs} positions along one dimension needs a table "
+            f"of {outputs * taps} items; at most {MAX_TABLE} are allowed",
+        )
 
 
 # -- multilinear interpolation (4.3.4)
