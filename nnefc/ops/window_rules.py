@@ -30,7 +30,7 @@ NONSTANDARD_BORDER: Final = frozenset({"max_pool", "max_pool_with_index", "sampl
 allow it for `sample`, through which it defines the others."""
 
 MAX_TABLE: Final = 1 << 25
-"""Items of one table of source indices: more than any sensible window, less than exhausts memory."""
+"""Items of a table of source indices: more than sensible windows need, less than memory has."""
 
 OUTSIDE: Final = -1
 """In a table of source indices: a position on a border that is zero or left out."""
