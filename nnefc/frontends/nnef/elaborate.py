@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import results, tree
 from nnefc.frontends.nnef.operators import Budget, has_unknown
+from nnefc.frontends.nnef.rules import Rules
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.limits import Limits
-from nnefc.ops.spec import UNKNOWN, Call, OpSpec, infer
-from nnefc.ops.window_rules import NONSTANDARD_BORDER
+from nnefc.ops.spec import UNKNOWN
 
 PRIMITIVES = {
     "scalar": DType.FLOAT32,
@@ -23,9 +23,6 @@ PRIMITIVES = {
     "string": DType.STRING,
 }
 """Item types of tensors, unless others are asked for."""
-
-Judgement = tuple[list[TensorType] | None, list[str]]
-"""Types of the results, if they are known, and the rules that are broken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +68,13 @@ class Elaborator:
         self.incomplete = False
         self._parameters = frozenset(parameters)
         self._choice = choice
-        self._limits = limits
         self._budget = budget
         self._diagnostics = diagnostics
         self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
         self._unnamed: dict[int, tuple[Value, Location]] = {}
         self._updated: dict[str, Location] = {}
-        self._valid: dict[Hashable, list[TensorType]] = {}
         self._reported: set[tuple[str, str, Place]] = set()
-        self._answers: dict[Hashable, Judgement] = {}
+        self._rules = Rules(limits, diagnostics, self.problem)
 
     def problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
         """Report an error, the first time that this place of the document meets it."""
@@ -135,7 +130,7 @@ class Elaborator:
                 complete = _flatten(value, inputs) and complete
         found: list[TensorType] | None = None
         if callee.spec is not None:
-            found, is_valid = self._inferred(callee.spec, operands, attributes, location)
+            found, is_valid = self._rules.judge(callee.spec, operands, attributes, location)
             if not is_valid:
                 return abstract(node.type, self._dtypes)
         if real and (not complete or has_unknown(tuple(attributes.values()))):
@@ -144,7 +139,7 @@ class Elaborator:
         if real and callee.spec is not None and callee.name == "external":
             return self._external(node, found, location)
         if real and callee.spec is not None and callee.spec.section == "custom":
-            self._check_custom(node, found, inputs, location)
+            self._rules.check_custom(node, found, inputs, location)
         return self._made(node, inputs if real else None, attributes, found, location)
 
     def _operand(self, value: Any, type_: Type) -> Any:
@@ -158,81 +153,6 @@ class Elaborator:
         if isinstance(type_, Tensor) and type_.dtype in self._dtypes:
             return TensorType(self._dtypes[type_.dtype], None)
         return None
-
-    def _inferred(
-        self,
-        spec: OpSpec,
-        operands: Mapping[str, Any],
-        attributes: Mapping[str, Any],
-        location: Location,
-    ) -> tuple[list[TensorType] | None, bool]:
-        """Types of the results as far as they are known, and whether all rules are kept."""
-        # Networks repeat their layers: the same question has the same answer.  Values of a
-        # constant may be many, and 1, 1.0 and true are equal but not of one type.
-        if spec.name == "constant":
-            found, problems = self._judged(spec, operands, attributes)
-        else:
-            asked: list[Any] = [
-                tuple(cast(list[Any], t)) if isinstance(t, list) else t for t in operands.values()
-            ]
-            key = spec.name, tuple(asked), tuple(attributes.values())
-            answer = self._answers.get(key)
-            if answer is None:
-                answer = self._answers[key] = self._judged(spec, operands, attributes)
-            found, problems = answer
-        for problem in problems:
-            self.problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
-        if spec.name in NONSTANDARD_BORDER and attributes.get("border") == "ignore":
-            self._warn_of_ignore(spec.name, location)
-        return found, not problems
-
-    def _judged(
-        self, spec: OpSpec, operands: Mapping[str, Any], attributes: Mapping[str, Any]
-    ) -> Judgement:
-        """What the rule of an operation and the limits say of an invocation."""
-        # networks repeat themselves: the same operation on the same types
-        key = spec.name, *map(_hashable, operands.values()), *attributes.values()
-        if key in self._valid:
-            return self._valid[key], True
-        found, problems = infer(spec, Call(spec.name, operands, attributes))
-        for type_ in found or ():
-            shape = type_.shape or ()
-            if len(shape) > self._limits.rank:
-                problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
-            elif type_.shape is not None and type_.nbytes > self._limits.tensor_bytes:
-                problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
-        return found, problems
-
-    def _warn_of_ignore(self, name: str, location: Location) -> None:
-        """Once per document: exporters write it, and the specification does not define it."""
-        rule = "argument/border-ignore"
-        reported = (*self._diagnostics.warnings, *self._diagnostics.errors)
-        if not any(diagnostic.rule == rule for diagnostic in reported):
-            self._diagnostics.warn(
-                rule,
-                f"border = 'ignore' of {name} is not part of NNEF 1.0.2; the border takes no "
-                "part in the maximum",
-                location.place,
-            )
-
-    def _check_custom(
-        self,
-        node: tree.Call,
-        found: Sequence[TensorType] | None,
-        inputs: Sequence[Value],
-        location: Location,
-    ) -> None:
-        """The shape rule that a user registered must give a type for each result."""
-        if any(value.type.shape is None for value in inputs):
-            return
-        if found is None:
-            message = f"the shape rule of '{node.callee.name}' gives no types"
-            self.problem("custom/shape", message, location)
-        elif results.lengths(node, len(found), {}) is None:
-            message = (
-                f"the shape rule of '{node.callee.name}' gives {len(found)} types for {node.type}"
-            )
-            self.problem("custom/shape", message, location)
 
     def _made(
         self,
@@ -402,10 +322,6 @@ class Elaborator:
                     if name not in taken:
                         break
                 value.name = name
-
-
-def _hashable(operand: Any) -> Hashable:
-    return tuple(operand) if isinstance(operand, list) else operand  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _flatten(value: Any, inputs: list[Value]) -> bool:

@@ -224,10 +224,10 @@ def item(x: Any, index: int) -> Any:
 def item_range(budget: Budget, x: Any, begin: int | None, end: int | None) -> Any:
     first = 0 if begin is None else begin
     last = len(x) if end is None else end
-    if first < 0 or last < 0:
-        raise Undefined(f"range [{first}:{last}] has a negative bound", "indexing starts from 0")
     if first >= last:
         return x[:0]
+    if first < 0:
+        raise Undefined(f"range [{first}:{last}] begins below 0", "indexing starts from 0")
     if last > len(x):
         raise Undefined(f"range [{first}:{last}] is outside an array of {len(x)} items")
     budget.take_items(last - first)
