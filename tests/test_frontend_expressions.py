@@ -188,6 +188,8 @@ def test_strings(a: str, b: str, times: int) -> None:
         ("shape_of(2.0) == shape_of(1) || true", "logical", None),
         ("length_of(shape_of(2.0))", "integer", 0),
         ("length_of([1,2] * 3 + [])", "integer", 6),
+        ("length_of([1,2,3][2:-1])", "integer", 0),
+        ("length_of([1,2,3][-1:2])", "integer", None),
         ("+3", "integer", 3),
         ("- -3", "integer", 3),
     ],
