@@ -10,7 +10,7 @@ from nnefc.ir import Graph, Op
 def macs(op: Op) -> int:
     """Multiply-accumulate operations of an op whose shapes are known; 0 if it does not multiply.
 
-    Counts the dense arithmetic of convolutions, matrix products and box filters, border taps
+    Counts the dense arithmetic of convolutions and matrix products, border taps
     included, as is usual for networks; element-wise work is not counted.
     """
     if op.name in ("conv", "separable_conv"):
