@@ -75,8 +75,8 @@ def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
 
 
 def enumeration(names: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *first, last = names
+    """`a, b and c`; nothing for no names."""
+    *first, last = [*names] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
