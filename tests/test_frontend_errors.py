@@ -227,6 +227,12 @@ def test_all_errors_are_reported_and_no_consequences() -> None:
     assert rules_of(text) == ["invocation/unknown", "type/argument", "identifier/undefined"]
 
 
+def test_a_wrong_value_goes_nowhere() -> None:
+    assert rules_of(document("k = [1,2];\ny = reshape(x, shape = [1, k, 3]);")) == [
+        "identifier/not-tensor"
+    ]
+
+
 def test_an_error_of_an_expansion_names_the_invocations() -> None:
     fragments = """fragment inner( x: tensor<scalar>, k: integer ) -> ( y: tensor<scalar> )
 { y = softmax(x, axes = [k]); }

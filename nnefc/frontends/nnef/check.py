@@ -129,11 +129,10 @@ class Checker:
                 return False
 
     def _define(self, target: ast.Expression, type_: Type) -> bool:
-        """Define the identifiers of a left side; whether the type can be unpacked to it."""
+        """Define the identifiers of a left side; whether it may hold a value of the type."""
         match target, type_:
             case ast.Identifier(), _:
-                self._define_name(target, type_)
-                return True
+                return self._define_name(target, type_)
             case ((ast.Array(items=items) | ast.Tuple(items=items)), Any_()):
                 return self._define_all(items, [ANY] * len(items))
             case ast.Array(items=items), Array(item):
@@ -151,24 +150,26 @@ class Checker:
         fitting = [self._define(target, type_) for target, type_ in zip(targets, types)]
         return all(fitting)
 
-    def _define_name(self, target: ast.Identifier, type_: Type) -> None:
+    def _define_name(self, target: ast.Identifier, type_: Type) -> bool:
         name = target.name
         if name in self._assigned:
             line = self.source.place(self._assigned[name]).line
             message = f"'{name}' is assigned already, on line {line}"
             self.error("identifier/assigned-twice", message, target.at)
-            return
+            return True
         if name in self.parameters:
             self.error(
                 "identifier/parameter-assigned",
                 f"'{name}' is a parameter of the fragment and must not be assigned",
                 target.at,
             )
-            return
+            return True
         self._assigned[name] = target.at
+        fits = True
         declared = self.results.get(name)
         if declared is not None:
-            if not castable(type_, declared):
+            fits = castable(type_, declared)
+            if not fits:
                 hint = "write a decimal point: 1.0" if type_ == INTEGER else ""
                 self.error(
                     "type/result",
@@ -187,7 +188,9 @@ class Checker:
                 else "assign the items to identifiers of their own, as in [a, b] = ...",
             )
             type_ = ANY
+            fits = False
         self.names[name] = type_
+        return fits
 
     def finish(self, results: Iterable[tuple[str, int]]) -> None:
         """Check that every result is assigned; with it comes where it is declared."""
