@@ -105,19 +105,22 @@ class Diagnostics:
         self.limit = limit
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
+        self._known: set[Diagnostic] = set()
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep `diagnostic`; raises NnefError once there are more errors than `limit`."""
+        """Keep `diagnostic`, once; raises NnefError when there are more errors than `limit`."""
         if diagnostic.severity == "warning" and self.strict:
             diagnostic = replace(diagnostic, severity="error")
-        if diagnostic.severity == "error":
-            if diagnostic not in self.errors:
-                self.errors.append(diagnostic)
-            if len(self.errors) >= self.limit:
-                stop = Diagnostic("limit/errors", f"more than {self.limit - 1} errors; giving up")
-                raise NnefError([*self.errors, stop])
-        elif diagnostic not in self.warnings:
+        if diagnostic in self._known:
+            return
+        self._known.add(diagnostic)
+        if diagnostic.severity != "error":
             self.warnings.append(diagnostic)
+            return
+        self.errors.append(diagnostic)
+        if len(self.errors) >= self.limit:
+            stop = Diagnostic("limit/errors", f"more than {self.limit - 1} errors; giving up")
+            raise NnefError([*self.errors, stop])
 
     def error(
         self,
