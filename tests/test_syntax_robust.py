@@ -208,6 +208,8 @@ def test_deep_targets() -> None:
         "fragment f " * 7_000,
         "extension " * 12_000,
         "extension a " * 7_000,
+        "extension a; " * 7_000,
+        "extension a > 0; " * 7_000,
         "x = " * 12_000,
         "x, " * 12_000,
         "x in " * 12_000,
@@ -220,6 +222,39 @@ def test_no_text_takes_long(text: str) -> None:
         with contextlib.suppress(NnefError):
             parse(whole)
         assert time.process_time() - begin < 1
+
+
+GRAPH = "graph g( x ) -> ( y ) { x = external(shape = [1]); y = relu(x); }"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "extension a;\n",
+        "extension a > $;\n",
+        "extension a, if b;\n",
+        "extension 'a' > 'é';\n",
+    ],
+)
+def test_many_findings_hide_no_error(before: str) -> None:
+    """However many warnings, or findings that an extension takes back, come before it."""
+    found = Diagnostics()
+    with pytest.raises(NnefError) as error:
+        parse("version 1.0;\n" + 300 * before + GRAPH.replace("relu(x)", "relu($)"))
+    assert error.value.errors
+    with contextlib.suppress(NnefError):
+        parse("version 1.0;\n" + 300 * before + GRAPH.replace("y =", "y =="), diagnostics=found)
+        pytest.fail("no error")
+    assert found.errors
+    with pytest.raises(NnefError, match=r"no graph|more than 99"):
+        parse("version 1.0;\n" + 300 * before)
+
+
+def test_warnings_hide_no_error() -> None:
+    labels = "".join(f"v{i} = variable(shape = [1], label = 'é{i}');" for i in range(300))
+    text = "version 1.0;\n" + GRAPH.replace("y =", f"{labels} y =").replace("relu(x)", "relu($)")
+    with pytest.raises(NnefError, match="'\\$'"):
+        parse(text)
 
 
 def test_long_chains() -> None:

@@ -57,7 +57,10 @@ class Cursor:
         self.kinds: list[str] = tokens.kinds
         self.texts: list[str] = tokens.texts
         self.starts: list[int] = tokens.starts
-        self.problems: list[Problem] = tokens.problems
+        self.lexical: list[Problem] = tokens.problems
+        self.is_cut: bool = tokens.is_cut
+        self.problems: list[Problem] = []
+        self.errors: int = 0
         self.numbers: dict[str, int | float] = {}
         """Values of the numeric literals met so far."""
         self.index: int = 0
@@ -79,11 +82,23 @@ class Cursor:
 
     def error(self, rule: str, message: str, at: int, hint: str = "") -> None:
         self.problems.append(Problem(at, rule, message, hint))
-        if len(self.problems) > 2 * self.limits.errors:
+        self.errors += 1
+        if self.errors > 2 * self.limits.errors:
             raise Abort
 
     def warn(self, rule: str, message: str, at: int, hint: str = "") -> None:
         self.problems.append(Problem(at, rule, message, hint, "warning"))
+
+    def has_errors(self) -> bool:
+        return self.errors > 0 or any(p.severity == "error" for p in self.lexical)
+
+    def forget(self, low: int, high: int, since: int) -> None:
+        """Drop the findings between two offsets; the parser's begin with number `since`."""
+        if self.lexical and not self.is_cut:  # else one that is kept may stand for others
+            self.lexical = [p for p in self.lexical if not low < p.at < high]
+        recent = self.problems[since:]
+        self.problems[since:] = [p for p in recent if not low < p.at < high]
+        self.errors -= sum(p.severity == "error" for p in recent if low < p.at < high)
 
     def unexpected(self, expected: str, hint: str = "") -> NoReturn:
         """Report the current token where `expected` should be, and panic.
@@ -131,7 +146,7 @@ class Cursor:
             if use is not None:
                 self.problems.append(replace(use, severity=self.severity))
         failed = False
-        for p in sorted(self.problems, key=lambda p: p.at):
+        for p in sorted([*self.lexical, *self.problems], key=lambda p: p.at):
             failed = failed or p.severity == "error" or diagnostics.strict
             place = self.source.place(p.at)
             diagnostics.add(Diagnostic(p.rule, p.message, place, p.severity, (), p.hint))

@@ -100,12 +100,16 @@ class Problem:
 
 @dataclass(slots=True)
 class Tokens:
-    """Parallel lists, closed by a few END tokens so that looking ahead needs no check."""
+    """Parallel lists, closed by a few END tokens so that looking ahead needs no check.
+
+    `is_cut`: there may be more errors than `problems` has.
+    """
 
     kinds: list[str]
     texts: list[str]
     starts: list[int]
     problems: list[Problem]
+    is_cut: bool
 
 
 _FIXED: Final = {
@@ -117,7 +121,10 @@ _LOOKAHEAD: Final = 4
 
 
 def tokenize(text: str, problems: int = 100) -> Tokens:
-    """The tokens of `text`, without white space and comments, and up to so many problems."""
+    """The tokens of `text`, without white space and comments.
+
+    Up to so many `problems` of each severity are described.
+    """
     if text.startswith("\ufeff"):  # a byte order mark that decode() has not seen
         text = " " + text[1:]
     pieces: list[str] = _SCAN.findall(text)
@@ -130,11 +137,15 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
             if is_noted:
                 noted.add(piece)
     found: list[Problem] = []
+    left: dict[Severity, int] = {"error": problems, "warning": problems}
     if noted:
         for piece, at in zip(pieces, starts, strict=False):
             if piece in noted:
-                found += _diagnose(piece, at)
-                if len(found) >= problems:
+                for problem in _diagnose(piece, at):
+                    if left[problem.severity]:
+                        left[problem.severity] -= 1
+                        found.append(problem)
+                if not left["error"]:
                     break
     kinds = list(map(kind_of.__getitem__, pieces))
     ends = [len(text)] * _LOOKAHEAD
@@ -143,6 +154,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
         [*compress(pieces, kinds), *([""] * _LOOKAHEAD)],
         [*compress(starts, kinds), *ends],
         found,
+        not left["error"],
     )
 
 

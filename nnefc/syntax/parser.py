@@ -150,7 +150,7 @@ class _DocumentParser(DefinitionParser):
             except Panic:
                 self.depth = 0
                 self.skip_to(*DEFINITIONS)
-        if not graphs and not any(p.severity == "error" for p in self.problems):
+        if not graphs and not self.has_errors():
             hint = "graph name( inputs ) -> ( outputs ) { assignments }"
             self.error("syntax/graph", "the document has no graph", self.behind(), hint)
         if self.chained is not None and not self.has_operators and self.operator_use is None:
@@ -217,7 +217,7 @@ class _DocumentParser(DefinitionParser):
         Behind a name that is not known anything may stand up to the ';'.
         """
         at = self.expect("extension")
-        first = self.index
+        first, known = self.index, len(self.problems)
         names = [Identifier(self.starts[first], self.identifier("an extension"))]
         while self.accept(",") or self.kinds[self.index] == IDENTIFIER:
             names.append(Identifier(self.starts[self.index], self.identifier("an extension")))
@@ -228,8 +228,7 @@ class _DocumentParser(DefinitionParser):
             if self.kinds[self.index] == ";":
                 del names[1:]
                 text = self.source.text[self.starts[first + 1] : self.starts[self.index]].rstrip()
-                low, high = self.starts[first], self.starts[self.index]
-                self.problems[:] = [p for p in self.problems if not low < p.at < high]
+                self.forget(self.starts[first], self.starts[self.index], known)
             else:
                 self.index = end
         if self.kinds[self.index] in (*DEFINITIONS, END):
