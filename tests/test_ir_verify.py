@@ -42,7 +42,7 @@ def _forgotten_use(graph: Graph) -> None:
 
 
 def _extra_use(graph: Graph) -> None:
-    graph.inputs[0].users.append(_op(graph, "fused"))
+    graph.inputs[0].users[_op(graph, "fused")] = 1
 
 
 def _wrong_index(graph: Graph) -> None:
@@ -115,7 +115,7 @@ def _expression_results(graph: Graph) -> None:
 
 
 def _output_undefined(graph: Graph) -> None:
-    graph.outputs[0] = Value(TensorType(DType.FLOAT32, (2,)), "stray")
+    graph.outputs = [Value(TensorType(DType.FLOAT32, (2,)), "stray"), *graph.outputs[1:]]
 
 
 def _output_names(graph: Graph) -> None:

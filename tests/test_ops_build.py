@@ -50,7 +50,7 @@ def test_build_fills_in_and_infers() -> None:
     assert op.output.type == TensorType(F32, (2, 12))
     assert op.output.name == "y"
     assert list(graph.ops) == [op]
-    assert x.users == [op]
+    assert x.users == {op: 1}
     before = build(graph, "leaky_relu", [x], {"alpha": 1}, before=op)
     assert list(graph.ops) == [before, op]
     assert type(before.attributes["alpha"]) is float

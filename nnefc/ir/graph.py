@@ -37,7 +37,8 @@ class Value:
     """A tensor of the graph.
 
     `op` is the operation that defines it (None: graph input), `index` which of its
-    outputs (or which graph input) it is.  `users` has one entry per use as an operand.
+    outputs (or which graph input) it is.  `users` are the operations that use it, with the
+    number of its operands that it is.
     """
 
     __slots__ = ("index", "name", "op", "type", "users")
@@ -47,7 +48,15 @@ class Value:
         self.name = name
         self.op = op
         self.index = index
-        self.users: list[Op] = []
+        self.users: dict[Op, int] = {}
+
+    def _add_use(self, op: Op) -> None:
+        self.users[op] = self.users.get(op, 0) + 1
+
+    def _drop_use(self, op: Op) -> None:
+        count = self.users.pop(op)
+        if count > 1:
+            self.users[op] = count - 1
 
     def __repr__(self) -> str:
         return f"<Value %{self.name or '?'}: {self.type}>"
@@ -100,8 +109,8 @@ class Op:
             return
         self.inputs = (*self.inputs[:index], value, *self.inputs[index + 1 :])
         if self._graph is not None:
-            old.users.remove(self)
-            value.users.append(self)
+            old._drop_use(self)
+            value._add_use(self)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
@@ -123,16 +132,18 @@ class Variable:
 class Graph:
     """Inputs, operations in order, outputs, and the data of variables.
 
-    `outputs` may repeat a value or name an input.  `output_names` are the names of the
-    graph's results, which need not be the names of the values.  `variables` is keyed by
-    the label in lower case (labels are compared without case).  `declarations` are the
-    fragments without body, as NNEF declares them, of custom operations by name.
+    `outputs` may repeat a value or name an input; assigning replaces them all.
+    `output_names` are the names of the graph's results, which need not be the names of the
+    values.  `variables` is keyed by the label in lower case (labels are compared without
+    case).  `declarations` are the fragments without body, as NNEF declares them, of custom
+    operations by name.
     """
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
+        self._outputs: list[Value] = []
+        self._output_at: dict[Value, list[int]] = {}
         self.output_names: list[str] = []
         self.variables: dict[str, Variable] = {}
         self.declarations: dict[str, str] = {}
@@ -141,6 +152,20 @@ class Graph:
         self._count = 0
 
     # -- reading
+
+    @property
+    def outputs(self) -> Sequence[Value]:
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, values: Iterable[Value]) -> None:
+        self._outputs = list(values)
+        self._output_at = {}
+        for i, value in enumerate(self._outputs):
+            self._output_at.setdefault(value, []).append(i)
+
+    def is_output(self, value: Value) -> bool:
+        return value in self._output_at
 
     @property
     def ops(self) -> Iterator[Op]:
@@ -170,9 +195,11 @@ class Graph:
         self.inputs.append(value)
         return value
 
-    def add_output(self, value: Value, name: str = "") -> None:
-        self.outputs.append(value)
-        self.output_names.append(name or value.name)
+    def add_output(self, value: Value, name: str | None = None) -> None:
+        """`name`: that of the result, by default the value's own."""
+        self._output_at.setdefault(value, []).append(len(self._outputs))
+        self._outputs.append(value)
+        self.output_names.append(value.name if name is None else name)
 
     def insert(self, op: Op, before: Op | None = None) -> Op:
         """Link `op` in before another one, or at the end."""
@@ -188,7 +215,7 @@ class Graph:
         else:
             before._previous = op
         for value in op.inputs:
-            value.users.append(op)
+            value._add_use(op)
         self._count += 1
         return op
 
@@ -206,7 +233,7 @@ class Graph:
         else:
             following._previous = previous
         for value in op.inputs:
-            value.users.remove(op)
+            value._drop_use(op)
         op._graph = op._previous = op._next = None
         self._count -= 1
 
@@ -215,16 +242,19 @@ class Graph:
 
         A name that the user gave survives: `new` takes it over if it has none.
         """
-        for op in dict.fromkeys(old.users):
-            for i, value in enumerate(op.inputs):
-                if value is old:
-                    op.set_input(i, new)
-        self.outputs = [new if v is old else v for v in self.outputs]
+        if new is old:
+            return
+        for op, count in old.users.items():
+            op.inputs = tuple(new if v is old else v for v in op.inputs)
+            new.users[op] = new.users.get(op, 0) + count
+        old.users = {}
+        at = self._output_at.pop(old, [])
+        for i in at:
+            self._outputs[i] = new
+        if at:
+            self._output_at.setdefault(new, []).extend(at)
         if not new.name:
             new.name = old.name
-
-    def is_output(self, value: Value) -> bool:
-        return any(v is value for v in self.outputs)
 
     def clone(self) -> Graph:
         """A copy that can be rewritten freely; data of variables and constants is shared."""

@@ -128,8 +128,7 @@ class _Parser:
             raise self._error(f"expected the end of the text, found {self._token!r}")
         self._at, self._end, self._kind, self._token = start
         for name, value in self._list(self._output, ")"):
-            graph.outputs.append(value)
-            graph.output_names.append(name)
+            graph.add_output(value, name)
         return graph
 
     def _skip_output(self) -> None:

@@ -53,9 +53,9 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
         if checker is not None:
             problems += [f"{_title(op)}: {p}" for p in checker(op)]
     for value, counter in uses.items():
-        if Counter(value.users) != counter:
+        if value.users != counter:
             problems.append(
-                f"%{value.name or '?'} lists {len(value.users)} uses,"
+                f"%{value.name or '?'} lists {sum(value.users.values())} uses,"
                 f" the graph has {counter.total()}"
             )
     return problems + _outputs(graph, uses)
