@@ -6,7 +6,7 @@ from typing import Any
 
 from nnefc.ir import Op, Shape, TensorType
 from nnefc.ops.common import attempt
-from nnefc.ops.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.spec import Call, Emit, InferRule, OpSpec, Sample
 from nnefc.ops.window_checks import check_convolution, check_steps
 from nnefc.ops.window_reference import conv, deconv, separable_conv, separable_deconv
 from nnefc.ops.window_samples import pad
@@ -25,75 +25,53 @@ def _check_groups(call: Call) -> None:
         call.require(groups >= 0, f"groups must be non-negative: groups = {groups}")
 
 
-def _conv(call: Call) -> TensorType:
-    check_steps(call, _BORDERS)
-    _check_groups(call)
-    shape = check_convolution(
-        call,
-        call.shape("input"),
-        call.shape("filter"),
-        _attributes(call, *_STEPS, "groups"),
-        bias=call.shape("bias"),
-    )
-    return TensorType(call.dtype("input"), shape)
+def _names(*, reverse: bool) -> tuple[str, ...]:
+    return (*_STEPS, "output_shape") if reverse else _STEPS
 
 
-def _deconv(call: Call) -> TensorType:
-    check_steps(call, _BORDERS, reverse=True)
-    _check_groups(call)
-    shape = check_convolution(
-        call,
-        call.shape("input"),
-        call.shape("filter"),
-        _attributes(call, *_STEPS, "output_shape", "groups"),
-        bias=call.shape("bias"),
-        reverse=True,
-    )
-    return TensorType(call.dtype("input"), shape)
+def _single(*, reverse: bool) -> InferRule:
+    """The rule of conv or (`reverse`) deconv."""
+
+    def rule(call: Call) -> TensorType:
+        check_steps(call, _BORDERS, reverse=reverse)
+        _check_groups(call)
+        shape = check_convolution(
+            call,
+            call.shape("input"),
+            call.shape("filter"),
+            _attributes(call, *_names(reverse=reverse), "groups"),
+            bias=call.shape("bias"),
+            reverse=reverse,
+        )
+        return TensorType(call.dtype("input"), shape)
+
+    return rule
 
 
-def _separable_conv(call: Call) -> TensorType:
-    check_steps(call, _BORDERS)
-    _check_groups(call)
-    plane = {**_attributes(call, *_STEPS), "groups": 0}
-    point = _attributes(call, "groups")
-    filtered = check_convolution(
-        call, call.shape("input"), call.shape("plane_filter"), plane, filter="plane_filter"
-    )
-    shape = check_convolution(
-        call,
-        filtered,
-        call.shape("point_filter"),
-        point,
-        bias=call.shape("bias"),
-        filter="point_filter",
-    )
-    return TensorType(call.dtype("input"), shape)
+def _separable(*, reverse: bool) -> InferRule:
+    """The rule of separable_conv or (`reverse`) separable_deconv: one after the other."""
 
+    def rule(call: Call) -> TensorType:
+        check_steps(call, _BORDERS, reverse=reverse)
+        _check_groups(call)
+        plane = "plane_filter", {**_attributes(call, *_names(reverse=reverse)), "groups": 0}
+        point = "point_filter", _attributes(call, "groups")
+        (first, before), (last, after) = (point, plane) if reverse else (plane, point)
+        filtered = check_convolution(
+            call, call.shape("input"), call.shape(first), before, filter=first, reverse=reverse
+        )
+        shape = check_convolution(
+            call,
+            filtered,
+            call.shape(last),
+            after,
+            bias=call.shape("bias"),
+            filter=last,
+            reverse=reverse,
+        )
+        return TensorType(call.dtype("input"), shape)
 
-def _separable_deconv(call: Call) -> TensorType:
-    check_steps(call, _BORDERS, reverse=True)
-    _check_groups(call)
-    point = _attributes(call, "groups")
-    plane = {**_attributes(call, *_STEPS, "output_shape"), "groups": 0}
-    filtered = check_convolution(
-        call,
-        call.shape("input"),
-        call.shape("point_filter"),
-        point,
-        filter="point_filter",
-        reverse=True,
-    )
-    shape = check_convolution(
-        call,
-        filtered,
-        call.shape("plane_filter"),
-        plane,
-        bias=call.shape("bias"),
-        filter="plane_filter",
-        reverse=True,
-    )
-    return TensorType(call.dtype("input"), shape)
+    return rule
 
 
 def _expand_separable_conv(emit: Emit, op: Op) -> Any:
@@ -203,6 +181,14 @@ _SEPARABLE_DECONV_SAMPLES = (
     _sample((1, 4, 3, 3), (3, 1, 3, 3), (4, 3, 1, 1), padding=pad(1, 1, 0, 1)),
     _sample((2, 6, 5), (4, 1, 3), (6, 2, 1), (1, 4), dilation=(2,), groups=2),
     _sample((1, 2, 3, 4), (3, 1, 2, 2), (2, 3, 1, 1), stride=(2, 2), output_shape=(1, 3, 5, 8)),
+    _sample(
+        (1, 2, 3, 4),
+        (3, 1, 3, 3),
+        (2, 3, 1, 1),
+        padding=pad(1, 1, 0, 1),
+        stride=(2, 2),
+        output_shape=(1, 3, 5, 9),
+    ),
     _sample((1, 2, 3, 4), (3, 1, 3, 3), (2, 3, 1, 1), (), border="reflect-even"),
 )
 
@@ -222,7 +208,7 @@ SPECS: tuple[OpSpec, ...] = (
         -> ( output: tensor<scalar> )""",
         section="4.3.1",
         summary="Convolution (correlation) over the spatial dimensions.",
-        infer=_conv,
+        infer=_single(reverse=False),
         reference=conv,
         samples=_CONV_SAMPLES,
     ),
@@ -242,7 +228,7 @@ SPECS: tuple[OpSpec, ...] = (
         -> ( output: tensor<scalar> )""",
         section="4.3.1",
         summary="The reverse of conv, from its output space to its input space.",
-        infer=_deconv,
+        infer=_single(reverse=True),
         reference=deconv,
         samples=_DECONV_SAMPLES,
     ),
@@ -262,7 +248,7 @@ SPECS: tuple[OpSpec, ...] = (
         -> ( output: tensor<scalar> )""",
         section="4.9.2",
         summary="Depth-wise convolution, then point-wise.",
-        infer=_separable_conv,
+        infer=_separable(reverse=False),
         reference=separable_conv,
         expand=_expand_separable_conv,
         samples=_SEPARABLE_CONV_SAMPLES,
@@ -284,7 +270,7 @@ SPECS: tuple[OpSpec, ...] = (
         -> ( output: tensor<scalar> )""",
         section="4.9.2",
         summary="Point-wise deconvolution, then depth-wise.",
-        infer=_separable_deconv,
+        infer=_separable(reverse=True),
         reference=separable_deconv,
         expand=_expand_separable_deconv,
         samples=_SEPARABLE_DECONV_SAMPLES,

@@ -24,9 +24,8 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.common import Array, listing
+from nnefc.ops.common import Array, length, listing, one_of, positive_items
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
-from nnefc.ops.window_checks import length, one_of, positive_items
 from nnefc.ops.window_rules import METHODS
 
 LARGEST_COORDINATE: Final = 2.0**31

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from nnefc.ir import DType, Graph, Op, Shape, TensorType, Value
-from nnefc.ir.graph import Attribute, Location
+from nnefc.ir import DType, Op, Shape, TensorType
+from nnefc.ir.graph import Attribute
 
 if TYPE_CHECKING:
     from nnefc.syntax.ast import Fragment
@@ -226,23 +226,3 @@ def infer(spec: OpSpec, call: Call) -> tuple[list[TensorType] | None, list[str]]
     if call.problems:
         return None, call.problems
     return [types] if isinstance(types, TensorType) else list(types), []
-
-
-__all__ = [
-    "UNKNOWN",
-    "Call",
-    "Emit",
-    "Expand",
-    "Graph",
-    "InferRule",
-    "Location",
-    "Lookup",
-    "NotKnown",
-    "OpSpec",
-    "Sample",
-    "SpecTable",
-    "Unknown",
-    "Value",
-    "infer",
-    "no_custom",
-]

@@ -54,8 +54,9 @@ def check_pooling(call: Call, borders: Sequence[str], *, reverse: bool = False) 
     call.stop_if_wrong()
     shape = call.shape("input")
     names = ("size", "padding", "stride", "dilation", *(["output_shape"] if reverse else []))
-    window = pooling_window(shape, {name: call[name] for name in names}, reverse=reverse)
-    _extents(call, window, first=0)
+    attributes = {name: call[name] for name in names}
+    window = pooling_window(shape, attributes, reverse=reverse)
+    _extents(call, window, attributes, first=0)
     return window
 
 
@@ -111,7 +112,7 @@ def check_convolution(
         )
     call.stop_if_wrong()
     window = convolution_window(shape, kernel, attributes, reverse=reverse)
-    _extents(call, window, first=2)
+    _extents(call, window, attributes, first=2)
     return (shape[0], channels, *window.output)
 
 
@@ -167,7 +168,9 @@ def _bias(call: Call, bias: Shape, channels: int, rank: int) -> None:
     )
 
 
-def _extents(call: Call, window: Window, *, first: int) -> None:
+def _extents(
+    call: Call, window: Window, attributes: Mapping[str, Attribute], *, first: int
+) -> None:
     """Require that the window fits; `first` is the dimension that its first item is of."""
     if not window.reverse:
         rows = zip(window.up, window.padding, window.dilated, strict=True)
@@ -183,9 +186,8 @@ def _extents(call: Call, window: Window, *, first: int) -> None:
         f"extents of output must be positive: they are {listing(window.up)} from dimension {first}",
     )
     call.stop_if_wrong()
-    attributes = attempt(lambda: call["output_shape"])
-    if attributes:
-        padding = attempt(lambda: call["padding"]) or ()
+    if attributes.get("output_shape"):
+        padding = attributes.get("padding", ())
         down = resolve(window.up, window.size, padding, window.stride, window.dilation).down
         call.require(
             down == window.down,
