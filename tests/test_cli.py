@@ -177,6 +177,7 @@ def test_run_recognises_an_image(cli: Cli) -> None:
         (("--random-inputs", 1, "-o", "y.txt"), "y.txt"),
         (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
         (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
+        (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot make a folder"),
         (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
     ],
 )
@@ -206,6 +207,59 @@ def test_compare(cli: Cli, small: Path) -> None:
     strict = cli("compare", small, "--random-weights", 1, "--tolerance", 0)
     assert strict.status == 1
     assert "first divergence: conv1" in strict.out
+
+
+def test_compare_finds_the_first_divergence_by_place_not_by_name(tmp_path: Path) -> None:
+    """Tensors in between need no name, and an output may be named like another tensor."""
+    from nnefc.cli.compare import compare_graph
+    from nnefc.ir import DType, Graph, Op, TensorType
+
+    type_ = TensorType(DType.FLOAT32, (2,))
+    graph = Graph("g")
+    x = graph.add_input(type_, "x")
+    y = graph.insert(Op("sqr", [x], {}, [type_])).output
+    z = graph.insert(Op("neg", [y], {}, [type_], ["y"])).output
+    graph.add_output(z, "y")
+    graph.add_output(x, "y")
+    rows = compare_graph(graph, {"x": np.array([1, 2], np.float32)}, threads=1)
+    assert [(r["kind"], r["error"]) for r in rows] == [("tensor", 0)] * 2 + [("output", 0)] * 2
+
+
+COUNTER = """\
+version 1.0;
+graph counter( x ) -> ( y )
+{
+    x = external(shape = [2]);
+    n = variable(shape = [2], label = 'n');
+    y = add(n, x);
+    u = update(n, y);
+}
+"""
+
+
+def test_run_keeps_the_state_for_several_cycles(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(COUNTER)
+    nnefc.write_tensor(tmp_path / "n.dat", np.array([10, 20], np.float32))
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    common = ("run", tmp_path, "-i", tmp_path / "x.npy", "--json")
+    for extra in ((), ("--reference",)):
+        result = cli(*common, "--steps", 3, *extra)
+        assert json.loads(result.out)["y"]["first"] == [13, 26]
+    after = tmp_path / "after.nnef.tgz"
+    assert cli(*common, "--steps", 2, "--save", after).status == 0
+    result = cli("run", after, "-i", tmp_path / "x.npy", "--json")
+    assert json.loads(result.out)["y"]["first"] == [13, 26]
+    assert "--reference" in cli(*common, "--reference", "--save", after).err
+    assert cli(*common, "--steps", 0).status == 2
+
+
+def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    """Square brackets are no markup, colons no pictures."""
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = []); y = exp(x); }\n"
+    )
+    assert "x: float32[scalar]" in cli("inspect", path).out
 
 
 def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:

@@ -15,10 +15,10 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
+    compile_graph,
     console,
     load,
     print_json,
-    progress,
     size,
     table,
     usage,
@@ -47,7 +47,6 @@ def bench(
 
         nnefc bench graph.nnef --random-weights 1 --threads 1 --duration 10 --json
     """
-    from nnefc.api import compile
     from nnefc.cli.run import random_array
 
     if not 0 < duration <= 3600 or not 0 <= warmup <= 3600:
@@ -55,8 +54,7 @@ def bench(
     start = time.perf_counter()
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     imported = time.perf_counter()
-    with progress("compiling") as advance:
-        compiled = compile(graph, threads=threads, progress=advance)
+    compiled = compile_graph(graph, threads)
     ready = time.perf_counter()
     inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
     compiled(*inputs)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from nnefc.ir import Graph
+    from nnefc.runtime.model import CompiledModel
 
 Model = Annotated[
     Path,
@@ -40,7 +41,9 @@ Shapes = Annotated[
 ]
 RandomWeights = Annotated[
     int | None,
-    typer.Option(metavar="SEED", help="Fill variables that have no data with random values."),
+    typer.Option(
+        metavar="SEED", min=0, help="Fill variables that have no data with random values."
+    ),
 ]
 Scalar = Annotated[
     str,
@@ -53,7 +56,7 @@ Scalar = Annotated[
 ]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", "-t", metavar="N", help="Threads to use (default: all CPUs)."),
+    typer.Option("--threads", "-t", metavar="N", min=1, help="Threads to use (default: all CPUs)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Strict = Annotated[
@@ -146,12 +149,30 @@ def load(
         report(diagnostics.warnings)
 
 
+def compile_graph(graph: Graph, threads: int | None = None) -> CompiledModel:
+    """Compile; progress is shown on standard error."""
+    from nnefc.api import compile
+
+    with progress("compiling") as advance:
+        return compile(graph, threads=threads, progress=advance)
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that neither wraps nor colours what is piped elsewhere."""
+    """A console that neither wraps nor colours what is piped elsewhere.
+
+    Text is printed as it is: names and shapes in square brackets are no markup.
+    """
     from rich.console import Console
 
     plain = not (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, soft_wrap=plain, highlight=False, width=200 if plain else None)
+    return Console(
+        stderr=stderr,
+        soft_wrap=plain,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        width=200 if plain else None,
+    )
 
 
 def table(*columns: str, numeric: Iterable[str] = (), title: str | None = None) -> Table:

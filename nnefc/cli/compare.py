@@ -14,20 +14,23 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
+    compile_graph,
     console,
     load,
     print_json,
-    progress,
     table,
 )
-from nnefc.cli.run import Inputs, RandomInputs, evaluate_reference, read_inputs
+from nnefc.cli.run import Inputs, RandomInputs, read_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from nnefc.ir import Graph, Value
+    from nnefc.ir import Graph
+    from nnefc.runtime.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
 
 
 def compare(
@@ -61,11 +64,11 @@ def compare(
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     rows = compare_graph(graph, read_inputs(graph, input, random_inputs), threads)
     bad = [row for row in rows if not row["error"] <= tolerance]
-    first = bad[0]["tensor"] if bad else None
     if json:
+        first = bad[0]["tensor"] if bad else None
         print_json({"tolerance": tolerance, "first_divergence": first, "tensors": rows})
     else:
-        _print(rows, bad, first, tolerance, all)
+        _print(rows, bad, tolerance, all)
     if bad:
         raise typer.Exit(1)
 
@@ -73,7 +76,6 @@ def compare(
 def _print(
     rows: list[dict[str, Any]],
     bad: list[dict[str, Any]],
-    first: str | None,
     tolerance: float,
     all: bool,
 ) -> None:
@@ -82,7 +84,7 @@ def _print(
     view = table(*columns, numeric=columns[3:5])
     for row in rows if all else bad or [r for r in rows if r["kind"] == "output"]:
         shape = "x".join(map(str, row["shape"]))
-        mark = "" if row["error"] <= tolerance else "← first" if row["tensor"] == first else "←"
+        mark = "" if row["error"] <= tolerance else "← first" if row is bad[0] else "←"
         view.add_row(
             row["tensor"],
             row["operation"],
@@ -92,13 +94,13 @@ def _print(
             mark,
         )
     out.print(view)
-    verdict = f"first divergence: {first}" if first else "no divergence"
+    verdict = f"first divergence: {bad[0]['tensor']}" if bad else "no divergence"
     worst = max((row["error"] for row in rows), default=0.0)
     out.print(f"{len(rows)} tensors, largest relative error {worst:.3g}: {verdict}")
 
 
 def compare_graph(
-    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], threads: int | None = None
+    graph: Graph, inputs: Mapping[str, Array], threads: int | None = None
 ) -> list[dict[str, Any]]:
     """One row per tensor in execution order, then one per output of the ordinary compilation.
 
@@ -106,35 +108,46 @@ def compare_graph(
     (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
     the other has not.
     """
-    from nnefc.api import compile
+    from nnefc.frontends.nnef.custom import spec
+    from nnefc.ops.reference import evaluate
 
     kept = graph.clone()
-    values: dict[str, Value] = {}
-    for op in kept.ops:
-        for value in op.outputs if op.name not in ("constant", "variable") else ():
-            if value.type.volume:
-                values[f"#{len(values)}"] = value
-    kept.outputs, kept.output_names = list(values.values()), list(values)
-    with progress("compiling") as advance:
-        instrumented = compile(kept, threads=threads, progress=advance).run(inputs)
-        outputs = compile(graph, threads=threads, progress=advance).run(inputs)
-    expected = evaluate_reference(kept, inputs)
-    rows = [
-        _row(value.name or key, value.op.name, "tensor", instrumented[key], expected[key])
-        for key, value in values.items()
-        if value.op is not None
+    results = list(zip(kept.output_names, kept.outputs, strict=True))
+    tensors = [
+        (op, value)
+        for op in kept.ops
+        if op.name not in ("constant", "variable")
+        for value in op.outputs
     ]
-    for name, array in evaluate_reference(graph, inputs).items():
-        rows.append(_row(name, "", "output", outputs[name], array))
+    kept.outputs = [value for _, value in tensors]
+    kept.output_names = [f"#{i}" for i in range(len(tensors))]
+    arrays = [inputs[value.name] for value in graph.inputs]
+    instrumented = _run(compile_graph(kept, threads), arrays)
+    outputs = _run(compile_graph(graph, threads), arrays)
+    expected = evaluate(kept, inputs, keep="all", lookup=spec).values
+    rows = [
+        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value])
+        for i, ((op, value), array) in enumerate(zip(tensors, instrumented, strict=True))
+    ]
+    rows += [
+        _row(name, "", "output", array, expected[value])
+        for (name, value), array in zip(results, outputs, strict=True)
+    ]
     return rows
+
+
+def _run(model: CompiledModel, arrays: Sequence[Array]) -> Sequence[Array]:
+    """All results, in order: names need not be unique."""
+    got: Any = model(*arrays)
+    return [got] if len(model.outputs) == 1 else got
 
 
 def _row(
     name: str,
     operation: str,
     kind: str,
-    actual: np.ndarray[Any, Any],
-    expected: np.ndarray[Any, Any],
+    actual: Array,
+    expected: Array,
 ) -> dict[str, Any]:
     import numpy as np
 

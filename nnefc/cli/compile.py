@@ -16,10 +16,10 @@ from nnefc.cli.common import (
     Shapes,
     Strict,
     Threads,
+    compile_graph,
     console,
     load,
     print_json,
-    progress,
     size,
     table,
 )
@@ -46,8 +46,6 @@ def compile_(
 
         nnefc compile graph.nnef --random-weights 1 --shape input=8,3,224,224 --plan
     """
-    from nnefc.api import compile
-
     start = time.perf_counter()
     graph = load(
         model,
@@ -58,8 +56,7 @@ def compile_(
         limits=limit,
     )
     imported = time.perf_counter()
-    with progress("compiling") as advance:
-        compiled = compile(graph, threads=threads, progress=advance)
+    compiled = compile_graph(graph, threads)
     finished = time.perf_counter()
     launches = compiled.launches
     facts = {

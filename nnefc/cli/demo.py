@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import Json, Threads, console, load, print_json, progress
+from nnefc.cli.common import Json, Threads, compile_graph, console, load, print_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,20 +25,16 @@ def demo(threads: Threads = None, json: Json = False) -> None:
     """
     import numpy as np
 
-    from nnefc.api import compile
     from nnefc.digits import ARCHIVE, HELD_OUT, IMAGES
     from nnefc.formats.arrays import load_array
     from nnefc.formats.image import read_image
 
     start = time.perf_counter()
-    with progress("compiling") as advance:
-        one = compile(load(ARCHIVE), threads=threads, progress=advance)
-        held_out: Any = load_array(HELD_OUT)
-        images = (held_out["images"][:, None] / np.float32(16)).astype(np.float32)
-        extents = ",".join(map(str, images.shape))
-        many = compile(
-            load(ARCHIVE, shapes=[f"image={extents}"]), threads=threads, progress=advance
-        )
+    one = compile_graph(load(ARCHIVE), threads)
+    held_out: Any = load_array(HELD_OUT)
+    images = (held_out["images"][:, None] / np.float32(16)).astype(np.float32)
+    extents = ",".join(map(str, images.shape))
+    many = compile_graph(load(ARCHIVE, shapes=[f"image={extents}"]), threads)
     compiled = time.perf_counter()
     shown: list[tuple[str, np.ndarray[Any, Any], int, float]] = []
     for path in sorted(IMAGES.glob("*.png")):

@@ -1,4 +1,4 @@
-"""`nnefc run`: one inference, arrays in, arrays out."""
+"""`nnefc run`: arrays in, arrays out."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
+    compile_graph,
     console,
     load,
     print_json,
-    progress,
     table,
     usage,
 )
+from nnefc.errors import NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ Inputs = Annotated[
 ]
 RandomInputs = Annotated[
     int | None,
-    typer.Option(metavar="SEED", help="Fill inputs that are not given with random values."),
+    typer.Option(metavar="SEED", min=0, help="Fill inputs that are not given with random values."),
 ]
 
 
@@ -58,6 +59,23 @@ def run(
     reference: Annotated[
         bool, typer.Option("--reference", help="Evaluate in float64 with the reference instead.")
     ] = False,
+    steps: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Run so many cycles on the same inputs: variables that the graph updates keep "
+            "their values from one to the next. The outputs are those of the last.",
+        ),
+    ] = 1,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ARCHIVE",
+            help="Write the model with its variables as they are after the last cycle: a .tgz or "
+            ".tar file, or a folder.",
+        ),
+    ] = None,
     random_inputs: RandomInputs = None,
     random_weights: RandomWeights = None,
     shape: Shapes = None,
@@ -66,7 +84,7 @@ def run(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Run a model once.
+    """Run a model, and show or write its outputs.
 
     Examples:
 
@@ -75,10 +93,24 @@ def run(
         nnefc run net.nnef.tgz -i image=cat.png
 
         nnefc run graph.nnef --random-weights 1 --random-inputs 1 --reference
+
+        nnefc run rnn.nnef.tgz -i x.npy --steps 10 --save after.nnef.tgz
     """
+    from nnefc.api import save_archive
+
+    if reference and save is not None:
+        raise usage("--save writes the variables of the compiled model: not with --reference")
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     inputs = read_inputs(graph, input, random_inputs)
-    results = evaluate_reference(graph, inputs) if reference else _compiled(graph, inputs, threads)
+    if reference:
+        results = _evaluate_reference(graph, inputs, steps)
+    else:
+        compiled = compile_graph(graph, threads)
+        results = compiled.run(inputs)
+        for _ in range(steps - 1):
+            compiled.run(inputs, out=results)
+        if save is not None:
+            save_archive(save, compiled)
     if output is not None:
         write_outputs(output, results)
     if json:
@@ -97,24 +129,17 @@ def run(
         console().print(rows)
 
 
-def _compiled(
-    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], threads: int | None
+def _evaluate_reference(
+    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], steps: int
 ) -> dict[str, np.ndarray[Any, Any]]:
-    from nnefc.api import compile
-
-    with progress("compiling") as advance:
-        compiled = compile(graph, threads=threads, progress=advance)
-    return compiled.run(inputs)
-
-
-def evaluate_reference(
-    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]]
-) -> dict[str, np.ndarray[Any, Any]]:
-    """The outputs by name, computed in float64."""
+    """The outputs of the last cycle by name, computed in float64."""
     from nnefc.frontends.nnef.custom import spec
     from nnefc.ops.reference import evaluate
 
-    return dict(evaluate(graph, inputs, lookup=spec).outputs)
+    found = evaluate(graph, inputs, lookup=spec)
+    for _ in range(steps - 1):
+        found = evaluate(graph, inputs, found.variables, lookup=spec)
+    return dict(found.outputs)
 
 
 def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
@@ -226,6 +251,7 @@ def random_array(type_: TensorType, seed: int, name: str) -> np.ndarray[Any, Any
 def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """An .npz file, or a folder with one tensor file per output."""
     from nnefc.formats.arrays import save_arrays
+    from nnefc.formats.files import printable, reason
     from nnefc.formats.tensor_file import write_tensor
 
     if path.suffix == ".npz":
@@ -233,6 +259,11 @@ def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> No
         return
     if path.suffix:
         raise usage(f"--output {path}: an .npz file or a folder, not {path.suffix}")
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NnefError.of(
+            "data/write", f"cannot make a folder: {reason(error)}", Place(printable(str(path)))
+        ) from None
     for name, array in results.items():
         write_tensor(path / f"{name}.dat", array)
