@@ -44,7 +44,7 @@ _MOST_FRAMES = 100_000
 
 
 @contextmanager
-def room_for_recursion(frames: int) -> Generator[None]:
+def room_for_recursion(frames: int = _MOST_FRAMES) -> Generator[None]:
     """Let the interpreter's stack grow by so many frames; beyond 100,000 RecursionError stays.
 
     Python functions that call each other take no room on the stack of the process.

@@ -448,6 +448,8 @@ FRAGMENT_ERRORS = [
     ("fragment f( x ) -> ( y: scalar );", 15, "syntax/expected"),
     ("fragment f( x: scalar = y ) -> ( y: scalar );", 25, "syntax/default"),
     ("fragment f( x: scalar = 1 + 2 ) -> ( y: scalar );", 27, "syntax/default"),
+    ("fragment f( x: scalar = (1) ) -> ( y: scalar );", 25, "syntax/default"),
+    ("fragment f( x: scalar = +1 ) -> ( y: scalar );", 25, "syntax/default"),
     ("fragment f( x: scalar[] = [-1, -a] ) -> ( y: scalar );", 32, "syntax/default"),
     ("fragment f( x: integer[2] ) -> ( y: scalar );", 24, "syntax/expected"),
     ("fragment f( x: float ) -> ( y: scalar );", 16, "syntax/expected"),

@@ -154,6 +154,11 @@ def test_the_limit_can_be_moved() -> None:
         parse(text, limits=Limits(nesting=10))
 
 
+def test_what_a_higher_limit_allows_can_be_printed() -> None:
+    document = parse(with_value("f(" * 3000 + "x" + ")" * 3000), limits=Limits(nesting=4000))
+    assert print_document(document).count("f(") == 3000
+
+
 def test_unlimited_nesting_is_an_error_still() -> None:
     text = with_value("[" * 100_000)
     with pytest.raises(NnefError) as caught:

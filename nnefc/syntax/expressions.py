@@ -401,19 +401,27 @@ class ExpressionParser(Cursor):
 
     def literal_expression(self) -> Expression:
         """A default value: literals, arrays and tuples of them."""
-        signed, self.signed = self.signed, True
-        use, self.operator_use = self.operator_use, None
+        outer = self.signed, self.has_operators, self.operator_use
+        self.signed, self.has_operators, self.operator_use = True, False, None
         try:
             value = self.expression()
+            use = self.operator_use
         finally:
-            self.signed, self.operator_use = signed, use
-        pending = [value]
-        while pending:
-            part = pending.pop()
-            if isinstance(part, Array | Tuple):
-                pending += part.items
-            elif not isinstance(part, Literal_):
-                message = "a default value consists of literals only"
-                self.error("syntax/default", message, part.at, "for example 1.0, 'name' or [1, 2]")
-                break
+            self.signed, self.has_operators, self.operator_use = outer
+        at = _not_literal(value) if use is None else use.at
+        if at is not None:
+            message = "a default value consists of literals only"
+            self.error("syntax/default", message, at, "for example 1.0, 'name' or [1, 2]")
         return value
+
+
+def _not_literal(value: Expression) -> int | None:
+    """Offset of a part that is no literal, array or tuple, if there is one."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Array | Tuple):
+            pending += part.items
+        elif not isinstance(part, Literal_):
+            return part.at
+    return None

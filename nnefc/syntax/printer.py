@@ -10,6 +10,7 @@ import math
 import re
 from typing import Final
 
+from nnefc.limits import room_for_recursion
 from nnefc.syntax.ast import (
     Argument,
     Array,
@@ -58,7 +59,8 @@ def print_document(document: Document) -> str:
     """The text of a document; ends with a line break."""
     lines = [f"version {document.version.text or print_literal(document.version.value)};"]
     lines += [_extension(e) for e in document.extensions]
-    definitions = [*map(print_fragment, document.fragments), _graph(document.graph)]
+    with room_for_recursion():  # the limit on nesting is the parser's
+        definitions = [*map(print_fragment, document.fragments), _graph(document.graph)]
     return "\n".join(lines) + "\n\n" + "\n\n".join(definitions) + "\n"
 
 
