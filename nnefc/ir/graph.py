@@ -151,6 +151,12 @@ class Graph:
         self._last: Op | None = None
         self._count = 0
 
+    def __str__(self) -> str:
+        """The text form, see `nnefc.ir.text`."""
+        from nnefc.ir.text import print_graph
+
+        return print_graph(self)
+
     # -- reading
 
     @property
