@@ -19,6 +19,8 @@ MAX_BITS = 64
 MAX_LENGTH = (1 << 32) - 1
 """Bytes of data that the 4-byte length can tell."""
 
+# The quantization code is one 32-bit number, as Khronos' tools write it: the vendor, which the
+# text names first, is its upper half.
 _LAYOUT = struct.Struct("<2sBBII8IIHH32s44s")
 
 FLOAT, INTEGER, QUINT, QINT, INT, BOOL, LINEAR, LOGARITHMIC = 0, 1, 2, 3, 4, 5, 0x10, 0x11

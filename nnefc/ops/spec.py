@@ -30,6 +30,15 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
+def has_unknown(value: object) -> bool:
+    """Whether any part of a value is not known."""
+    if isinstance(value, tuple):
+        items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        types = set(map(type, items))  # the values of a constant may be very many
+        return Unknown in types or (tuple in types and any(map(has_unknown, items)))
+    return value is UNKNOWN
+
+
 class NotKnown(Exception):
     """A rule asked for a shape or an attribute that is not known; it ends without a verdict."""
 
@@ -53,7 +62,7 @@ class Call:
     def __getitem__(self, attribute: str) -> Any:
         """An attribute; raises NotKnown if any part of it is not known."""
         value = self._attributes[attribute]
-        if _has_unknown(value):
+        if has_unknown(value):
             raise NotKnown
         return value
 
@@ -96,13 +105,6 @@ class Call:
         """End the rule here if a requirement failed: what follows would divide by zero or so."""
         if self.problems:
             raise NotKnown
-
-
-def _has_unknown(value: object) -> bool:
-    if isinstance(value, tuple):
-        items: tuple[object, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return any(map(_has_unknown, items))
-    return isinstance(value, Unknown)
 
 
 class InferRule(Protocol):

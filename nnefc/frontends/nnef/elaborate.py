@@ -8,13 +8,13 @@ from typing import Any
 
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import results, tree
-from nnefc.frontends.nnef.operators import Budget, has_unknown
+from nnefc.frontends.nnef.operators import Budget
 from nnefc.frontends.nnef.rules import Rules
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.limits import Limits
-from nnefc.ops.spec import UNKNOWN
+from nnefc.ops.spec import UNKNOWN, has_unknown
 
 PRIMITIVES = {
     "scalar": DType.FLOAT32,

@@ -22,7 +22,7 @@ from nnefc.frontends.nnef.types import (
     Primitive,
 )
 from nnefc.limits import Limits
-from nnefc.ops.spec import UNKNOWN, Unknown
+from nnefc.ops.spec import UNKNOWN, Unknown, has_unknown
 from nnefc.syntax.printer import print_literal
 
 Values = tuple[Any, ...]
@@ -260,13 +260,6 @@ EQUALITY: Final[Mapping[str, Callable[[Budget, Any, Any], bool]]] = {
     "==": _equal,
     "!=": _unequal,
 }
-
-
-def has_unknown(value: Any) -> bool:
-    """Whether any part of a value is not known."""
-    if isinstance(value, tuple):
-        return any(map(has_unknown, value))  # pyright: ignore[reportUnknownArgumentType]
-    return value is UNKNOWN
 
 
 def _size(x: Any) -> int:
