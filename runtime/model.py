@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Graph
-from nnefc.runtime.arena import ALIGNMENT
 from nnefc.runtime.code import (
     BASE_ARENA,
     BASE_CODE,
@@ -25,10 +23,23 @@ from nnefc.runtime.libm import libm_table
 from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program
 from nnefc.runtime.team import team
-from nnefc.runtime.tensors import TensorSpec, accept, address, fits, is_ready, mismatch
+from nnefc.runtime.tensors import (
+    TensorSpec,
+    accept,
+    address,
+    aligned,
+    empty,
+    fits,
+    is_ready,
+    mismatch,
+)
 from nnefc.runtime.variables import Variables
 
 Array = np.ndarray[Any, Any]
+
+
+def _fresh(spec: TensorSpec) -> Array:
+    return empty(spec.shape, spec.dtype, f"output {spec.name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +51,20 @@ class LaunchInfo:
     tiles: int
 
 
+_IDLE_CONTEXTS = 4
+"""How many arenas a model keeps for later calls; callers beyond so many at the same time make
+their own each time."""
+
+
 class _Context:
     """What one run owns: a table of bases and an arena."""
 
     __slots__ = ("_arena", "address", "bases")
 
     def __init__(self, fixed: Sequence[int], size: int, arena_bytes: int) -> None:
-        self._arena = np.empty(arena_bytes + ALIGNMENT, np.uint8)
+        self._arena = aligned(arena_bytes, "values between launches")
         self.bases = (ctypes.c_int64 * size)(*fixed)
-        start = self._arena.ctypes.data
-        self.bases[BASE_ARENA] = start + -start % ALIGNMENT
+        self.bases[BASE_ARENA] = self._arena.ctypes.data
         self.address = ctypes.addressof(self.bases)
 
 
@@ -57,7 +72,8 @@ class CompiledModel:
     """A model as native code.
 
     Calls from several threads at the same time each have their own memory; those of a model
-    with variables that it updates run one after the other.
+    with variables that it updates run one after the other.  In the child of a fork a model works
+    like in the parent; its variables are then those of the child.
     """
 
     def __init__(
@@ -84,7 +100,6 @@ class CompiledModel:
         )
         self._constants = program.constants
         self._variables = Variables(graph.variables, program.states)
-        self._lock = self._variables.lock if program.states else nullcontext()
         self._team = team(threads)
         self._fixed = self._fixed_bases()
         self._idle: list[_Context] = []
@@ -131,11 +146,12 @@ class CompiledModel:
         if not all(map(fits, taken, self.inputs)):
             taken = self._accept(arrays)
         if out is None:
-            results = [np.empty(spec.shape, spec.dtype) for spec in self.outputs]
+            results = [_fresh(spec) for spec in self.outputs]
             self._run(taken, results)
         else:
-            given = [out] if isinstance(out, np.ndarray) else list(out)
-            results = self._run_into(taken, given)
+            several = isinstance(out, Iterable) and not isinstance(out, np.ndarray)
+            targets: list[Any] = list(out) if several else [out]
+            results = self._run_into(taken, targets)
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(
@@ -147,11 +163,10 @@ class CompiledModel:
         """
         self._check_names("inputs", inputs, [spec.name for spec in self.inputs], every=True)
         taken = self._accept([inputs[spec.name] for spec in self.inputs])
-        given = dict(out or {})
+        given: Mapping[str, Array] = {} if out is None else out
         self._check_names("outputs", given, [spec.name for spec in self.outputs], every=False)
         targets = [
-            given[spec.name] if spec.name in given else np.empty(spec.shape, spec.dtype)
-            for spec in self.outputs
+            given[spec.name] if spec.name in given else _fresh(spec) for spec in self.outputs
         ]
         results = self._run_into(taken, targets)
         return {spec.name: array for spec, array in zip(self.outputs, results)}
@@ -159,6 +174,10 @@ class CompiledModel:
     def _check_names(
         self, what: str, given: Mapping[str, Any], expected: list[str], *, every: bool
     ) -> None:
+        if not isinstance(given, Mapping):
+            raise NnefError.of(
+                "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"
+            )
         unknown = [name for name in given if name not in expected]
         missing = [name for name in expected if name not in given] if every else []
         problems = [
@@ -190,10 +209,7 @@ class CompiledModel:
             y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
             for y in given
         ]
-        results = [
-            np.empty(spec.shape, spec.dtype) if y is None else y
-            for y, spec in zip(direct, self.outputs)
-        ]
+        results = [_fresh(spec) if y is None else y for y, spec in zip(direct, self.outputs)]
         self._run(taken, results)
         for result, y in zip(results, given):
             if result is not y:
@@ -241,9 +257,10 @@ class CompiledModel:
         for y in outputs:
             bases[i] = address(y)
             i += 1
-        with self._lock:
+        with self._variables.lock:
             self._team.run(*self._walk, context.address, self.plan.parallel)
-        self._idle.append(context)
+        if len(self._idle) < _IDLE_CONTEXTS:
+            self._idle.append(context)
 
     # -- state
 

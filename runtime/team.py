@@ -194,7 +194,7 @@ _shared_lock = threading.Lock()
 
 def team(threads: int | None = None) -> Team:
     """The team of so many threads (None: all usable processors) that this process shares."""
-    count = usable_cpus() if threads is None else threads
+    count = min(usable_cpus() if threads is None else threads, state.MAX_WORKERS + 1)
     with _shared_lock:
         if count not in _shared:
             _shared[count] = Team(count)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
-from nnefc.errors import Diagnostic
+from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Shape, TensorType
+from nnefc.runtime.arena import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +32,27 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
+
+
+def empty(shape: Shape | tuple[int], dtype: np.dtype[Any], what: str) -> Array:
+    """An array that is not initialised; the system gives it memory as it is touched.
+
+    Raises NnefError `limit/memory`, which says for what, if there is not enough.
+    """
+    try:
+        return np.empty(shape, dtype)
+    except MemoryError:
+        nbytes = math.prod(shape) * dtype.itemsize
+        raise NnefError.of(
+            "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
+        ) from None
+
+
+def aligned(nbytes: int, what: str) -> Array:
+    """So many bytes as from `empty`, at an address that is a multiple of `ALIGNMENT`."""
+    memory = empty((nbytes + ALIGNMENT,), np.dtype(np.uint8), what)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + nbytes]
 
 
 def _find_address() -> Callable[[Array], int]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Iterator, MutableMapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Variable
-from nnefc.runtime.tensors import TensorSpec, accept
+from nnefc.runtime.tensors import TensorSpec, accept, aligned
 
 Array = np.ndarray[Any, Any]
 
@@ -25,15 +28,26 @@ class Variables(MutableMapping[str, Array]):
     def __init__(self, variables: dict[str, Variable], mutable: list[str]) -> None:
         """`variables` and `mutable` by label in lower case; `mutable` in the order of states."""
         self._variables = variables
-        self.lock = threading.Lock()
-        """Held by whoever reads or writes a state."""
-        self.states = [_aligned(variables[key].type.nbytes) for key in mutable]
+        self.lock: AbstractContextManager[object] = nullcontext()
+        """Held by whoever reads or writes a state; taken anew by each, for a fork replaces it."""
+        self.states = [aligned(variables[key].type.nbytes, f"variable {key}") for key in mutable]
         """The memory of each state."""
         self._state = {
             key: memory.view(variables[key].type.dtype.numpy).reshape(variables[key].type.dims)
             for key, memory in zip(mutable, self.states)
         }
+        if mutable:
+            self.renew_lock()
+            _alive[id(self)] = self
         self.reset()
+
+    def renew_lock(self) -> None:
+        """Forget who holds the lock: at the start, and in the child of a fork.
+
+        A run that another thread was in when the process forked does not go on in the child: the
+        states are as far as it had come; `reset` gives them defined values.
+        """
+        self.lock = threading.Lock()
 
     def reset(self) -> None:
         """Give every variable its initial value."""
@@ -82,8 +96,14 @@ class Variables(MutableMapping[str, Array]):
         return key
 
 
-def _aligned(nbytes: int) -> Array:
-    """Zeroed bytes at an address that is a multiple of 64."""
-    memory = np.zeros(nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + nbytes]
+_alive: weakref.WeakValueDictionary[int, Variables] = weakref.WeakValueDictionary()
+"""Those with states; a mapping has no hash, so they are known by address."""
+
+
+def _after_fork() -> None:
+    for each in list(_alive.values()):
+        each.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -185,9 +187,13 @@ def test_wrong_targets(model: CompiledModel) -> None:
         ((total[:1], above), "shape"),
         ((readonly, above), "read-only"),
         (([1], above), "list"),
+        (5, "1 arrays in out, expected 2"),
     ):
         with pytest.raises(NnefError, match=message):
             model(A, B, out=out)  # type: ignore[arg-type]
+    for inputs, by_name in (([A, B], None), (None, None), ({"a": A, "b": B}, [total, above])):
+        with pytest.raises(NnefError, match="expected arrays by name"):
+            model.run(inputs, out=by_name)  # type: ignore[arg-type]
     shared = np.empty(4, np.float32)
     graph = Graph()
     x = graph.add_input(TensorType(F32, (3,)), "x")
@@ -275,3 +281,62 @@ def test_runs_of_a_model_with_state_are_one_after_the_other() -> None:
     for caller in callers:
         caller.join()
     np.testing.assert_array_equal(model.variables["n"], [1200] * 4)
+
+
+class _Meeting:
+    """In place of a team: nobody leaves a run before all callers are in theirs."""
+
+    def __init__(self, callers: int) -> None:
+        self._barrier = threading.Barrier(callers)
+
+    def run(self, *_: Any) -> None:
+        self._barrier.wait(30)
+
+
+def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = two_inputs()
+    monkeypatch.setattr(model, "_team", _Meeting(12))
+    with ThreadPoolExecutor(12) as pool:
+        for call in [pool.submit(model, A, B) for _ in range(12)]:
+            call.result()
+    assert 1 <= len(model._idle) <= 4  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_does_not_fit_into_memory_is_said() -> None:
+    """More than the address space of a process."""
+    type_ = TensorType(F32, (1 << 47,))
+    graph = Graph()
+    x = graph.add_input(TensorType(F32, (1,)), "x")
+    y = graph.insert(Op("tile", [x], {"repeats": (1 << 47,)}, [type_])).output
+    graph.add_output(graph.insert(Op("neg", [y], {}, [type_])).output, "y")
+    model = CompiledModel(lower(graph), graph, threads=1)
+    with pytest.raises(NnefError, match=r"output 'y': 562,949,953,421,312 bytes") as caught:
+        model(np.zeros(1, np.float32))
+    assert rules(caught) == ["limit/memory"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_uses_the_state() -> None:
+    model = counter()
+    one = np.ones(4, np.int32)
+    stop = threading.Event()
+    held = threading.Event()
+
+    def hold() -> None:
+        with model.variables.lock:
+            held.set()
+            stop.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        model.reset()
+        os._exit(0 if (model(one) == [1, 2, 3, 4]).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    stop.set()
+    holder.join()
+    np.testing.assert_array_equal(model(one), [1, 2, 3, 4])
