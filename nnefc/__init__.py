@@ -13,18 +13,20 @@ from nnefc.errors import Diagnostic, NnefError, NnefWarning
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
-    from nnefc.api import compile, import_model, save_archive
+    from nnefc.api import ImportOptions, compile, import_model, save_archive
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
-    from nnefc.runtime.model import CompiledModel, TensorSpec
+    from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.tensors import TensorSpec
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "CompiledModel": "nnefc.runtime.model",
     "Graph": "nnefc.ir",
-    "TensorSpec": "nnefc.runtime.model",
+    "ImportOptions": "nnefc.api",
+    "TensorSpec": "nnefc.runtime.tensors",
     "compile": "nnefc.api",
     "import_model": "nnefc.api",
     "operation": "nnefc.frontends.nnef.custom",
@@ -37,6 +39,7 @@ __all__ = [
     "CompiledModel",
     "Diagnostic",
     "Graph",
+    "ImportOptions",
     "Limits",
     "NnefError",
     "NnefWarning",

@@ -4,60 +4,54 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from nnefc.errors import Diagnostics, NnefError, NnefWarning
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, NnefWarning
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
+    from nnefc.runtime.code import Progress
     from nnefc.runtime.model import CompiledModel
 
 Shapes = Mapping[str, Sequence[int]]
-Progress = Callable[[int, int, str], None]
 Path = str | os.PathLike[str]
 
 
-def import_model(
-    source: Path,
-    *,
-    shapes: Shapes | None = None,
-    scalar: str = "float32",
-    integer: str = "int32",
-    random_weights: int | None = None,
-    quantize: bool = True,
-    strict: bool = False,
-    limits: Limits | None = None,
-) -> Graph:
+class ImportOptions(TypedDict, total=False):
+    """How a document becomes a graph; every one may be left out."""
+
+    shapes: Shapes | None
+    """New shapes of externals, by name; they propagate."""
+    scalar: str
+    """Type that computes `tensor<scalar>`: "float32" (unless given) or "float64"."""
+    integer: str
+    """Type of `tensor<integer>`: "int32" (unless given) or "int64"."""
+    random_weights: int | None
+    """Seed; fills variables that have no data, which are otherwise an error."""
+    quantize: bool
+    """Apply `graph.quant` if there is one, as is done unless this is False."""
+    limits: Limits | None
+    """Bounds on hostile input."""
+
+
+def import_model(source: Path, *, strict: bool = False, **options: Unpack[ImportOptions]) -> Graph:
     """Read a model into the intermediate representation.
 
     Args:
         source: A folder, an archive (.tar, .tgz) or a bare `graph.nnef`.
-        shapes: New shapes of externals, by name; they propagate.
-        scalar: Type that computes `tensor<scalar>`: "float32" or "float64".
-        integer: Type of `tensor<integer>`: "int32" or "int64".
-        random_weights: Seed; fills variables that have no data, which are otherwise an error.
-        quantize: Apply `graph.quant` if there is one.
         strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
-        limits: Bounds on hostile input.
+        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`:
+            see `ImportOptions`.
 
     Raises:
         NnefError: With all errors found; warnings are issued as `NnefWarning`.
     """
-    limits = limits or Limits()
+    limits = options.get("limits") or Limits()
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        return import_with(
-            source,
-            diagnostics,
-            shapes=shapes,
-            scalar=scalar,
-            integer=integer,
-            random_weights=random_weights,
-            quantize=quantize,
-            limits=limits,
-        )
+        return import_with(source, diagnostics, **options)
     finally:
         for diagnostic in diagnostics.warnings:
             warnings.warn(NnefWarning(str(diagnostic)), stacklevel=2)
@@ -75,7 +69,7 @@ def import_with(
     load_data: bool = True,
     limits: Limits | None = None,
 ) -> Graph:
-    """`import_model` for callers that collect the warnings themselves."""
+    """`import_model` for callers that collect the warnings themselves, or need no data."""
     from nnefc.frontends.nnef import import_model as import_nnef
 
     return import_nnef(
@@ -94,24 +88,20 @@ def import_with(
 def compile(
     source: Path | Graph,
     *,
-    shapes: Shapes | None = None,
     threads: int | None = None,
-    scalar: str = "float32",
-    integer: str = "int32",
-    random_weights: int | None = None,
-    quantize: bool = True,
-    strict: bool = False,
-    limits: Limits | None = None,
     progress: Progress | None = None,
+    strict: bool = False,
+    **options: Unpack[ImportOptions],
 ) -> CompiledModel:
     """Compile a model to native code.
 
     Args:
-        source: What `import_model` takes, or a graph from it (left as it is; the arguments
-            that say how to import do not apply then).
-        shapes, scalar, integer, random_weights, quantize, strict, limits: See `import_model`.
+        source: What `import_model` takes, or a graph from it, which is left as it is.
         threads: Threads a call may use, the calling one included; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` while kernels are compiled.
+        strict: As for `import_model`; not with a graph.
+        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`, as for
+            `import_model`; not with a graph.
 
     Returns:
         A callable: arrays in the order of the graph's parameters in, one array or a tuple out.
@@ -127,23 +117,39 @@ def compile(
 
     if threads is not None and threads < 1:
         raise NnefError.of("input/threads", f"threads = {threads}: must be at least 1")
-    if isinstance(source, Graph):
-        graph = source
-    else:
-        graph = import_model(
-            source,
-            shapes=shapes,
-            scalar=scalar,
-            integer=integer,
-            random_weights=random_weights,
-            quantize=quantize,
-            strict=strict,
-            limits=limits,
+    if not isinstance(source, Graph):
+        graph = import_model(source, strict=strict, **options)
+    elif given := [*options, *(["strict"] if strict else [])]:
+        raise NnefError.of(
+            "input/option",
+            f"a graph is imported already: {', '.join(given)} cannot apply to it",
+            hint="give what says how to import to import_model",
         )
+    else:
+        graph = source
     require_known(graph)
+    _require_fitting_data(graph)
     working = graph.clone()
     run_pipeline(working, lookup=custom_spec)
     return CompiledModel(lower(working), graph, threads=threads, progress=progress)
+
+
+def _require_fitting_data(graph: Graph) -> None:
+    """Raise NnefError for data, which users may replace, of another type than its variable."""
+    errors: list[Diagnostic] = []
+    for variable in graph.variables.values():
+        type_, data = variable.type, variable.data
+        if data is None:
+            continue
+        for rule, what, got, expected in (
+            ("data/shape", "shape", data.shape, type_.dims),
+            ("data/type", "type", data.dtype, type_.dtype.numpy),
+        ):
+            if got != expected:
+                message = f"data of variable {variable.label!r} has {what} {got}, not {expected}"
+                errors.append(Diagnostic(rule, message))
+    if errors:
+        raise NnefError(errors)
 
 
 def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = False) -> None:
