@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Graph, Op, Value
@@ -27,8 +27,8 @@ class ExpandCompounds:
         %y: float32[4] = max(%2, %0)
 
     `lookup` gives custom operations.  As one of those may expand into itself, `depth`
-    bounds the rounds and `operations` the size of the graph; beyond is an NnefError, as is
-    an expansion that gives other types than the operation it replaces.
+    bounds the rounds and `operations` the size of the graph; beyond is an NnefError, as is an
+    expansion that raises, or gives something else than the results of the operation it replaces.
     """
 
     name: ClassVar[str] = "expand_compounds"
@@ -53,10 +53,7 @@ class ExpandCompounds:
             spec = self._compound(op)
             if spec is None:
                 continue
-            assert spec.expand is not None
-            result = spec.expand(emitter(graph, op, op.location), op)
-            items = sequence(result)
-            values: list[Value] = [result] if items is None else items
+            values = _expansion(graph, op, spec)
             problems = _problems(op, values)
             if len(graph) > self.operations:
                 message = f"the graph expands to more than {self.operations} operations"
@@ -66,6 +63,31 @@ class ExpandCompounds:
             replace(graph, op, values)
             changed = True
         return changed
+
+
+def _expansion(graph: Graph, op: Op, spec: OpSpec) -> list[Value]:
+    """What takes the place of the results of `op`."""
+    assert spec.expand is not None
+    emit = emitter(graph, op, op.location)
+    if op.name in operations():
+        result = spec.expand(emit, op)
+    else:
+        try:
+            result = spec.expand(emit, op)
+        except NnefError:
+            raise
+        except Exception as error:  # the function is the user's
+            message = f"the function registered for it raises {type(error).__name__}: {error}"
+            raise NnefError([_error(op, "custom/function", message)]) from error
+    items = sequence(result)
+    values: list[Any] = [result] if items is None else items
+    wrong = [value for value in values if not isinstance(value, Value)]
+    if wrong:
+        kinds = ", ".join(dict.fromkeys(type(value).__name__ for value in wrong))
+        message = f"the function registered for it gives {kinds}, not values of the graph"
+        hint = "return the value that emit(...) gives, or a tuple of them for several results"
+        raise NnefError([_error(op, "custom/results", message, hint)])
+    return values
 
 
 def _problems(op: Op, values: list[Value]) -> list[Diagnostic]:
@@ -80,7 +102,7 @@ def _problems(op: Op, values: list[Value]) -> list[Diagnostic]:
     ]
 
 
-def _error(op: Op, rule: str, message: str) -> Diagnostic:
+def _error(op: Op, rule: str, message: str, hint: str = "") -> Diagnostic:
     place = op.location.place if op.location else None
     chain = op.location.chain if op.location else ()
-    return Diagnostic(rule, f"{op.name}: {message}", place, chain=chain)
+    return Diagnostic(rule, f"{op.name}: {message}", place, chain=chain, hint=hint)

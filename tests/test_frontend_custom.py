@@ -165,3 +165,55 @@ def test_a_shape_rule_gives_a_type_for_each_result(count: int) -> None:
         assert f"gives {count} types" in error.message
     finally:
         custom.unregister("same")
+
+
+def _gives(what: Any) -> Any:
+    def function(emit: Any, op: Any) -> Any:
+        return what
+
+    return function
+
+
+def _raises(emit: Any, op: Any) -> Any:
+    return op.attributes["gamma"]
+
+
+def _misspells(emit: Any, op: Any) -> Any:
+    return emit("mull", op.inputs[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "rule", "message", "hint"),
+    [
+        (_gives(None), "custom/results", "gives NoneType", "return the value"),
+        (_gives(np.ones(2)), "custom/results", "gives ndarray", "return the value"),
+        (_gives(["y"]), "custom/results", "gives str", "return the value"),
+        (_gives(()), "custom/results", "0 results, not 1", ""),
+        (_raises, "custom/function", "raises KeyError: 'gamma'", ""),
+        (_misspells, "invocation/unknown", "mull", ""),
+    ],
+)
+def test_what_a_function_does_wrong_is_told_with_its_place(
+    function: Any, rule: str, message: str, hint: str
+) -> None:
+    from nnefc.passes.expand_compounds import ExpandCompounds
+
+    custom.operation(SWISH)(function)
+    try:
+        graph = load("y = swish(x);", SWISH + ";")
+        with pytest.raises(NnefError) as caught:
+            ExpandCompounds(lookup=custom.spec).run(graph)
+    finally:
+        custom.unregister("swish")
+    (error,) = caught.value.errors
+    assert error.rule == rule
+    assert message in error.message
+    assert hint in error.hint
+    assert error.line > 0
+
+
+def test_a_function_takes_emit_and_op() -> None:
+    with pytest.raises(NnefError, match="cannot be called with emit and op") as caught:
+        custom.operation(SWISH)(lambda: None)  # type: ignore[arg-type]
+    assert caught.value.errors[0].rule == "custom/function"
+    assert custom.spec("swish") is None

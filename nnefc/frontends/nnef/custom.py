@@ -47,7 +47,8 @@ def operation(
         an operation, `op.inputs` are the tensors, `op.attributes` the attributes.
 
     Raises:
-        NnefError: `custom/...` if the signature is wrong, or the name is taken.
+        NnefError: `custom/...` if the signature is wrong, or the name is taken; from the
+            decorator, if the function does not take `emit` and `op`.
     """
     from nnefc.syntax.parser import parse_declaration
 
@@ -61,6 +62,7 @@ def operation(
         )
 
     def register(expand: Expand) -> Expand:
+        _require_two_parameters(name, expand)
         summary = (inspect.getdoc(expand) or f"Custom operation {name}").partition("\n")[0]
         _registered[name] = OpSpec(
             name=name,
@@ -74,6 +76,21 @@ def operation(
         return expand
 
     return register
+
+
+def _require_two_parameters(name: str, expand: Expand) -> None:
+    try:
+        signature = inspect.signature(expand)
+    except (TypeError, ValueError):  # not every callable tells
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise NnefError.of(
+            "custom/function",
+            f"the function for '{name}' cannot be called with emit and op: {error}",
+            hint="declare it as f(emit, op)",
+        ) from None
 
 
 def unregister(name: str) -> None:
