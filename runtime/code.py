@@ -1,34 +1,21 @@
-"""Executable code: kernels compiled once per process, linked, mapped.
-
-The base table of a run starts with addresses that every model has; their indices are
-defined here because code is what needs to agree on them.
-"""
+"""Executable code: kernels compiled once per process, linked, mapped."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
+import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.linker import Image, link
-from nnefc.kernels.scalar import LIBM_BASE
 from nnefc.kernels.template import Kernel
-
-BASE_CODE: Final = 0
-"""Index in the base table: the code image."""
-BASE_PARAMS: Final = 1
-"""Parameters of all launches."""
-BASE_LIBM: Final = LIBM_BASE
-"""Addresses of functions of the C library, see `nnefc.runtime.libm`."""
-BASE_ARENA: Final = 3
-"""Memory for values between launches."""
-BASES: Final = 4
-"""Constants, states, inputs and outputs follow, in this order."""
 
 Progress = Callable[[int, int, str], None]
 """`progress(done, total, label)`: called before each step and once at the end."""
@@ -114,16 +101,38 @@ def object_code(kernel: Kernel) -> bytes:
 
 def _compile(function: Callable[..., Any], symbol: str) -> bytes:
     """The object of a function for this machine."""
+    with _deferred_interrupt():
+        try:
+            from nnefc.kernels.codegen import emit
+            from nnefc.kernels.isa import host
+        except ImportError as error:
+            raise NnefError.of(
+                "internal/code-generation",
+                f"numba or llvmlite lacks something that code generation needs: {error}",
+                hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
+            ) from error
+        return emit(function, symbol, host())
+
+
+@contextmanager
+def _deferred_interrupt() -> Generator[None]:
+    """Let Ctrl-C wait for the end of the block.
+
+    llvmlite calls back into Python, and an exception that a signal handler raises there is
+    printed and lost.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
     try:
-        from nnefc.kernels.codegen import emit
-        from nnefc.kernels.isa import host
-    except ImportError as error:
-        raise NnefError.of(
-            "internal/code-generation",
-            f"numba or llvmlite lacks something that code generation needs: {error}",
-            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
-        ) from error
-    return emit(function, symbol, host())
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[-1])
 
 
 def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None) -> Code:

@@ -1,0 +1,69 @@
+"""Compiling kernels into executable memory."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from nnefc.kernels import codegen
+from nnefc.runtime.code import compile_functions
+
+
+def _add(a: int, b: int) -> int:
+    return a + b
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens in the course of a compilation during which Ctrl-C is pressed."""
+    steps: list[str] = []
+    emit = codegen.emit
+
+    def interrupted(*arguments: Any) -> bytes:
+        signal.raise_signal(signal.SIGINT)
+        code = emit(*arguments)
+        steps.append("compiled")
+        return code
+
+    monkeypatch.setattr(codegen, "emit", interrupted)
+    return steps
+
+
+def test_an_interrupt_waits_until_a_kernel_is_compiled(steps: list[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        compile_functions([("f", _add), ("g", _add)])
+    assert steps == ["compiled"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_handler_of_the_program_is_called_for_an_interrupt(steps: list[str]) -> None:
+    def handler(number: int, frame: FrameType | None) -> None:
+        steps.append("handled")
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        compile_functions([("f", _add)])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert steps == ["compiled", "handled"]
+
+
+def test_other_threads_leave_the_handler_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    seen: list[Any] = []
+    emit = codegen.emit
+
+    def look(*arguments: Any) -> bytes:
+        seen.append(signal.getsignal(signal.SIGINT))
+        return emit(*arguments)
+
+    monkeypatch.setattr(codegen, "emit", look)
+    worker = threading.Thread(target=compile_functions, args=([("f", _add)],))
+    worker.start()
+    worker.join()
+    assert seen == [before]
