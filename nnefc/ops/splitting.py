@@ -67,7 +67,7 @@ def _items(call: Call) -> list[Shape]:
 def _concat(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    distinct = sorted(set(shapes))
+    distinct = list(dict.fromkeys(shapes))
     if call.require(
         len(set(map(len, distinct))) == 1,
         f"the ranks of values must be the same: their shapes are {_few(distinct)}",
@@ -75,7 +75,7 @@ def _concat(call: Call) -> TensorType:
         axis_within(call, axis, len(distinct[0]), "values")
     call.stop_if_wrong()
     first = shapes[0]
-    others = sorted({(*s[:axis], *s[axis + 1 :]) for s in shapes})
+    others = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
     call.require(
         len(others) == 1,
         "the shapes of values must be the same in all dimensions other than axis: "
@@ -93,7 +93,7 @@ def concat(values: list[Array], *, axis: int) -> Array:
 def _stack(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    distinct = sorted(set(shapes))
+    distinct = list(dict.fromkeys(shapes))
     call.require(
         len(distinct) == 1, f"the shapes of values must be the same: they are {_few(distinct)}"
     )
