@@ -101,11 +101,22 @@ def test_missing_data_is_one_error(tmp_path: Path) -> None:
     assert error.rule == "data/missing"
     assert "'a/w', 'c'" in error.message
     assert "--random-weights" in error.hint
-    graph = import_model(tmp_path, require_data=False)
-    assert [k for k, v in graph.variables.items() if v.data is None] == ["a/w", "c"]
     graph = import_model(tmp_path, random_weights=1)
     assert all(v.data is not None for v in graph.variables.values())
     np.testing.assert_array_equal(graph.variables["b"].data, np.ones((1, 3)))
+
+
+def test_data_that_is_not_required_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(document(THREE))
+    graph = import_model(tmp_path, require_data=False)
+    assert all(v.data is None for v in graph.variables.values())
+    write_tensor(tmp_path / "b.dat", np.ones((1, 3), np.float32))
+    with pytest.raises(NnefError) as caught:
+        import_model(tmp_path, require_data=False)
+    (error,) = caught.value.errors
+    assert error.rule == "data/missing"
+    assert "'a/w', 'c'" in error.message
+    assert "--random-weights" not in error.hint
 
 
 def test_random_weights_depend_on_seed_and_label() -> None:

@@ -30,8 +30,9 @@ def load_data(
 ) -> None:
     """Read the data of all variables; every problem is reported.
 
-    `random_weights`: seed for variables that have no file.  `require`: whether a missing file
-    is an error.  `dequantize`: by key of `graph.variables`, what stored codes mean.
+    `random_weights`: seed for variables that have no file.  `require`: whether it is an error if
+    no variable has a file; that some have one and others not is an error in any case.
+    `dequantize`: by key of `graph.variables`, what stored codes mean.
     """
     missing: list[Variable] = []
     places = _places(graph)
@@ -58,7 +59,7 @@ def load_data(
             variable.data = random_data(
                 variable, random_weights, positive=variable.label.lower() in positive
             )
-    elif missing and require:
+    elif missing and (require or len(missing) < len(graph.variables)):
         listed = ", ".join(f"'{v.label}'" for v in missing[:20])
         more = f" and {len(missing) - 20} more" if len(missing) > 20 else ""
         diagnostics.add(
@@ -67,7 +68,9 @@ def load_data(
                 f"there is no data for {_count(missing)}: {listed}{more}",
                 None if container is None else Place(container.name),
                 hint="put the .dat files beside the document, or use random values: "
-                "--random-weights SEED, random_weights=SEED",
+                "--random-weights SEED, random_weights=SEED"
+                if require
+                else "others have data; a model has the .dat files of all variables, or none",
             )
         )
 

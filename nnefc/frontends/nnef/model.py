@@ -43,7 +43,8 @@ def import_model(
         random_weights: Seed of the values of variables that have no data.
         quantize: Apply the quantization file, if there is one; it is checked in any case.
         load_data: Read the data of variables.
-        require_data: Whether it is an error if there is none.
+        require_data: Whether it is an error if there is none at all; data of some variables
+            only is one in any case.
         strict: Warnings are errors (unless `diagnostics` is given, which says so itself).
 
     Raises:
