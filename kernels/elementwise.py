@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.template import KernelFunction, Layout, family
 
 StepKey = tuple[str, tuple[int, ...], str, bool | int | float | None]
@@ -143,7 +144,7 @@ def generate(
 ) -> tuple[str, dict[str, Any]]:
     """(source of `kernel`, the names it uses)."""
     from nnefc.kernels.memory import ITEMSIZE
-    from nnefc.kernels.scalar import LIBM_BASE, Scope, source
+    from nnefc.kernels.scalar import Scope, source
 
     scope = Scope()
     types = [*inputs, *(dtype for _, _, dtype, _ in steps)]
@@ -171,7 +172,7 @@ def generate(
         "def kernel(bases, params, first, last):",
         f"    space = params + {space_at}",
         f"    columns = load_word(space + {_COLUMNS})",
-        *([f"    libm = load_word(bases + {8 * LIBM_BASE})"] if scope.uses_libm else []),
+        *([f"    libm = load_word(bases + {8 * BASE_LIBM})"] if scope.uses_libm else []),
         *(f"    base_x{i} = address(bases, params + {at})" for i, at in enumerate(x_at)),
         *(f"    base_y{i} = address(bases, params + {at})" for i, at in enumerate(y_at)),
         "    for tile in range(first, last):",

@@ -14,6 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nnefc.kernels.abi import (
+    BASE_CODE,
+    BASE_PARAMS,
+    LAUNCH_BYTES,
+    LAUNCH_KERNEL,
+    LAUNCH_PARAMS,
+    LAUNCH_TILES,
+)
 from nnefc.kernels.memory import (
     LOAD,
     STORE,
@@ -24,7 +32,6 @@ from nnefc.kernels.memory import (
     exchange,
     fetch_add,
     helper,
-    load_word,
     pause,
     system_call,
 )
@@ -46,6 +53,7 @@ from nnefc.kernels.team_state import (
     LAUNCHES,
     LEFT,
     MASK_BYTES,
+    MAX_TILES,
     PARKED,
     SETAFFINITY,
     SLEEPERS,
@@ -59,15 +67,24 @@ from nnefc.kernels.team_state import (
 )
 
 _load, _store = LOAD["int64"], STORE["int64"]
-_TILES = (1 << LEFT) - 1
+
+
+@helper
+def _call(at: int, bases: int, first: int, last: int):
+    """Run some tiles of the launch at address `at`.
+
+    These are no `load_word`s: a worker outlives plans, and addresses are used again.
+    """
+    code, params = _load(bases + 8 * BASE_CODE), _load(bases + 8 * BASE_PARAMS)
+    kernel, words = _load(at + LAUNCH_KERNEL), _load(at + LAUNCH_PARAMS)
+    call_kernel(code + kernel, bases, params + words, first, last)
 
 
 def run_alone(launches: int, count: int, bases: int) -> None:
     """Every launch, every tile, no atomics."""
-    code, params = load_word(bases), load_word(bases + 8)
     for i in range(count):
-        at = launches + 32 * i
-        call_kernel(code + load_word(at), bases, params + load_word(at + 8), 0, load_word(at + 16))
+        at = launches + LAUNCH_BYTES * i
+        _call(at, bases, 0, _load(at + LAUNCH_TILES))
 
 
 @helper
@@ -121,19 +138,17 @@ def _publish(team: int, sequence: int, tiles: int):
 def _take(team: int):
     """Take one tile and do it; then as many launches as follow from it. 0: nothing to take."""
     ticket = acquire(team + TICKET)
-    if ticket & _TILES == 0:
+    if ticket & MAX_TILES == 0:
         return 0
     if compare_and_swap(team + TICKET, ticket, ticket - 1) == 0:
         return 1
-    sequence, left = ticket >> LEFT, ticket & _TILES
+    sequence, left = ticket >> LEFT, ticket & MAX_TILES
     bases = _load(team + BASES)
     while True:
-        at = _load(team + LAUNCHES) + 32 * (sequence - _load(team + FIRST))
-        tiles = _load(at + 16)
+        at = _load(team + LAUNCHES) + LAUNCH_BYTES * (sequence - _load(team + FIRST))
+        tiles = _load(at + LAUNCH_TILES)
         tile = tiles - left
-        call_kernel(
-            _load(bases) + _load(at), bases, _load(bases + 8) + _load(at + 8), tile, tile + 1
-        )
+        _call(at, bases, tile, tile + 1)
         if tiles > 1:
             if fetch_add(team + DONE, 1) + 1 < tiles:
                 return 1
@@ -144,7 +159,7 @@ def _take(team: int):
             exchange(team + FINISHED, sequence)
             _rouse(team)
             return 1
-        left = _load(at + 48)  # tiles of the next launch
+        left = _load(at + LAUNCH_BYTES + LAUNCH_TILES)  # of the next launch
         _publish(team, sequence, left - 1)  # keep one for ourselves
 
 
@@ -156,7 +171,7 @@ def run_together(team: int, launches: int, count: int, bases: int) -> None:
     _store(team + BASES, bases)
     _store(team + FIRST, sequence + 1)
     end = sequence + 1 + count
-    _publish(team, sequence + 1, _load(launches + 16))
+    _publish(team, sequence + 1, _load(launches + LAUNCH_TILES))
     spins = 0
     while acquire(team + FINISHED) != end:
         if _take(team) != 0:
@@ -167,7 +182,7 @@ def run_together(team: int, launches: int, count: int, bases: int) -> None:
         if spins > _load(team + SPINS):
             exchange(team + PARKED, 1)
             word = acquire(team + END)
-            if acquire(team + FINISHED) != end and acquire(team + TICKET) & _TILES == 0:
+            if acquire(team + FINISHED) != end and acquire(team + TICKET) & MAX_TILES == 0:
                 system_call(
                     _load(team + SYSCALL),
                     _load(team + FUTEX),
@@ -195,7 +210,7 @@ def work(team: int) -> int:
         if spins > _load(team + SPINS):
             word = acquire(team + WAKE)
             fetch_add(team + SLEEPERS, 1)
-            if acquire(team + TICKET) & _TILES == 0 and acquire(team + STOP) == 0:
+            if acquire(team + TICKET) & MAX_TILES == 0 and acquire(team + STOP) == 0:
                 system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
                 system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, team + ALLOWED)
             spins = 0

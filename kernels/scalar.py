@@ -21,9 +21,6 @@ _UNARY = "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh ata
 LIBM: Final[tuple[tuple[str, int], ...]] = (*((name, 1) for name in _UNARY.split()), ("pow", 2))
 """Functions of the C library, over double, in the order of the table; with their arity."""
 
-LIBM_BASE: Final = 2
-"""Index in the base table of the address of that table of functions."""
-
 _ANY = ("float32", "float64", "int32", "int64", "bool")
 _NUMBERS = _ANY[:-1]
 _FLOATS = _ANY[:2]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementary import exp
 from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, calls, helper, load_word
 from nnefc.kernels.reduce import (
@@ -27,7 +28,7 @@ from nnefc.kernels.reduce import (
     kept_place,
     reduced_place,
 )
-from nnefc.kernels.scalar import LIBM, LIBM_BASE
+from nnefc.kernels.scalar import LIBM
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 
@@ -47,7 +48,7 @@ def _exponential(item: str) -> Any:
 
     @helper
     def library(bases, x):
-        return call(load_word(load_word(bases + 8 * LIBM_BASE) + entry), x)
+        return call(load_word(load_word(bases + 8 * BASE_LIBM) + entry), x)
 
     return library
 

@@ -54,5 +54,7 @@ STATE_BYTES: Final = 1536
 MAX_WORKERS: Final = (ALLOWED - TIDS) // 8
 LEFT: Final = 20
 """Bits of `tiles left` in the ticket."""
+MAX_TILES: Final = (1 << LEFT) - 1
+"""Tiles of one launch: what the ticket has room for."""
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # private to the process
 EVERYBODY: Final = 1 << 30

@@ -86,7 +86,8 @@ class Layout:
             offsets.append(8 * size)
             size += 2 if kind == "ref" else int(kind) if kind.isdigit() else 1
         self.offsets = tuple(offsets)
-        self._size = size
+        self.nbytes = 8 * size
+        """Size of the fixed part."""
 
     def pack(self, **values: Any) -> Words:
         """The words for one launch; every field must be given."""
@@ -99,7 +100,7 @@ class Layout:
             elif kind == "f64":
                 words.append(struct.unpack("<q", struct.pack("<d", value))[0])
             elif kind == "table":
-                words.append(8 * (self._size + len(tables)))
+                words.append(self.nbytes + 8 * len(tables))
                 tables += _integers(value)
             elif kind:
                 row = _integers(value)

@@ -11,14 +11,8 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Graph
-from nnefc.runtime.code import (
-    BASE_ARENA,
-    BASE_CODE,
-    BASE_LIBM,
-    BASE_PARAMS,
-    Progress,
-    compile_kernels,
-)
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
+from nnefc.runtime.code import Progress, compile_kernels
 from nnefc.runtime.libm import libm_table
 from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program

@@ -1,28 +1,25 @@
 """A plan: a program as the words that the executor walks.
 
-A launch is four words: offset of the kernel in the code image, offset of its parameters,
-tiles, and one that is not used.  Parameters name memory as (index into the table of bases,
-byte offset), so a plan is position-independent and read-only: callers that run it at the
-same time each have a table of bases and an arena, and share the rest.
+A launch is laid out as `kernels.abi.LAUNCH` says.  Parameters name memory as (index into the
+table of bases, byte offset), so a plan is position-independent and read-only: callers that run
+it at the same time each have a table of bases and an arena, and share the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from nnefc.kernels.abi import BASE_ARENA, BASES, LAUNCH
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.arena import Arena, arrange
-from nnefc.runtime.code import BASE_ARENA, BASES
 from nnefc.runtime.program import Program, Ref
 
 if TYPE_CHECKING:
     import numpy as np
 
     Words = np.ndarray[Any, np.dtype[np.int64]]
-
-LAUNCH_WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +35,10 @@ class BaseTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """`launches`: int64 [n, 4]; `params`: int64; `labels`: what each launch computes."""
+    """`launches`: int64 [n, 4]; `params`: int64."""
 
     launches: Words
     params: Words
-    labels: tuple[str, ...]
     table: BaseTable
     arena: Arena
     parallel: bool
@@ -60,9 +56,16 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
     table = BaseTable(BASES, states, first_input, first_output, first_output + outputs)
     first = {"constant": BASES, "state": states, "input": first_input, "output": first_output}
     params: list[int] = []
-    launches: list[tuple[int, int, int, int]] = []
+    launches: list[Any] = []
     for launch in program.launches:
-        launches.append((offset(launch.kernel), 8 * len(params), launch.tiles, 0))
+        launches.append(
+            LAUNCH.pack(
+                kernel=offset(launch.kernel),
+                params=8 * len(params),
+                tiles=launch.tiles,
+                unused=0,
+            )
+        )
         for word in launch.words:
             if isinstance(word, Ref):
                 buffer = word.buffer
@@ -72,13 +75,12 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
                     params += [first[buffer.space] + buffer.index, word.offset]
             elif word is not None:
                 params.append(word)
-    words = np.array(launches, np.int64).reshape(-1, LAUNCH_WORDS)
+    words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))
     block = np.array(params, np.int64)
     words.flags.writeable = block.flags.writeable = False
     return Plan(
         launches=words,
         params=block,
-        labels=tuple(launch.label for launch in program.launches),
         table=table,
         arena=arena,
         parallel=any(launch.tiles > 1 for launch in program.launches),

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Lower = Callable[["Lowering", Op], None]
-
-MAX_TILES = (1 << 20) - 1
-"""Tiles of one launch: what the executor's ticket has room for."""
 
 _lowerings: dict[str, Lower] = {}
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from nnefc.ir import Expression, Op, Shape, Step, Value
 from nnefc.kernels import elementwise, scalar
 from nnefc.kernels.elementwise import CONTIGUOUS, OUTER, REPEATED
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
-from nnefc.lower.context import MAX_TILES, Lowering, lowering
+from nnefc.lower.context import Lowering, lowering
 from nnefc.runtime.program import Ref
 
 TILE_BYTES = 64 << 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnefc.lower.context import MAX_TILES
+from nnefc.kernels.team_state import MAX_TILES
 
 TILE_COST = 1 << 16
 """Items of work, of about a nanosecond each, below which a tile is not worth its ticket."""

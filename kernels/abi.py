@@ -1,0 +1,29 @@
+"""What kernels, the executor and the runtime agree on: the base table and the words of a launch.
+
+A kernel gets the address of a table of base addresses.  Its first entries mean the same in every
+model; those of the constants, states, inputs and outputs of a model follow, in this order.
+A plan is an array of launches, laid out as `LAUNCH` says.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nnefc.kernels.template import Layout
+
+BASE_CODE: Final = 0
+"""Index in the base table: the code image."""
+BASE_PARAMS: Final = 1
+"""Parameters of all launches."""
+BASE_LIBM: Final = 2
+"""Addresses of functions of the C library, see `nnefc.runtime.libm`."""
+BASE_ARENA: Final = 3
+"""Memory for values between launches."""
+BASES: Final = 4
+"""How many of them there are."""
+
+LAUNCH: Final = Layout("kernel params tiles unused")
+"""A launch: where the kernel starts in the code image and its parameters in those of all launches
+(both in bytes), and how many tiles there are."""
+LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, _ = LAUNCH.offsets
+LAUNCH_BYTES: Final = LAUNCH.nbytes
