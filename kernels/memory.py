@@ -20,21 +20,13 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import types
-from numba.extending import intrinsic
+
+from nnefc.kernels.translate import helper, intrinsic
 
 WORD = types.int64
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER = ir.PointerType()
-
-
-def helper(function: Callable[..., Any]) -> Any:
-    """A function that kernels call: compiled with them, inlined, never raises."""
-    compiled: Any = njit
-    return compiled(
-        error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, nogil=True, _nrt=False
-    )(function)
 
 
 def native(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -44,19 +36,18 @@ def native(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def wrap(emit: Callable[..., Any]) -> Any:
-        def typed(context):  # the numba typing context, unused
+        def typed(context, *given):
+            if len(given) != len(arguments):
+                raise TypeError(f"{emit.__name__} takes {len(arguments)} arguments")
+
             def codegen(context, builder, signature, values):
                 value = emit(builder, *values)
                 return context.get_dummy_value() if result is None else value
 
             return (types.void if result is None else result)(*arguments), codegen
 
-        names = ", ".join(["context", *(f"a{i}" for i in range(len(arguments)))])
-        scope: dict[str, Any] = {"typed": typed}
-        exec(f"def {emit.__name__}({names}):\n    return typed(context)", scope)
-        function = scope[emit.__name__]
-        function.__doc__ = emit.__doc__
-        return intrinsic(function)
+        typed.__name__, typed.__doc__ = emit.__name__, emit.__doc__
+        return intrinsic(typed)
 
     return wrap
 
@@ -107,9 +98,11 @@ def _scope(builder):
     return module.add_metadata([module.add_metadata(["nnefc.written", domain])])
 
 
-def _item(builder, base, index, kind):
+def _item(builder, place, kind):
+    """Pointer to the item at (address,) or (base, index)."""
+    base, *index = place
     pointer = _pointer(builder, base)
-    return builder.gep(pointer, [index], source_etype=kind) if index is not None else pointer
+    return builder.gep(pointer, index, source_etype=kind) if index else pointer
 
 
 def _loader(name: str, promise: bool) -> Any:
@@ -118,14 +111,13 @@ def _loader(name: str, promise: bool) -> Any:
     @intrinsic
     def load(context, base, index=None):
         def codegen(context, builder, signature, values):
-            base, at = values
-            pointer = _item(builder, base, None if index is None else at, kind)
+            pointer = _item(builder, values, kind)
             value = builder.load(pointer, typ=kind, align=size)
             if promise:
                 value.set_metadata("noalias", _scope(builder))
             return builder.icmp_unsigned("!=", value, kind(0)) if name == "bool" else value
 
-        return result(WORD, types.Omitted(None) if index is None else WORD), codegen
+        return result(*[WORD] * (1 if index is None else 2)), codegen
 
     return load
 
@@ -136,16 +128,16 @@ def _storer(name: str, promise: bool) -> Any:
     @intrinsic
     def store(context, base, index, value=None):
         def codegen(context, builder, signature, values):
-            base, at, item = values if value is not None else (values[0], None, values[1])
+            *place, item = values
             if name == "bool":
                 item = builder.zext(item, kind)
-            done = builder.store(item, _item(builder, base, at, kind), align=size)
+            done = builder.store(item, _item(builder, place, kind), align=size)
             if promise:
                 done.set_metadata("alias.scope", _scope(builder))
             return context.get_dummy_value()
 
         if value is None:
-            return types.void(WORD, taken, types.Omitted(None)), codegen
+            return types.void(WORD, taken), codegen
         return types.void(WORD, WORD, taken), codegen
 
     return store
@@ -165,7 +157,7 @@ WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
 
 
 def _select(context, condition, yes, no):
-    kind = context.unify_types(types.unliteral(yes), types.unliteral(no))
+    kind = context.unify_types(yes, no)
 
     def codegen(context, builder, signature, values):
         return builder.select(*values)
@@ -180,8 +172,9 @@ select: Any = intrinsic(_select)
 def _floating(name: str, arity: int) -> Any:
     """An LLVM floating-point intrinsic over float32 or float64."""
 
-    def typed(first):
-        kind = types.unliteral(first)
+    def typed(context, *given):
+        if len(given) != arity:
+            raise TypeError(f"{name} takes {arity} arguments")
 
         def codegen(context, builder, signature, values):
             kind = values[0].type
@@ -191,28 +184,10 @@ def _floating(name: str, arity: int) -> Any:
             )
             return builder.call(function, values)
 
-        return kind(*[kind] * arity), codegen
+        return given[0](*[given[0]] * arity), codegen
 
-    if arity == 1:
-
-        @intrinsic
-        def unary(context, x):
-            return typed(x)
-
-        return unary
-    if arity == 2:
-
-        @intrinsic
-        def binary(context, x, y):
-            return typed(x)
-
-        return binary
-
-    @intrinsic
-    def ternary(context, x, y, z):
-        return typed(x)
-
-    return ternary
+    typed.__name__ = name
+    return intrinsic(typed)
 
 
 fma = _floating("fmuladd", 3)
@@ -252,8 +227,6 @@ def _saturating(dtype: str) -> Any:
 
     @intrinsic
     def convert(context, x):
-        kind = types.unliteral(x)
-
         def codegen(context, builder, signature, values):
             given = values[0].type
             width = 32 if isinstance(given, ir.FloatType) else 64
@@ -264,7 +237,7 @@ def _saturating(dtype: str) -> Any:
                 function = ir.Function(builder.module, signature, name)
             return builder.call(function, values)
 
-        return result(kind), codegen
+        return result(x), codegen
 
     return convert
 
@@ -309,17 +282,11 @@ def compare_and_swap(builder, address, old, new):
 
 @native(None)
 def pause(builder):
-    """A hint that this thread spins.
-
-    What that is depends on the target: codegen gives the function that is called a body.
-    """
+    """A hint that this thread spins: a function that codegen defines for the target."""
     module = builder.module
     function = module.globals.get(PAUSE)
     if function is None:
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), PAUSE)
-        function.linkage = "linkonce_odr"
-        function.attributes.add("noinline")
-        ir.IRBuilder(function.append_basic_block("entry")).ret_void()
     builder.call(function, [])
 
 
