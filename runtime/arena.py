@@ -101,26 +101,24 @@ def place(spans: Sequence[Lifetime]) -> list[int]:
     """
     import numpy as np
 
-    count = len(spans)
-    offsets = np.zeros(count, np.int64)
-    first, last, size, start = (np.zeros(count, np.int64) for _ in range(4))
-    order = sorted(range(count), key=lambda i: (-spans[i].nbytes, spans[i].first))
-    for placed, i in enumerate(order):
+    offsets = [0] * len(spans)
+    # first and last launch, start and end of what is placed, by start; in columns, so that a
+    # buffer is compared with all others at once: there may be many thousands
+    placed = np.zeros((4, len(spans)), np.int64)
+    order = sorted(range(len(spans)), key=lambda i: (-spans[i].nbytes, spans[i].first))
+    for count, i in enumerate(order):
         span = spans[i]
-        together = np.nonzero((first[:placed] <= span.last) & (last[:placed] >= span.first))[0]
-        at = 0
-        for k in together[np.argsort(start[together], kind="stable")].tolist():
-            if int(start[k]) - at >= span.nbytes:
-                break
-            at = max(at, int(start[k] + size[k]))
-        first[placed], last[placed], size[placed], start[placed] = (
-            span.first,
-            span.last,
-            span.nbytes,
-            at,
-        )
+        first, last, start, end = placed[:, :count]
+        together = (first <= span.last) & (last >= span.first)
+        # lowest address that nobody below uses, at each neighbour and after the last
+        free = np.maximum.accumulate(np.concatenate(([0], end[together])))
+        gaps = np.flatnonzero(start[together] - free[:-1] >= span.nbytes)
+        at = int(free[gaps[0] if gaps.size else -1])
+        where = int(np.searchsorted(start, at))
+        placed[:, where + 1 : count + 1] = placed[:, where:count]
+        placed[:, where] = span.first, span.last, at, at + span.nbytes
         offsets[i] = at
-    return offsets.tolist()
+    return offsets
 
 
 def _lower_bound(spans: Sequence[Lifetime], launches: int) -> int:

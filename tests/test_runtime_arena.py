@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from time import process_time
 
 import numpy as np
 from hypothesis import given, settings
@@ -131,3 +132,13 @@ def test_many_buffers_are_quick() -> None:
     launches = [launch(Ref(a), Ref(b, writes=True)) for a, b in pairwise(buffers)]
     arena = arrange(launches)
     assert arena.nbytes <= 1.2 * arena.lower_bound
+
+
+def test_many_buffers_that_are_all_needed_at_the_end_are_quick() -> None:
+    buffers = [Buffer("arena", 64 + i % 7 * 64) for i in range(8000)]
+    launches = [launch(Ref(b, writes=True)) for b in buffers]
+    launches.append(launch(*map(Ref, buffers)))
+    start = process_time()
+    arena = arrange(launches)
+    assert process_time() - start < 8
+    assert arena.nbytes == arena.lower_bound == sum(b.nbytes for b in buffers)
