@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,14 +18,16 @@ from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import (
+    BY_NAME,
     TensorSpec,
     accept,
+    accept_target,
     address,
     aligned,
     empty,
     fits,
+    is_array,
     is_ready,
-    mismatch,
 )
 from nnefc.runtime.variables import Variables
 
@@ -114,7 +116,7 @@ class CompiledModel:
 
     # -- running
 
-    def __call__(self, *arrays: Any, out: Array | Sequence[Array] | None = None) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of `inputs`.
 
         Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
@@ -122,10 +124,12 @@ class CompiledModel:
 
         Args:
             arrays: One for each input.
-            out: Arrays to put the results in (one alone need not be in a sequence).
+            out: Arrays of the same kinds to put the results in (one alone need not be in a
+                sequence); of exactly the shape and type of `outputs`, and writable.
 
         Returns:
-            The result, or a tuple of them if there are several; fresh arrays unless `out`.
+            The result, or a tuple of them if there are several; fresh NumPy arrays, or what `out`
+            names.
 
         Raises:
             NnefError: `input/...`, with everything that is wrong with the arguments.
@@ -135,6 +139,7 @@ class CompiledModel:
                 "input/count",
                 f"{len(arrays)} arrays given, expected {len(self.inputs)}: "
                 + (", ".join(map(str, self.inputs)) or "none"),
+                hint=BY_NAME if any(isinstance(x, Mapping) for x in arrays) else "",
             )
         taken = list(arrays)
         if not all(map(fits, taken, self.inputs)):
@@ -143,21 +148,24 @@ class CompiledModel:
             results = [_fresh(spec) for spec in self.outputs]
             self._run(taken, results)
         else:
-            several = isinstance(out, Iterable) and not isinstance(out, np.ndarray)
-            targets: list[Any] = list(out) if several else [out]
-            results = self._run_into(taken, targets)
+            if isinstance(out, Mapping):
+                raise NnefError.of(
+                    "input/out", "out names arrays, expected them in order", hint=BY_NAME
+                )
+            several = not is_array(out) and isinstance(out, Iterable)
+            results = self._run_into(taken, list(cast(Iterable[Any], out)) if several else [out])
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(
-        self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None
-    ) -> dict[str, Array]:
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Run the model on arrays by name; the results by name.
 
         `out` may name some of the outputs.  Raises NnefError as a call does.
         """
         self._check_names("inputs", inputs, [spec.name for spec in self.inputs], every=True)
         taken = self._accept([inputs[spec.name] for spec in self.inputs])
-        given: Mapping[str, Array] = {} if out is None else out
+        given: Mapping[str, Any] = {} if out is None else out
         self._check_names("outputs", given, [spec.name for spec in self.outputs], every=False)
         targets = [
             given[spec.name] if spec.name in given else _fresh(spec) for spec in self.outputs
@@ -196,21 +204,22 @@ class CompiledModel:
             raise NnefError(problems)
         return [x for x in taken if x is not None]
 
-    def _run_into(self, taken: list[Array], given: list[Array]) -> list[Array]:
-        """Run, and put the results into the arrays `given`, through others where need be."""
-        self._check_targets(given)
+    def _run_into(self, taken: list[Array], given: list[Any]) -> list[Any]:
+        """Run, and put the results into `given`, through other arrays where need be."""
+        targets = self._targets(given)
         direct = [
             y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
-            for y in given
+            for y in targets
         ]
         results = [_fresh(spec) if y is None else y for y, spec in zip(direct, self.outputs)]
         self._run(taken, results)
-        for result, y in zip(results, given):
+        for result, y in zip(results, targets):
             if result is not y:
                 y[...] = result
         return given
 
-    def _check_targets(self, given: list[Array]) -> None:
+    def _targets(self, given: list[Any]) -> list[Array]:
+        """The memory of what is given for the outputs; raises NnefError if it cannot be used."""
         if len(given) != len(self.outputs):
             raise NnefError.of(
                 "input/out",
@@ -218,24 +227,19 @@ class CompiledModel:
                 + ", ".join(map(str, self.outputs)),
             )
         problems: list[Diagnostic] = []
-        for i, (y, spec) in enumerate(zip(given, self.outputs)):
-            if not isinstance(y, np.ndarray):
-                problems.append(
-                    Diagnostic(
-                        "input/out",
-                        f"out for {spec.name!r} is a {type(y).__name__}, expected a NumPy array",
-                    )
-                )
-            elif (wrong := mismatch(y, spec, "out for")) is not None:
-                problems.append(wrong)
-            elif not y.flags.writeable:
-                problems.append(Diagnostic("input/out", f"out for {spec.name!r} is read-only"))
-            elif any(isinstance(z, np.ndarray) and np.may_share_memory(y, z) for z in given[:i]):
+        targets: list[Array] = []
+        for y, spec in zip(given, self.outputs):
+            target = accept_target(y, spec, problems)
+            if target is None:
+                continue
+            if any(np.may_share_memory(target, other) for other in targets):
                 problems.append(
                     Diagnostic("input/out", f"out for {spec.name!r} overlaps another one")
                 )
+            targets.append(target)
         if problems:
             raise NnefError(problems)
+        return targets
 
     def _run(self, inputs: list[Array], outputs: list[Array]) -> None:
         """Run the plan over arrays that are all ready."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +15,9 @@ from nnefc.ir import Shape, TensorType
 from nnefc.runtime.arena import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
+
+BY_NAME = "arrays by name are for run: model.run({'name': x}, out={'name': y})"
+"""Hint for a mapping in a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,13 @@ def empty(shape: Shape | tuple[int], dtype: np.dtype[Any], what: str) -> Array:
         raise NnefError.of(
             "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
         ) from None
+
+
+def copy(array: Array, what: str) -> Array:
+    """The same items in the order of C; raises NnefError as `empty` does."""
+    result = empty(array.shape, array.dtype, what)
+    result[...] = array
+    return result
 
 
 def aligned(nbytes: int, what: str) -> Array:
@@ -89,39 +99,80 @@ def fits(given: object, spec: TensorSpec) -> bool:
     return is_ready(array)
 
 
-def accept(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Array | None:
-    """`given` as an array that kernels can read: itself, or a copy; None after a problem."""
-    array = _as_array(given, spec, problems)
+def accept(
+    given: object, spec: TensorSpec, problems: list[Diagnostic], what: str = "input"
+) -> Array | None:
+    """`given` as an array that kernels can read: itself, or a copy; None after a problem.
+
+    `what` it is, "input" or "variable", is for messages.
+    """
+    array = _as_array(given, spec, problems, what)
     if array is None:
         return None
-    wrong = mismatch(array, spec)
+    wrong = mismatch(array, spec, what)
     if wrong is not None:
         problems.append(wrong)
         return None
-    return array if is_ready(array) else np.array(array, order="C", copy=True)
+    return array if is_ready(array) else copy(array, f"a copy of {what} {spec.name!r}")
 
 
-def mismatch(array: Array, spec: TensorSpec, what: str = "input") -> Diagnostic | None:
-    """What is wrong with the type or shape of `array`, if anything."""
+def accept_target(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Array | None:
+    """The memory of `given`, to write a result into; None after a problem."""
+    what = "out for"
+    array = _as_array(given, spec, problems, what)
+    if array is None:
+        return None
+    if not array.flags.writeable and array is not given and hasattr(given, "__array__"):
+        # NumPy before 2.1 takes what comes through DLPack for read-only.
+        other = np.asarray(given)
+        if other.ctypes.data == array.ctypes.data:
+            array = other
+    wrong = mismatch(array, spec, what)
+    if wrong is None and not array.flags.writeable:
+        wrong = Diagnostic("input/out", f"out for {spec.name!r} is read-only")
+    if wrong is not None:
+        problems.append(wrong)
+        return None
+    return array
+
+
+def is_array(given: object) -> bool:
+    """Whether `given` shares memory in one of the ways that are understood."""
+    return (
+        isinstance(given, np.ndarray)
+        or hasattr(given, "__array_interface__")
+        or hasattr(given, "__dlpack__")
+    )
+
+
+def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
+    """What is wrong with the type or shape of `array`, if anything.
+
+    `what` it is, "input", "variable" or "out for", is for messages.
+    """
+    target = what == "out for"
+    make = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
     if array.dtype != spec.dtype:
         if array.dtype.newbyteorder() == spec.dtype:
             return Diagnostic(
                 "input/byte-order",
                 f"{what} {spec.name!r} has the bytes of its items swapped ({array.dtype.str})",
-                hint=f"convert it: x.astype({spec.dtype.str!r})",
+                hint=make if target else f"convert it: x.astype({spec.dtype.str!r})",
             )
         return Diagnostic(
             "input/dtype",
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
-            hint=f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
+            hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
         )
     if array.shape != spec.shape:
+        hints = {
+            "input": "a model is compiled for fixed shapes; compile with shapes={...} for others",
+            "out for": make,
+        }
         return Diagnostic(
             "input/shape",
             f"{what} {spec.name!r} has shape {list(array.shape)}, expected {list(spec.shape)}",
-            hint="a model is compiled for fixed shapes; compile with shapes={...} for others"
-            if what == "input"
-            else "",
+            hint=hints.get(what, ""),
         )
     return None
 
@@ -130,7 +181,9 @@ def _numpy_name(dtype: np.dtype[Any]) -> str:
     return "bool_" if dtype.kind == "b" else dtype.name
 
 
-def _as_array(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Array | None:
+def _as_array(
+    given: object, spec: TensorSpec, problems: list[Diagnostic], what: str
+) -> Array | None:
     """The memory of `given` as a NumPy array, without a copy where there is one."""
     if isinstance(given, np.ndarray):
         return cast(Array, given)
@@ -144,7 +197,7 @@ def _as_array(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Ar
                 problems.append(
                     Diagnostic(
                         "input/device",
-                        f"input {spec.name!r} ({kind}) is not in the memory of the CPU",
+                        f"{what} {spec.name!r} ({kind}) is not in the memory of the CPU",
                         hint="copy it there first: x.cpu()",
                     )
                 )
@@ -154,16 +207,19 @@ def _as_array(given: object, spec: TensorSpec, problems: list[Diagnostic]) -> Ar
         problems.append(
             Diagnostic(
                 "input/array",
-                f"input {spec.name!r} ({kind}) gives no array: {error}",
+                f"{what} {spec.name!r} ({kind}) gives no array: {error}",
                 hint="for PyTorch tensors that require gradients: x.detach()",
             )
         )
         return None
+    hint = f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})"
+    if what == "out for":
+        hint = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
+    elif isinstance(given, Mapping):
+        hint = BY_NAME
     problems.append(
         Diagnostic(
-            "input/array",
-            f"input {spec.name!r} is a {kind}, expected an array {spec}",
-            hint=f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})",
+            "input/array", f"{what} {spec.name!r} is a {kind}, expected an array {spec}", hint=hint
         )
     )
     return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Variable
-from nnefc.runtime.tensors import TensorSpec, accept, aligned
+from nnefc.runtime.tensors import TensorSpec, accept, aligned, copy
 
 Array = np.ndarray[Any, Any]
 
@@ -61,8 +61,9 @@ class Variables(MutableMapping[str, Array]):
         key = self._key(label)
         if key in self._state:
             with self.lock:
-                return self._state[key].copy()
-        return np.array(self._variables[key].data, self._variables[key].type.dtype.numpy)
+                return copy(self._state[key], f"a copy of variable {label!r}")
+        data = np.asarray(self._variables[key].data, self._variables[key].type.dtype.numpy)
+        return copy(data, f"a copy of variable {label!r}")
 
     def __setitem__(self, label: str, value: Array) -> None:
         key = self._key(label)
@@ -74,7 +75,7 @@ class Variables(MutableMapping[str, Array]):
             )
         spec = TensorSpec.of(label, self._variables[key].type)
         problems: list[Diagnostic] = []
-        array = accept(value, spec, problems)
+        array = accept(value, spec, problems, "variable")
         if array is None:
             raise NnefError(problems)
         with self.lock:
@@ -92,7 +93,8 @@ class Variables(MutableMapping[str, Array]):
     def _key(self, label: object) -> str:
         key = label.lower() if isinstance(label, str) else ""
         if key not in self._variables:
-            raise KeyError(label)
+            labels = ", ".join(map(repr, self)) or "none"
+            raise KeyError(f"there is no variable {label!r}; the variables are {labels}")
         return key
 
 

@@ -131,6 +131,7 @@ class _OnAnotherDevice:
         ((A.astype(">f4"), B), "input/byte-order", "bytes of its items swapped"),
         ((A.tolist(), B), "input/array", "input 'a' is a list"),
         ((None, B), "input/array", "input 'a' is a NoneType"),
+        (({"a": A}, B), "input/array", "input 'a' is a dict"),
         ((np.array([["x"]]), B), "input/dtype", "expected float32"),
         ((_OnAnotherDevice(), B), "input/device", "not in the memory of the CPU"),
     ],
@@ -167,6 +168,82 @@ def test_results_into_given_arrays(model: CompiledModel) -> None:
     strided = np.zeros((2, 6), np.float32)[:, ::2]
     model(A, B, out=[strided, above])
     np.testing.assert_array_equal(strided, TOTAL)
+
+
+def test_results_into_arrays_of_other_libraries(model: CompiledModel) -> None:
+    torch = pytest.importorskip("torch")
+    total, above = torch.empty(2, 3), np.empty((2, 3), bool)
+    got = model(A, B, out=(total, above))
+    assert got[0] is total
+    np.testing.assert_array_equal(total.numpy(), TOTAL)
+    strided = torch.zeros(3, 2).T
+    got = model.run({"a": A, "b": B}, out={"total": strided})
+    assert got["total"] is strided
+    np.testing.assert_array_equal(strided.numpy(), TOTAL)
+    graph = Graph()
+    x = graph.add_input(TensorType(F32, (2, 3)), "x")
+    graph.add_output(graph.insert(Op("neg", [x], {}, [TensorType(F32, (2, 3))])).output, "y")
+    neg = CompiledModel(lower(graph), graph, threads=1)
+    assert neg(A, out=total) is total  # alone, not a sequence of rows
+    np.testing.assert_array_equal(total.numpy(), -A)
+    with pytest.raises(NnefError, match="float64, expected float32"):
+        neg(A, out=total.double())
+    with pytest.raises(NnefError, match="gives no array"):
+        neg(A, out=total.clone().requires_grad_())
+
+
+class _ReadOnlyThroughDlpack:
+    """Like a PyTorch tensor to NumPy 1.26."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self._copy = array.copy()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise AssertionError("from_dlpack is replaced")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self._array
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_memory_that_dlpack_calls_read_only(monkeypatch: pytest.MonkeyPatch, same: bool) -> None:
+    def from_dlpack(given: Any) -> Any:
+        view = (given._array if same else given._copy).view()
+        view.flags.writeable = False
+        return view
+
+    monkeypatch.setattr(np, "from_dlpack", from_dlpack)
+    total, above = np.zeros((2, 3), np.float32), np.empty((2, 3), bool)
+    out = (_ReadOnlyThroughDlpack(total), above)
+    if same:
+        two_inputs()(A, B, out=out)
+        np.testing.assert_array_equal(total, TOTAL)
+    else:
+        with pytest.raises(NnefError, match="read-only"):
+            two_inputs()(A, B, out=out)
+
+
+def test_names_in_a_call_are_sent_to_run(model: CompiledModel) -> None:
+    for arguments, out in (
+        (({"a": A, "b": B},), None),
+        (({"a": A}, B), None),
+        ((A, B), {"total": np.empty((2, 3), np.float32)}),
+    ):
+        with pytest.raises(NnefError) as caught:
+            model(*arguments, out=out)
+        assert "model.run(" in caught.value.errors[0].hint
+
+
+def test_hints_say_what_can_be_done_about_a_target(model: CompiledModel) -> None:
+    good = np.empty((2, 3), np.float32), np.empty((2, 3), bool)
+    for wrong in (good[0].astype(np.float64), good[0][:1], good[0].astype(">f4"), [1]):
+        with pytest.raises(NnefError) as caught:
+            model(A, B, out=(wrong, good[1]))
+        assert caught.value.errors[0].hint == "make it: numpy.empty((2, 3), numpy.float32)"
 
 
 def test_results_over_the_inputs(model: CompiledModel) -> None:
@@ -234,11 +311,17 @@ def test_variables() -> None:
     np.testing.assert_array_equal(model(one), [1, 2, 3, 4])
     np.testing.assert_array_equal(model.variables["w"], range(4))
     assert "nothing" not in model.variables
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="no variable 'nothing'; the variables are 'N', 'w'"):
         model.variables["nothing"]
-    for value, message in ((np.zeros(4), "float64"), (np.zeros(3, np.int32), "shape")):
-        with pytest.raises(NnefError, match=message):
+    wrong: list[tuple[Any, str]] = [
+        (np.zeros(4), "^error: variable 'n' is float64"),
+        (np.zeros(3, np.int32), "^error: variable 'n' has shape"),
+        ([1], "^error: variable 'n' is a list"),
+    ]
+    for value, message in wrong:
+        with pytest.raises(NnefError, match=message) as caught:
             model.variables["n"] = value
+        assert "shapes={" not in caught.value.errors[0].hint
     with pytest.raises(NnefError, match="compiled in"):
         model.variables["w"] = one
     with pytest.raises(NnefError):
@@ -312,6 +395,16 @@ def test_what_does_not_fit_into_memory_is_said() -> None:
     model = CompiledModel(lower(graph), graph, threads=1)
     with pytest.raises(NnefError, match=r"output 'y': 562,949,953,421,312 bytes") as caught:
         model(np.zeros(1, np.float32))
+    assert rules(caught) == ["limit/memory"]
+
+
+def test_a_copy_of_an_input_that_does_not_fit_into_memory() -> None:
+    graph = Graph()
+    x = graph.add_input(TensorType(F32, (1 << 47,)), "x")
+    graph.add_output(graph.insert(Op("neg", [x], {}, [x.type])).output, "y")
+    model = CompiledModel(lower(graph), graph, threads=1)
+    with pytest.raises(NnefError, match="a copy of input 'x': 562,949,953,421,312") as caught:
+        model(np.broadcast_to(np.float32(1), (1 << 47,)))
     assert rules(caught) == ["limit/memory"]
 
 
