@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+from nnefc.errors import NnefError, Place
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.spec import Call, Lookup, infer
@@ -97,16 +98,29 @@ def verify_hook(graph: Graph, ran: Ran) -> None:
 
 
 def dump_hook(folder: Path) -> Hook:
-    """A hook that writes the graph into `folder`, a file a pass."""
+    """A hook that writes the graph into `folder`, a file a pass.
+
+    It raises NnefError `data/write` when it cannot.
+    """
 
     def dump(graph: Graph, ran: Ran) -> None:
         if not ran.changed:
             return
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{ran.number:03}_{ran.name}.ir"
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(print_graph(graph, locations=True), encoding="utf-8")
-        partial.replace(path)
+        text = print_graph(graph, locations=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        except (OSError, ValueError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or str(error)
+            raise NnefError.of(
+                "data/write",
+                f"cannot write the graph: {reason}",
+                Place(str(path)),
+                "NNEFC_DUMP names a folder to write to; unset it if that is not wanted",
+            ) from None
 
     return dump
 

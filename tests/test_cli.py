@@ -4,62 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import nnefc
-from nnefc.cli import main
-
-ROOT = Path(__file__).resolve().parents[1]
-DIGITS = ROOT / "examples" / "digits" / "digits.nnef.tgz"
-
-SMALL = """\
-version 1.0;
-graph small( x ) -> ( y )
-{
-    x = external(shape = [1, 3, 8, 8]);
-    filter = variable(shape = [4, 3, 3, 3], label = 'conv/filter');
-    bias = variable(shape = [1, 4], label = 'conv/bias');
-    conv1 = conv(x, filter, bias);
-    relu1 = relu(conv1);
-    y = mean_reduce(relu1, axes = [2, 3]);
-}
-"""
-
-
-class Result(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["nnefc", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-            sys.exit(0)
-        captured = capsys.readouterr()
-        code = exit.value.code
-        return Result(code if isinstance(code, int) else 0, captured.out, captured.err)
-
-    return call
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    path = tmp_path / "graph.nnef"
-    path.write_text(SMALL)
-    return path
+from tests.command_line import DIGITS, ROOT, SMALL, Cli
 
 
 def test_help_lists_commands_and_examples(cli: Cli) -> None:

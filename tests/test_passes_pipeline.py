@@ -75,6 +75,16 @@ def test_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert print_graph(parse_graph((folder / files[-1]).read_text())) == print_graph(graph)
 
 
+def test_a_dump_that_cannot_be_written_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NNEFC_DUMP", str(tmp_path / "file" / "folder"))
+    with pytest.raises(NnefError, match=r"NNEFC_DUMP") as failure:
+        run_pipeline(parse_graph(TEXT))
+    assert failure.value.errors[0].rule == "data/write"
+
+
 class Breaks:
     """A pass that forgets the users of a value."""
 

@@ -6,7 +6,11 @@ imported inside it, so that `--help` and completion answer at once.
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -66,13 +70,24 @@ def main() -> None:
     from nnefc.cli.common import report
     from nnefc.errors import NnefError
 
+    _prepare_output()
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except NnefError as error:
         report(error.errors)
         sys.exit(1)
     except BrokenPipeError:  # the reader of our output went away
-        sys.stderr.close()
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _discard_output()
+        reason = error.strerror or str(error)
+        print(f"error: cannot write the output: {reason} [data/write]", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -80,3 +95,19 @@ def main() -> None:
     except MemoryError:
         print("error: out of memory [limit/memory]", file=sys.stderr)
         sys.exit(1)
+
+
+def _prepare_output() -> None:
+    """Let both streams be there, and take any character: names and pictures are not all ASCII."""
+    for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (open to the end)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
+def _discard_output() -> None:
+    """Let what is still buffered for standard output go nowhere when the interpreter ends."""
+    with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,0 +1,60 @@
+"""Standard output that is narrow, full or closed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from nnefc.cli import main; main()", "ops"]
+
+
+def test_names_that_the_encoding_lacks_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "größe.nnef"
+    path.write_text("version 1.0;\ngraph größe( x ) -> ( y )\n{ }\n")
+    for command in ("check", "inspect"):
+        done = subprocess.run(
+            [*COMMAND[:-1], command, str(path)],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "gr\\xf6\\xdfe.nnef:2" in done.stderr
+
+
+def test_pictures_of_characters_are_printed_in_ascii() -> None:
+    code = "import nnefc.cli as c; c._prepare_output(); print('\u2588 ok')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"? ok\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == ("error: cannot write the output: No space left on device [data/write]\n")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(COMMAND, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_closed_streams_are_no_error() -> None:
+    shell = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *COMMAND]
+    assert subprocess.run(shell, check=False).returncode == 0
