@@ -47,11 +47,6 @@ def find_lowering(name: str) -> Lower | None:
     return _lowerings.get(name)
 
 
-def lowerings() -> frozenset[str]:
-    """Names of the operations that have a lowering."""
-    return frozenset(_lowerings)
-
-
 class Lowering:
     """The state of lowering one graph.
 
