@@ -40,7 +40,7 @@ def import_model(source: Path, *, strict: bool = False, **options: Unpack[Import
     """Read a model into the intermediate representation.
 
     Args:
-        source: A folder, an archive (.tar, .tgz) or a bare `graph.nnef`.
+        source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip) or a bare `graph.nnef`.
         strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`:
             see `ImportOptions`.
@@ -156,7 +156,8 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
     """Write a model as an NNEF container: the flattened document and the data of its variables.
 
     Args:
-        path: A folder, or a name that ends in .tar, .tgz or .tar.gz.
+        path: A name that ends in .tar, .tgz or .tar.gz; a folder if it has no suffix or ends
+            in a slash.
         model: A graph, or a compiled model; the latter's variables are written with the
             values they have now.
         overwrite: Replace a file that is there; a folder that is not empty is never replaced.

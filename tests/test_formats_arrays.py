@@ -297,3 +297,12 @@ def test_folders_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="data/write"), replace_folder(tmp_path / "f"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_suffix_of_no_array_names_all_that_have_one(tmp_path: Path) -> None:
+    with pytest.raises(NnefError) as caught:
+        load_array(tmp_path / "a.txt")
+    (error,) = caught.value.errors
+    assert error.rule == "data/format"
+    for suffix in (".npy", ".npz", ".dat", ".png", ".jpg"):
+        assert suffix in error.hint

@@ -332,6 +332,19 @@ def test_encodings_by_label(tmp_path: Path) -> None:
     assert [array is not None and array.tolist() for array in arrays] == [[0.0, 1.0], [3, -4]]
 
 
+@pytest.mark.parametrize(
+    "name", ["n.zip", "n.nnef", "n.tar.xz", "n.foo", "n.TAR.BZ2", "resnet-1.5"]
+)
+def test_suffixes_that_tell_no_kind_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NnefError, match=rf"suffix '\.{name.split('.')[-1]}'") as caught:
+        write_container(tmp_path / name, graph_text=TEXT, tensors={})
+    assert caught.value.errors[0].rule == "container/format"
+    assert "kind" not in caught.value.errors[0].hint
+    assert not list(tmp_path.iterdir())
+    write_container(f"{tmp_path / name}/", graph_text=TEXT, tensors={})
+    assert (tmp_path / name / "graph.nnef").read_text() == TEXT
+
+
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     def write(name: str, **options: Any) -> None:
         write_container(tmp_path / name, graph_text=TEXT, tensors={}, **options)
@@ -349,9 +362,6 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
         write("n.tar", kind="folder", overwrite=True)
     (tmp_path / "empty").mkdir()
     write("empty")
-    for name in ("n.zip", "n.nnef", "n.xz"):
-        with pytest.raises(NnefError, match="container/format"):
-            write(name)
     write("n.nnef", kind="folder")
     with pytest.raises(NnefError, match="must exist"):
         write("none/n.tar")

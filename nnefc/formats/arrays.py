@@ -42,7 +42,7 @@ def load_array(path: FilePath, *, limits: Limits | None = None) -> Array | dict[
             "data/format",
             f"cannot tell from the suffix '{printable(suffix)}' what to read",
             Place(name),
-            "arrays are read from .npy, .npz and .dat files",
+            "arrays are read from .npy, .npz and .dat files, pictures from .png and .jpg",
         )
     with open_regular(path) as file:
         if suffix == ".npz":

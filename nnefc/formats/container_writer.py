@@ -22,7 +22,6 @@ from nnefc.formats.tensor_header import HEADER_SIZE
 Kind = Literal["folder", "tar", "tgz"]
 
 _SUFFIXES: dict[str, Kind] = {".tar": "tar", ".tgz": "tgz", ".tar.gz": "tgz"}
-_UNWRITTEN = (".zip", ".gz", ".xz", ".txz", ".bz2", ".tbz2", ".nnef", ".dat")
 
 _File = tuple[str, int, Iterator[bytes]]
 """Path, size and content of a file to be written."""
@@ -42,8 +41,8 @@ def write_container(
 
     `tensors` are arrays by label, stored as `encodings` says for the label, else as they are.
     `kind` by default follows from the name: `.tar`, `.tgz` and `.tar.gz` are archives, names
-    without suffix folders. Equal contents give equal bytes: archives are sorted and bear no times
-    or owners.
+    without suffix or with a `/` at the end are folders. Equal contents give equal bytes: archives
+    are sorted and bear no times or owners.
 
     Raises NnefError `container/exists` (a folder that is not empty; a file without `overwrite`),
     `container/format` (a suffix that tells no kind), `container/label` (labels that lead out of
@@ -75,12 +74,13 @@ def _kind(name: str) -> Kind:
     for suffix, kind in _SUFFIXES.items():
         if lower.endswith(suffix):
             return kind
-    if lower.endswith(_UNWRITTEN):
+    suffix = Path(name).suffix
+    if suffix and not name.endswith(("/", os.sep)):
         raise NnefError.of(
             "container/format",
-            "cannot tell from the name what to write",
+            f"containers are not written with the suffix '{suffix}'",
             Place(name),
-            "end the name in .tar, .tgz or .tar.gz, or pass kind='folder', 'tar' or 'tgz'",
+            "end the name in .tar, .tgz or .tar.gz, or in / for a folder",
         )
     return "folder"
 
