@@ -443,6 +443,19 @@ def test_errors_of_statements(statement: str, line: int, column: int, rule: str)
     assert len(found) == 1 or statement == "extension A;"
 
 
+def test_errors_hide_what_follows_from_them() -> None:
+    # without the extension for operators
+    with pytest.raises(NnefError) as caught:
+        parse(
+            "version 1.0;\ngraph g( x ) -> ( y ) { y = relu x; "
+            "z = f(a = b ? c : d); w = b ? c : d; }"
+        )
+    found = caught.value.errors
+    assert [e.rule for e in found] == ["syntax/expected"] * 3
+    assert "relu(...)" in found[0].hint
+    assert "value if condition else other" in found[1].hint == found[2].hint
+
+
 FRAGMENT_ERRORS = [
     ("fragment f( x: scalar ) -> ( y: scalar )\n", 40 + 1, "syntax/expected"),
     ("fragment f( x ) -> ( y: scalar );", 15, "syntax/expected"),

@@ -20,7 +20,7 @@ from nnefc.syntax.ast import (
     Tuple,
 )
 from nnefc.syntax.cursor import Panic
-from nnefc.syntax.expressions import ExpressionParser
+from nnefc.syntax.expressions import CHOICE_HINT, ExpressionParser
 from nnefc.syntax.lexer import (
     END,
     IDENTIFIER,
@@ -252,14 +252,14 @@ class DefinitionParser(ExpressionParser, TypeParser):
             target = self._targets()
         before = self.index
         value = self.expression()
-        if not self.has_operators and not isinstance(value, Invocation):
-            self.needs_operators(
-                self.starts[before], "an assignment of something other than an invocation"
-            )
         if kinds[self.index] == ";":
             self.index += 1
         else:
             self._missing_semicolon(value)
+        if not self.has_operators and not isinstance(value, Invocation):
+            self.needs_operators(
+                self.starts[before], "an assignment of something other than an invocation"
+            )
         return Assignment(at, target, value)
 
     def _missing_semicolon(self, value: Expression) -> None:
@@ -280,8 +280,12 @@ class DefinitionParser(ExpressionParser, TypeParser):
             hint = f"there is one {kind!r} too many"
         elif kind == "(":
             hint = "only a name can be invoked"
+        elif kind == "?":
+            hint = CHOICE_HINT
         elif kind in (IDENTIFIER, NUMBER, STRING):
             hint = "is an operator or a ';' missing?"
+            if isinstance(value, Identifier):
+                hint += f" Arguments stand in parentheses: {value.name}(...)"
         self.unexpected("';' after the assignment", hint)
 
     # -- left-value expressions

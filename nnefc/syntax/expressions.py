@@ -58,6 +58,8 @@ PRECEDENCE: Final = {
 }
 """Binary operators; higher binds tighter, all are left-associative."""
 
+CHOICE_HINT: Final = "a choice is written: value if condition else other"
+
 _PREFIXES: Final = frozenset("+-!")
 _SEPARATORS: Final = frozenset(",)];")
 _LITERALS: Final = frozenset((NUMBER, STRING, LOGICAL))
@@ -264,6 +266,8 @@ class ExpressionParser(Cursor):
             return "is a comma, or the closing parenthesis or bracket missing?"
         if kind == "=":
             return "is == meant? Only arguments of invocations are named"
+        if kind == "?":
+            return CHOICE_HINT
         if kind == ";":
             return "a parenthesis or bracket is not closed"
         return ""
