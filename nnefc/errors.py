@@ -6,7 +6,10 @@ Every failure that a user can cause is an `NnefError` that carries all the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -60,7 +63,7 @@ class Diagnostic:
         lines = [f"{where}{self.severity}: {self.message} [{self.rule}]"]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        lines += [f"  {step}" for step in self.chain]
+        lines += [f"  {step}" for step in _folded(self.chain)]
         return "\n".join(lines)
 
     @property
@@ -74,6 +77,32 @@ class Diagnostic:
     @property
     def column(self) -> int:
         return self.place.column if self.place else 0
+
+
+def _folded(chain: tuple[Step, ...]) -> list[str]:
+    """The links of a chain; those that repeat, alone or as a cycle, once, with how often."""
+    lines: list[str] = []
+    at = 0
+    while at < len(chain):
+        best, times = 1, 1
+        for period in range(1, (len(chain) - at) // 2 + 1):
+            cycle = chain[at : at + period]
+            count = 1
+            while chain[at + count * period : at + (count + 1) * period] == cycle:
+                count += 1
+            if count > 1 and count * period > best * times:
+                best, times = period, count
+        often = f" ({times} times)" if times > 1 else ""
+        lines += [f"{step}{often}" for step in chain[at : at + best]]
+        at += best * times
+    return lines
+
+
+def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Diagnostics as their files come first, and within a file by line and column."""
+    found = list(diagnostics)
+    files = {file: i for i, file in enumerate(dict.fromkeys(d.file for d in found))}
+    return sorted(found, key=lambda d: (files[d.file], d.line, d.column))
 
 
 class NnefError(Exception):
@@ -94,6 +123,28 @@ class NnefError(Exception):
 
 class NnefWarning(UserWarning):
     """Category of the Python warnings that carry a `Diagnostic` of severity warning."""
+
+
+_collector: ContextVar[Diagnostics | None] = ContextVar("collector", default=None)
+
+
+@contextmanager
+def collecting(diagnostics: Diagnostics) -> Generator[None]:
+    """Inside, what `warn` is given goes to `diagnostics`."""
+    token = _collector.set(diagnostics)
+    try:
+        yield
+    finally:
+        _collector.reset(token)
+
+
+def warn(diagnostic: Diagnostic, *, stacklevel: int = 1) -> None:
+    """A warning of a function that has no `Diagnostics`: to those of a caller, or to Python."""
+    collector = _collector.get()
+    if collector is None:
+        warnings.warn(str(diagnostic), NnefWarning, stacklevel=stacklevel + 1)
+    else:
+        collector.add(diagnostic)
 
 
 class Diagnostics:
@@ -117,10 +168,16 @@ class Diagnostics:
         if diagnostic.severity != "error":
             self.warnings.append(diagnostic)
             return
-        self.errors.append(diagnostic)
-        if len(self.errors) >= self.limit:
-            stop = Diagnostic("limit/errors", f"more than {self.limit - 1} errors; giving up")
-            raise NnefError([*self.errors, stop])
+        if len(self.errors) < self.limit:
+            self.errors.append(diagnostic)
+            return
+        noun = "error" if self.limit == 1 else "errors"
+        stop = Diagnostic(
+            "limit/errors",
+            f"more than {self.limit} {noun}; giving up",
+            hint="mend these first; more are reported with --limit errors=N, Limits(errors=N)",
+        )
+        raise NnefError([*in_order(self.errors), stop])
 
     def error(
         self,
@@ -137,6 +194,6 @@ class Diagnostics:
         self.add(Diagnostic(rule, message, place, "warning", (), hint))
 
     def raise_errors(self) -> None:
-        """Raise NnefError if there are errors."""
+        """Raise NnefError if there are errors, in the order of their places."""
         if self.errors:
-            raise NnefError(self.errors)
+            raise NnefError(in_order(self.errors))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.errors import NnefError
+from nnefc.errors import Diagnostics, NnefError
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.frontends.nnef import import_model, import_text
 from nnefc.ir import DType
@@ -146,3 +146,25 @@ def test_random_weights_are_scaled_and_variances_positive() -> None:
     assert abs(w.std() / np.sqrt(2 / (64 * 9)) - 1) < 0.05
     assert v.min() >= 0.5
     assert variables["l"].data is not None and variables["l"].data.dtype == bool
+
+
+@pytest.mark.parametrize("offset", [-1, 120])
+def test_warnings_of_tensor_files_are_diagnostics(tmp_path: Path, offset: int) -> None:
+    path = model(tmp_path, "variable<logical>(shape = [2], label = 'v')", v=np.ones(2, bool))
+    content = bytearray((path / "v.dat").read_bytes())
+    content[offset] |= 1
+    (path / "v.dat").write_bytes(content)
+    diagnostics = Diagnostics()
+    import_model(path, diagnostics=diagnostics)
+    (warning,) = diagnostics.warnings
+    with pytest.raises(NnefError) as caught:
+        import_model(path, strict=True)
+    assert [error.rule for error in caught.value.errors] == [warning.rule]
+
+
+def test_a_byte_order_mark_is_told(tmp_path: Path) -> None:
+    text = document("y = relu(x);")
+    (tmp_path / "graph.nnef").write_text(f"\ufeff{text}", encoding="utf-8")
+    diagnostics = Diagnostics()
+    import_model(tmp_path, diagnostics=diagnostics)
+    assert [warning.rule for warning in diagnostics.warnings] == ["syntax/encoding"]

@@ -251,7 +251,7 @@ def test_many_findings_hide_no_error(before: str) -> None:
         parse("version 1.0;\n" + 300 * before + GRAPH.replace("y =", "y =="), diagnostics=found)
         pytest.fail("no error")
     assert found.errors
-    with pytest.raises(NnefError, match=r"no graph|more than 99"):
+    with pytest.raises(NnefError, match=r"no graph|more than 100"):
         parse("version 1.0;\n" + 300 * before)
 
 

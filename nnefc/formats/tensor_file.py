@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import mmap as mapping
 import os
-import warnings
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, NnefError, NnefWarning, Place
+from nnefc.errors import Diagnostic, NnefError, Place, warn
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.encoding import (
     CHUNK,
@@ -236,4 +235,4 @@ def _values(header: TensorHeader, items: Array) -> Array:
 
 def _warn(rule: str, message: str, place: Place, hint: str = "") -> None:
     diagnostic = Diagnostic(rule, message, place, "warning", hint=hint)
-    warnings.warn(str(diagnostic), NnefWarning, stacklevel=4)
+    warn(diagnostic, stacklevel=4)

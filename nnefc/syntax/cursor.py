@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Severity
+from nnefc.errors import Diagnostic, Diagnostics, Severity
 from nnefc.limits import Limits
 from nnefc.syntax.ast import Source
 from nnefc.syntax.lexer import (
@@ -53,7 +53,7 @@ class Cursor:
         check_size(len(text), file, limits)
         self.source = Source(text, file)
         self.limits = limits
-        tokens = tokenize(text, limits.errors)
+        tokens = tokenize(text, limits.errors + 1)
         self.kinds: list[str] = tokens.kinds
         self.texts: list[str] = tokens.texts
         self.starts: list[int] = tokens.starts
@@ -151,7 +151,7 @@ class Cursor:
             place = self.source.place(p.at)
             diagnostics.add(Diagnostic(p.rule, p.message, place, p.severity, (), p.hint))
         if failed:
-            raise NnefError(diagnostics.errors)
+            diagnostics.raise_errors()
 
     # -- tokens
 

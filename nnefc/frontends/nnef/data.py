@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ir.graph import Variable
@@ -38,7 +38,8 @@ def load_data(
     places = _places(graph)
     for key, variable in graph.variables.items():
         try:
-            stored = None if container is None else container.tensor(variable.label)
+            with collecting(diagnostics):
+                stored = None if container is None else container.tensor(variable.label)
         except NnefError as error:
             for diagnostic in error.errors:
                 diagnostics.add(diagnostic)

@@ -53,7 +53,9 @@ def import_model(
     limits = limits or Limits()
     diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
     with open_container(path, limits=limits) as container:
-        text = decode(container.graph_text(), container.graph_file)
+        text = decode(
+            container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
+        )
         document = parse(text, container.graph_file, limits=limits, diagnostics=diagnostics)
         choice = _choice(document, shapes, scalar, integer, limits)
         elaboration = _elaborated(document, limits, diagnostics, choice)

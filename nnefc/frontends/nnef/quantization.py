@@ -52,7 +52,12 @@ def read_quantization(
     text: bytes, file: str, elaboration: Elaboration, limits: Limits, diagnostics: Diagnostics
 ) -> list[Quantization]:
     """The entries of a quantization file that are right; errors go to `diagnostics`."""
-    parsed = parse_quantization(decode(text, file), file, limits=limits, diagnostics=diagnostics)
+    parsed = parse_quantization(
+        decode(text, file, limits=limits, diagnostics=diagnostics),
+        file,
+        limits=limits,
+        diagnostics=diagnostics,
+    )
     reader = _Reader(parsed, elaboration, limits, diagnostics)
     seen: set[str] = set()
     entries: list[Quantization] = []
