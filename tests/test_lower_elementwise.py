@@ -192,3 +192,16 @@ def test_operands_that_die_are_overwritten() -> None:
     with np.errstate(invalid="ignore"):
         expected = np.sqrt(-np.square(np.exp(-given_))) - given_
     np.testing.assert_allclose(model(given_), expected, rtol=1e-6)
+
+
+def test_a_constant_that_repeats_one_item_takes_no_memory() -> None:
+    """x [1, 2] times 3 x 2 threes: the result has the shape of the constant."""
+    type_ = TensorType(DType.FLOAT32, (3, 2))
+    graph = Graph("g")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 2)), "x")
+    k = graph.insert(Op("constant", [], {"shape": (3, 2), "value": (3.0,)}, [type_])).output
+    graph.add_output(graph.insert(Op("mul", [x, k], {}, [type_])).output, "y")
+    program = lower(graph)
+    assert not program.constants
+    got = CompiledModel(program, graph, threads=1)(np.array([[1, 2]], np.float32))
+    np.testing.assert_array_equal(got, [[3, 6]] * 3)

@@ -135,11 +135,11 @@ class Lowering:
         return self._data.get(value)
 
     def scalar(self, value: Value) -> bool | int | float | None:
-        """The only item of `value` if it is known now and there is just one."""
+        """What every item of `value` is, if it is known now: a single item, or one repeated."""
         data = self._data.get(value)
-        if data is None or data.size != 1:
+        if data is None or any(step for step, n in zip(data.strides, data.shape) if n > 1):
             return None
-        return data.reshape(-1)[0].item()
+        return data[(0,) * data.ndim].item()
 
     # -- for the walk over the graph
 

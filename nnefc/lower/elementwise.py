@@ -87,7 +87,7 @@ def launch(
 def _literals(
     lower: Lowering, expression: Expression, inputs: Sequence[Value]
 ) -> tuple[Expression, list[Value]]:
-    """The expression with inputs that are known single items made literals; the other inputs."""
+    """The expression with inputs that are one known item, perhaps repeated, made literals."""
     known = {i: item for i, value in enumerate(inputs) if (item := lower.scalar(value)) is not None}
     kept = [i for i in range(len(inputs)) if i not in known]
     place = {old: new for new, old in enumerate(kept)}
