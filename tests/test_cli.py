@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,24 @@ def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small
     assert re.search(rf"^{second}:6:\d+: error: ", result.err, re.M)
     assert "none.nnef" in result.err
     assert str(small) not in result.err
+
+
+def test_check_goes_on_after_a_file_that_cannot_be_read(
+    cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one without permission, which is none to root: typer asks `os.access`."""
+    first = tmp_path / "first.nnef"
+    first.write_text(SMALL)
+    broken = tmp_path / "broken.nnef"
+    broken.write_text(SMALL.replace("relu(conv1)", "relu(conv2)"))
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda p, m: Path(p) != first and allowed(p, m))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    result = cli("check", first, "", "-", broken)
+    assert result.status == 1
+    assert "the name of a model is empty" in result.err
+    assert "not read from standard input" in result.err
+    assert "broken.nnef:8:18" in result.err
+    assert "write it to a file" in cli("inspect", "-").err
 
 
 def test_check_json(cli: Cli, small: Path, tmp_path: Path) -> None:
@@ -156,6 +175,13 @@ def test_compare(cli: Cli, small: Path) -> None:
     facts = json.loads(result.out)
     assert facts["first_divergence"] is None
     assert {"conv1", "relu1", "y"} <= {row["tensor"] for row in facts["tensors"]}
+    shown = cli("compare", small, "--random-weights", 1, "--all").out
+    assert len(re.findall(r"^ *y ", shown, re.M)) == 1
+    assert "3 tensors" in shown
+    for tolerance in ("nan", "-1", "inf"):
+        refused = cli("compare", small, "--random-weights", 1, "--tolerance", tolerance)
+        assert refused.status == 1
+        assert "--tolerance" in refused.err
     strict = cli("compare", small, "--random-weights", 1, "--tolerance", 0)
     assert strict.status == 1
     assert "first divergence: conv1" in strict.out
@@ -211,7 +237,9 @@ def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> Non
     path.write_text(
         "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = []); y = exp(x); }\n"
     )
-    assert "x: float32[scalar]" in cli("inspect", path).out
+    shown = cli("inspect", path).out
+    assert "x: float32[scalar]" in shown
+    assert "1 operation," in shown
 
 
 def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
@@ -225,12 +253,38 @@ def test_bench(cli: Cli, small: Path) -> None:
     arguments = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--json")
     facts = json.loads(cli("bench", small, *arguments).out)
     assert facts["min_ms"] <= facts["median_ms"] <= facts["p99_ms"]
+    assert "more than 0 seconds" in cli("bench", small, "--duration", 0).err
+    assert "--warmup -1" in cli("bench", small, "--warmup", -1).err
 
 
 def test_ops(cli: Cli) -> None:
     assert "deconv" in cli("ops").out
     assert "groups: integer = 1" in cli("ops", "conv").out
-    assert cli("ops", "convolve").status == 1
+    assert "did you mean 'conv'" in cli("ops", "conv2").err
+    several = cli("ops", "conv2", "deconvv")
+    assert several.status == 1
+    assert several.err.count("no such operation") == 2
+
+
+def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of installed packages, whose modules register them when they are imported."""
+    from nnefc.frontends.nnef import custom
+
+    def load() -> None:
+        def body(emit: Any, op: Any) -> Any:
+            return emit("exp", op.inputs[0])
+
+        declaration = "fragment fancy( x: tensor<scalar> ) -> ( y: tensor<scalar> )"
+        nnefc.operation(declaration, replace=True)(body)
+
+    monkeypatch.setattr(custom, "_load_entry_points", load)
+    try:
+        assert "fancy" in cli("ops").out
+        described = cli("ops", "fancy").out
+        assert "(custom)" in described
+        assert "fragment fancy( x: tensor<scalar> )" in described
+    finally:
+        custom.unregister("fancy")
 
 
 def test_demo(cli: Cli) -> None:

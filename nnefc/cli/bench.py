@@ -49,8 +49,10 @@ def bench(
     """
     from nnefc.cli.run import random_array
 
-    if not 0 < duration <= 3600 or not 0 <= warmup <= 3600:
-        raise usage("--duration and --warmup are seconds, at most 3600")
+    if not 0 < duration <= 3600:
+        raise usage(f"--duration {duration:g}: must be more than 0 seconds and at most 3600")
+    if not 0 <= warmup <= 3600:
+        raise usage(f"--warmup {warmup:g}: must be between 0 and 3600 seconds")
     start = time.perf_counter()
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     imported = time.perf_counter()
@@ -63,7 +65,7 @@ def bench(
     seconds = sorted(_repeat(lambda: compiled(*inputs), duration))
     batch = graph.inputs[0].type.dims[0] if graph.inputs and graph.inputs[0].type.dims else 1
     facts: dict[str, Any] = {
-        "model": str(model),
+        "model": model,
         "threads": compiled.threads,
         "runs": len(seconds),
         "median_ms": 1e3 * _percentile(seconds, 50),

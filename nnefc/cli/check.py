@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.common import Json, LimitOptions, Strict, parse_limits, print_json, report
+from nnefc.cli.common import (
+    Json,
+    LimitOptions,
+    Strict,
+    model_path,
+    parse_limits,
+    print_json,
+    report,
+)
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
 
 
 def check(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Documents, folders or archives."),
+        list[str],
+        typer.Argument(metavar="FILE", help="Documents, folders or archives."),
     ],
     strict: Strict = False,
     json: Json = False,
@@ -40,7 +47,7 @@ def check(
         print_json(
             [
                 {
-                    "file": str(file),
+                    "file": file,
                     "valid": not errors,
                     "errors": [_as_dict(d) for d in errors],
                     "warnings": [_as_dict(d) for d in warnings],
@@ -56,7 +63,7 @@ def check(
 
 
 def _findings(
-    file: Path, strict: bool, limit: list[str] | None
+    file: str, strict: bool, limit: list[str] | None
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """(errors, warnings) of one file."""
     from nnefc.api import check_model
@@ -64,7 +71,7 @@ def _findings(
     limits = parse_limits(limit)
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        check_model(file, diagnostics, limits)
+        check_model(model_path(file), diagnostics, limits)
     except NnefError as error:
         return error.errors, diagnostics.warnings
     return (), diagnostics.warnings

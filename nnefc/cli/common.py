@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from nnefc.runtime.model import CompiledModel
 
 Model = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="MODEL",
-        help="A folder or archive (.tgz, .tar) with graph.nnef in it, or a graph.nnef.",
+        help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
+        "in it, or a graph.nnef.",
     ),
 ]
 Shapes = Annotated[
@@ -86,6 +87,17 @@ def usage(message: str, hint: str = "") -> NnefError:
     return NnefError.of("input/option", message, hint=hint)
 
 
+def model_path(name: str) -> Path:
+    """The path of a model as it was typed; NnefError for what would mean something else."""
+    if not name:
+        raise usage("the name of a model is empty", "write . for the present folder")
+    if name == "-":
+        raise usage(
+            "-: models are not read from standard input", "write it to a file, or ./- for that name"
+        )
+    return Path(name)
+
+
 def parse_limits(options: Sequence[str] | None) -> Limits:
     """`--limit NAME=VALUE` options applied to the defaults."""
     limits = Limits()
@@ -121,7 +133,7 @@ def parse_shapes(options: Sequence[str] | None) -> dict[str, tuple[int, ...]] | 
 
 
 def load(
-    model: Path,
+    model: str | Path,
     *,
     shapes: Sequence[str] | None = None,
     random_weights: int | None = None,
@@ -137,7 +149,7 @@ def load(
     diagnostics = Diagnostics(strict=strict, limit=parsed.errors)
     try:
         return import_with(
-            model,
+            model_path(model) if isinstance(model, str) else model,
             diagnostics,
             shapes=parse_shapes(shapes),
             random_weights=random_weights,
@@ -212,6 +224,11 @@ def quantity(number: float, unit: str = "") -> str:
             return f"{digits} {prefix}{unit}".strip()
         number /= 1000
     raise AssertionError
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """1 operation, 2 operations."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def size(nbytes: float) -> str:

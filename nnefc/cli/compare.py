@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,9 +17,11 @@ from nnefc.cli.common import (
     Threads,
     compile_graph,
     console,
+    count,
     load,
     print_json,
     table,
+    usage,
 )
 from nnefc.cli.run import Inputs, RandomInputs, read_inputs
 
@@ -61,6 +64,8 @@ def compare(
 
         nnefc compare net.nnef.tgz -i input.npy --all --tolerance 1e-5
     """
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     rows = compare_graph(graph, read_inputs(graph, input, random_inputs), threads)
     bad = [row for row in rows if not row["error"] <= tolerance]
@@ -82,12 +87,14 @@ def _print(
     out = console()
     columns = ("tensor", "operation", "shape", "max |error|", "relative", "")
     view = table(*columns, numeric=columns[3:5])
-    for row in rows if all else bad or [r for r in rows if r["kind"] == "output"]:
+    # an output that agrees in both compilations is shown once, as it is normally compiled
+    distinct = [row for row in rows if not row["result"] or not row["error"] <= tolerance]
+    for row in distinct if all else bad or [r for r in rows if r["kind"] == "output"]:
         shape = "x".join(map(str, row["shape"]))
         mark = "" if row["error"] <= tolerance else "← first" if row is bad[0] else "←"
         view.add_row(
             row["tensor"],
-            row["operation"],
+            row["operation"] or row["kind"],
             shape,
             f"{row['absolute']:.3g}",
             f"{row['error']:.3g}",
@@ -96,7 +103,7 @@ def _print(
     out.print(view)
     verdict = f"first divergence: {bad[0]['tensor']}" if bad else "no divergence"
     worst = max((row["error"] for row in rows), default=0.0)
-    out.print(f"{len(rows)} tensors, largest relative error {worst:.3g}: {verdict}")
+    out.print(f"{count(len(distinct), 'tensor')}, largest relative error {worst:.3g}: {verdict}")
 
 
 def compare_graph(
@@ -106,7 +113,7 @@ def compare_graph(
 
     `error` is the largest absolute difference over the largest magnitude of the reference
     (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
-    the other has not.
+    the other has not.  `result` marks the tensors that appear again as outputs.
     """
     from nnefc.frontends.nnef.custom import spec
     from nnefc.ops.reference import evaluate
@@ -119,6 +126,7 @@ def compare_graph(
         if op.name not in ("constant", "variable")
         for value in op.outputs
     ]
+    outcomes = set(kept.outputs)
     kept.outputs = [value for _, value in tensors]
     kept.output_names = [f"#{i}" for i in range(len(tensors))]
     arrays = [inputs[value.name] for value in graph.inputs]
@@ -126,7 +134,7 @@ def compare_graph(
     outputs = _run(compile_graph(graph, threads), arrays)
     expected = evaluate(kept, inputs, keep="all", lookup=spec).values
     rows = [
-        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value])
+        _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outcomes)
         for i, ((op, value), array) in enumerate(zip(tensors, instrumented, strict=True))
     ]
     rows += [
@@ -148,6 +156,7 @@ def _row(
     kind: str,
     actual: Array,
     expected: Array,
+    result: bool = False,
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -162,6 +171,7 @@ def _row(
         "tensor": name,
         "operation": operation,
         "kind": kind,
+        "result": result,
         "shape": list(actual.shape),
         "absolute": absolute,
         "error": absolute / (scale if scale > np.finfo(np.float64).tiny else 1.0),

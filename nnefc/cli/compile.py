@@ -18,6 +18,7 @@ from nnefc.cli.common import (
     Threads,
     compile_graph,
     console,
+    count,
     load,
     print_json,
     size,
@@ -59,10 +60,11 @@ def compile_(
     compiled = compile_graph(graph, threads)
     finished = time.perf_counter()
     launches = compiled.launches
+    kernels = len({launch.kernel for launch in launches})
     facts = {
         "operations": len(graph),
         "launches": len(launches),
-        "kernels": len({launch.kernel for launch in launches}),
+        "kernels": kernels,
         "arena_bytes": compiled.arena_bytes,
         "import_seconds": imported - start,
         "compile_seconds": finished - imported,
@@ -81,7 +83,7 @@ def compile_(
             view.add_row(launch.label, launch.kernel, str(launch.tiles))
         out.print(view)
     out.print(
-        f"{facts['operations']} operations, {facts['launches']} launches of "
-        f"{facts['kernels']} kernels, arena {size(facts['arena_bytes'])}; "
+        f"{count(len(graph), 'operation')}, {count(len(launches), 'launch', 'launches')} of "
+        f"{count(kernels, 'kernel')}, arena {size(facts['arena_bytes'])}; "
         f"import {imported - start:.2f} s, compile {finished - imported:.2f} s"
     )

@@ -13,7 +13,8 @@ from nnefc.cli.common import LimitOptions, Model, Shapes, load
 def flatten(
     model: Model,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write instead of printing.")
+        Path | None,
+        typer.Option("--output", "-o", readable=False, help="File to write instead of printing."),
     ] = None,
     shape: Shapes = None,
     limit: LimitOptions = None,

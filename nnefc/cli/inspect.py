@@ -13,6 +13,7 @@ from nnefc.cli.common import (
     Model,
     Shapes,
     console,
+    count,
     load,
     print_json,
     quantity,
@@ -30,9 +31,12 @@ def inspect(
     weights: Annotated[
         bool, typer.Option("--weights", "-w", help="Describe the variables and their values.")
     ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a picture of the graph.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(readable=False, help="Write a picture of the graph.")
+    ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write a page with the picture and the tables.")
+        Path | None,
+        typer.Option(readable=False, help="Write a page with the picture and the tables."),
     ] = None,
     shape: Shapes = None,
     json: Json = False,
@@ -171,7 +175,7 @@ def _print(facts: dict[str, Any], weights: bool) -> None:
         out.print(view)
     memory = facts["activation_bytes"]
     out.print(
-        f"{len(facts['operations'])} operations, "
+        f"{count(len(facts['operations']), 'operation')}, "
         f"{quantity(facts['parameters'])} parameters ({size(facts['parameter_bytes'])}), "
         f"{quantity(facts['macs'])} MACs"
         + ("" if memory is None else f", {size(memory)} of activations alive at most")

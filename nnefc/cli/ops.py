@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnefc.cli.common import Json, console, print_json, table, usage
+from nnefc.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.ops.spec import OpSpec
 
 
 def _names() -> list[str]:
+    return list(_specs())
+
+
+def _specs() -> dict[str, OpSpec]:
+    """The operations of nnefc, then the custom ones of installed packages."""
+    from nnefc.frontends.nnef.custom import registered
     from nnefc.ops.table import operations
 
-    return list(operations())
+    return {**operations(), **registered()}
 
 
 def ops(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Operations to describe.", autocompletion=_names),
+        typer.Argument(metavar="NAME", help="Operations to describe.", autocompletion=_names),
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the operations, or describe some.
+    """List the operations, or describe some; custom ones of installed packages included.
 
     Examples:
 
@@ -30,12 +40,19 @@ def ops(
 
         nnefc ops conv deconv
     """
-    from nnefc.ops.table import operations
+    from nnefc.frontends.nnef.check import suggestion
 
-    specs = operations()
-    unknown = [name for name in names or () if name not in specs]
+    specs = _specs()
+    unknown = [
+        error
+        for name in names or ()
+        if name not in specs
+        for error in usage(
+            f"no such operation: {name}", suggestion(name, specs) or "nnefc ops lists them all"
+        ).errors
+    ]
     if unknown:
-        raise usage(f"no such operation: {', '.join(unknown)}", "nnefc ops lists them all")
+        raise NnefError(unknown)
     chosen = [specs[name] for name in names] if names else list(specs.values())
     if json:
         print_json(
@@ -51,10 +68,13 @@ def ops(
         )
     elif names:
         for spec in chosen:
-            where = "beyond 1.0.2" if spec.section == "beyond" else f"section {spec.section}"
-            typer.echo(f"# {spec.summary} ({where})\n{spec.signature.strip()}\n")
+            typer.echo(f"# {spec.summary} ({_where(spec.section)})\n{spec.signature.strip()}\n")
     else:
         rows = table("operation", "section", "summary")
         for spec in chosen:
             rows.add_row(spec.name, spec.section, spec.summary)
         console().print(rows)
+
+
+def _where(section: str) -> str:
+    return {"beyond": "beyond 1.0.2", "custom": "custom"}.get(section, f"section {section}")

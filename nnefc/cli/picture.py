@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import quantity, size
+from nnefc.cli.common import count, quantity, size
 from nnefc.cli.layered import layout
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ def draw_html(graph: Graph, facts: dict[str, Any]) -> str:
     """A page: summary, picture, operations, and weights if `facts` has them."""
     memory = facts["activation_bytes"]
     summary = (
-        f"{len(facts['operations'])} operations, {quantity(facts['parameters'])} parameters "
+        f"{count(len(facts['operations']), 'operation')}, "
+        f"{quantity(facts['parameters'])} parameters "
         f"({size(facts['parameter_bytes'])}), {quantity(facts['macs'])} MACs"
         + ("" if memory is None else f", {size(memory)} of activations alive at most")
     )

@@ -103,6 +103,15 @@ def spec(name: str) -> OpSpec | None:
     return _registered.get(name)
 
 
+def registered() -> dict[str, OpSpec]:
+    """All custom operations by name, those of installed packages included.
+
+    Raises NnefError `custom/entry-point` when such a package fails to import.
+    """
+    _load_entry_points()
+    return dict(_registered)
+
+
 def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) -> None:
     """Give a fragment without a body its registered meaning, if there is one."""
     _load_entry_points()
