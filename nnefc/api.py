@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from nnefc.arguments import check_import, check_limits, check_progress, check_threads, memory_for
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, NnefWarning
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
@@ -36,22 +37,32 @@ class ImportOptions(TypedDict, total=False):
     """Bounds on hostile input."""
 
 
-def import_model(source: Path, *, strict: bool = False, **options: Unpack[ImportOptions]) -> Graph:
+def import_model(
+    source: Path,
+    *,
+    strict: bool = False,
+    load_data: bool = True,
+    **options: Unpack[ImportOptions],
+) -> Graph:
     """Read a model into the intermediate representation.
+
+    Variables need data: files of the model, or `random_weights`.  A document that has none can be
+    looked at with `load_data=False`.
 
     Args:
         source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip) or a bare `graph.nnef`.
         strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
+        load_data: False leaves variables without data; such a graph can be printed, not compiled.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`:
             see `ImportOptions`.
 
     Raises:
         NnefError: With all errors found; warnings are issued as `NnefWarning`.
     """
-    limits = options.get("limits") or Limits()
+    limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        return import_with(source, diagnostics, **options)
+        return import_with(source, diagnostics, load_data=load_data, **options)
     finally:
         for diagnostic in diagnostics.warnings:
             warnings.warn(NnefWarning(str(diagnostic)), stacklevel=2)
@@ -72,17 +83,19 @@ def import_with(
     """`import_model` for callers that collect the warnings themselves, or need no data."""
     from nnefc.frontends.nnef import import_model as import_nnef
 
-    return import_nnef(
-        source,
-        diagnostics=diagnostics,
-        shapes=shapes,
-        scalar=_dtype("scalar", scalar, (DType.FLOAT32, DType.FLOAT64)),
-        integer=_dtype("integer", integer, (DType.INT32, DType.INT64)),
-        random_weights=random_weights,
-        quantize=quantize,
-        load_data=load_data,
-        limits=limits or Limits(),
-    )
+    path, chosen, seed = check_import(source, shapes, random_weights)
+    with memory_for("import the model"):
+        return import_nnef(
+            path,
+            diagnostics=diagnostics,
+            shapes=chosen,
+            scalar=_dtype("scalar", scalar, (DType.FLOAT32, DType.FLOAT64)),
+            integer=_dtype("integer", integer, (DType.INT32, DType.INT64)),
+            random_weights=seed,
+            quantize=quantize,
+            load_data=load_data,
+            limits=check_limits(limits),
+        )
 
 
 def compile(
@@ -94,6 +107,8 @@ def compile(
     **options: Unpack[ImportOptions],
 ) -> CompiledModel:
     """Compile a model to native code.
+
+    Variables need data: files of the model, or `random_weights`.
 
     Args:
         source: What `import_model` takes, or a graph from it, which is left as it is.
@@ -115,8 +130,8 @@ def compile(
     from nnefc.passes.pipeline import run_pipeline
     from nnefc.runtime.model import CompiledModel
 
-    if threads is not None and threads < 1:
-        raise NnefError.of("input/threads", f"threads = {threads}: must be at least 1")
+    threads = check_threads(threads)
+    check_progress(progress)
     if not isinstance(source, Graph):
         graph = import_model(source, strict=strict, **options)
     elif given := [*options, *(["strict"] if strict else [])]:
@@ -130,8 +145,9 @@ def compile(
     require_known(graph)
     _require_fitting_data(graph)
     working = graph.clone()
-    run_pipeline(working, lookup=custom_spec)
-    return CompiledModel(lower(working), graph, threads=threads, progress=progress)
+    with memory_for("compile the model"):
+        run_pipeline(working, lookup=custom_spec)
+        return CompiledModel(lower(working), graph, threads=threads, progress=progress)
 
 
 def _require_fitting_data(graph: Graph) -> None:
@@ -166,8 +182,15 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
         NnefError: If a variable has no data, or the container cannot be written.
     """
     from nnefc.formats.container import write_container
+    from nnefc.formats.given import require_path
     from nnefc.frontends.nnef.flatten import flatten
 
+    require_path("the archive", path)
+    if not hasattr(model, "graph") and not isinstance(model, Graph):
+        raise NnefError.of(
+            "input/argument",
+            f"the model is given as {type(model).__name__}, expected a graph or a compiled model",
+        )
     graph = model if isinstance(model, Graph) else model.graph
     stored = (
         {variable.label: variable.data for variable in graph.variables.values()}

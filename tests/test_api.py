@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,3 +56,87 @@ def test_data_of_another_shape_than_its_variable(document: Path, shape: tuple[in
     graph.variables["w"].data = np.ones(2)
     with pytest.raises(nnefc.NnefError, match="float64, not float32"):
         nnefc.compile(graph)
+
+
+@pytest.mark.parametrize(
+    ("options", "rule", "message"),
+    [
+        ({"threads": "2"}, "input/threads", "threads = '2'"),
+        ({"threads": 1.5}, "input/threads", "threads = 1.5"),
+        ({"threads": True}, "input/threads", "threads = True"),
+        ({"threads": 0}, "input/threads", "threads = 0"),
+        ({"limits": {"errors": 1}}, "input/argument", "expected nnefc.Limits"),
+        ({"limits": {}}, "input/argument", "expected nnefc.Limits"),
+        ({"progress": 3}, "input/argument", "progress = 3: expected a function"),
+        ({"shapes": 8}, "input/argument", "shapes = 8: expected shapes by name"),
+        ({"shapes": [2]}, "input/argument", "shapes = [2]: expected shapes by name"),
+        ({"shapes": {"x": 8}}, "input/argument", "shapes['x'] = 8: expected integers"),
+        ({"shapes": {"x": "ab"}}, "input/argument", "shapes['x'] = 'ab': expected integers"),
+        ({"shapes": {"x": (1.5,)}}, "input/argument", "shapes['x'] = (1.5,): expected integers"),
+        ({"shapes": {3: (1,)}}, "input/argument", "shapes[3] = (1,)"),
+        ({"shapes": {"x": (0,)}}, "input/shape", "positive"),
+        ({"random_weights": "a"}, "input/argument", "random_weights = 'a': expected an integer"),
+        ({"random_weights": -1}, "input/argument", "random_weights = -1"),
+        ({"random_weights": 1.5}, "input/argument", "random_weights = 1.5"),
+        ({"scalar": 3}, "input/dtype", "scalar = 3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(
+    document: Path, options: dict[str, Any], rule: str, message: str
+) -> None:
+    given: Any = {"random_weights": 1, **options}
+    with pytest.raises(nnefc.NnefError) as caught:
+        nnefc.compile(document, **given)
+    (error,) = caught.value.errors
+    assert error.rule == rule
+    assert message in error.message
+
+
+def test_integers_of_numpy_are_integers(document: Path) -> None:
+    model = nnefc.compile(
+        document,
+        threads=np.int64(1),  # type: ignore[arg-type]
+        shapes={"x": np.array([1])},  # type: ignore[dict-item]
+        random_weights=np.uint8(3),  # type: ignore[arg-type]
+    )
+    assert str(model.inputs[0]) == "x: float32[1]"
+    assert model.threads == 1
+
+
+@pytest.mark.parametrize("path", [None, 3, b"graph.nnef", ["graph.nnef"]])
+def test_paths_of_the_wrong_kind(document: Path, path: Any) -> None:
+    graph = nnefc.import_model(document, random_weights=1)
+    for call in (
+        lambda: nnefc.compile(path),
+        lambda: nnefc.import_model(path),
+        lambda: nnefc.save_archive(path, graph),
+        lambda: nnefc.save_archive(document.with_name("n.tgz"), path),
+    ):
+        with pytest.raises(nnefc.NnefError, match=type(path).__name__) as caught:
+            call()
+        assert [e.rule for e in caught.value.errors] == ["input/argument"]
+
+
+def test_a_document_without_data_can_be_looked_at(document: Path) -> None:
+    with pytest.raises(nnefc.NnefError, match="no data"):
+        nnefc.import_model(document)
+    graph = nnefc.import_model(document, load_data=False)
+    assert "variable" in str(graph)
+    with pytest.raises(nnefc.NnefError) as caught:
+        nnefc.compile(graph)
+    assert {e.rule for e in caught.value.errors} == {"data/missing"}
+
+
+def test_no_memory_to_import_or_compile(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise MemoryError("Unable to allocate 1. TiB")
+
+    graph = nnefc.import_model(document, random_weights=1)
+    for place, source, what in (
+        ("nnefc.passes.pipeline.run_pipeline", graph, "compile"),
+        ("nnefc.frontends.nnef.import_model", document, "import"),
+    ):
+        monkeypatch.setattr(place, fail)
+        with pytest.raises(nnefc.NnefError, match=f"memory to {what} .*1. TiB") as caught:
+            nnefc.compile(source)
+        assert caught.value.errors[0].rule == "limit/memory"

@@ -1,0 +1,107 @@
+"""What callers of the Python face give: of the right kind, or an error that says so."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.formats.given import require_path
+from nnefc.limits import Limits
+
+
+def whole(value: object) -> int | None:
+    """`value` as an integer (NumPy's included), None if it is another kind of thing."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(cast(Any, value))
+    except TypeError:
+        return None
+
+
+def check_threads(threads: object) -> int | None:
+    """The number of threads; raises NnefError `input/threads` below 1 or for no integer."""
+    if threads is None:
+        return None
+    count = whole(threads)
+    if count is None or count < 1:
+        raise NnefError.of(
+            "input/threads", f"threads = {threads!r}: must be an integer, at least 1"
+        )
+    return count
+
+
+def check_limits(limits: object) -> Limits:
+    """The limits, by default those that are set; raises NnefError `input/argument`."""
+    if limits is None:
+        return Limits()
+    if not isinstance(limits, Limits):
+        raise NnefError([_wrong("limits", limits, "nnefc.Limits", "nnefc.Limits(recursion=5000)")])
+    return limits
+
+
+def check_progress(progress: Callable[..., object] | None) -> None:
+    """Raises NnefError `input/argument` for what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise NnefError([_wrong("progress", progress, "a function", "f(done, total, label)")])
+
+
+def check_import(
+    source: object, shapes: object, random_weights: object
+) -> tuple[str | os.PathLike[str], dict[str, tuple[int, ...]] | None, int | None]:
+    """The arguments in plain types; raises NnefError `input/argument` with all that is wrong."""
+    problems: list[Diagnostic] = []
+    try:
+        require_path("the model", source)
+    except NnefError as error:
+        problems += error.errors
+    chosen: dict[str, tuple[int, ...]] | None = None
+    if isinstance(shapes, Mapping):
+        chosen = {}
+        for name, shape in cast(Mapping[Any, object], shapes).items():
+            extents = _extents(shape)
+            if extents is None or not isinstance(name, str):
+                argument = f"shapes[{name!r}]"
+                problems.append(_wrong(argument, shape, "integers by name", _SHAPES))
+            else:
+                chosen[name] = extents
+    elif shapes is not None:
+        problems.append(_wrong("shapes", shapes, "shapes by name", _SHAPES))
+    seed = None if random_weights is None else whole(random_weights)
+    if random_weights is not None and (seed is None or seed < 0):
+        problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
+    if problems:
+        raise NnefError(problems)
+    return cast(str, source), chosen, seed
+
+
+_SHAPES = "{'input': (8, 3, 224, 224)}"
+
+
+def _extents(shape: object) -> tuple[int, ...] | None:
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        return None
+    extents = [whole(extent) for extent in cast(Iterable[object], shape)]
+    return None if None in extents else tuple(e for e in extents if e is not None)
+
+
+def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
+    shown = repr(value)
+    shown = f"{shown[:80]}…" if len(shown) > 80 else shown
+    return Diagnostic(
+        "input/argument", f"{name} = {shown}: expected {expected}", hint=f"for example {example}"
+    )
+
+
+@contextmanager
+def memory_for(what: str) -> Generator[None]:
+    """Raise NnefError `limit/memory` when there is not enough memory for `what`."""
+    try:
+        yield
+    except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
+        raise NnefError.of("limit/memory", f"not enough memory to {what}{reason}") from error
