@@ -6,7 +6,9 @@ import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from nnefc.errors import Diagnostic, NnefError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,27 @@ class Limits:
     """Files in an archive."""
     errors: int = 100
     """Errors reported for one document before giving up."""
+
+    def __post_init__(self) -> None:
+        """Raise NnefError `input/option` for limits that are no positive integers."""
+        wrong: list[str] = []
+        for field in fields(self):
+            value: object = getattr(self, field.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+                wrong.append(f"{field.name} = {value!r}")
+        if wrong:
+            raise NnefError(
+                Diagnostic("input/option", f"limit {each}: must be a positive integer")
+                for each in wrong
+            )
+
+
+def how_to_raise(*names: str, what: str = "the document") -> str:
+    """The hint that says how to raise limits, if `what` exceeds them with good reason."""
+    options = " ".join(f"--limit {name}=N" for name in names)
+    arguments = ", ".join(f"{name}=N" for name in names)
+    noun = "the limit" if len(names) == 1 else "the limits"
+    return f"if {what} is to be trusted, raise {noun}: {options}, Limits({arguments})"
 
 
 _MOST_FRAMES = 100_000

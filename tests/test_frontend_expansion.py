@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Any
 
 import pytest
 
@@ -218,7 +220,12 @@ def test_expansion_is_bounded(body: str, rule: str) -> None:
     (error,) = errors_of(document("y = f(x, n = 60);", RECURSIVE % body))
     assert error.rule.startswith(rule)
     assert error.line
-    assert "can be raised" in error.hint
+    limit = error.rule.removeprefix("limit/")
+    assert f"--limit {limit}=N, Limits({limit}=N)" in error.hint
+    assert error.line <= 5
+    if "f(x" in body:
+        assert "in 'f', invoked here" in str(error)
+        assert re.search(r"'f' is expanded \d+ times", error.hint)
     assert time.perf_counter() - start < 20  # 2 s on an idle machine
 
 
@@ -230,6 +237,32 @@ def test_limits_can_be_raised() -> None:
     load("y = f(x, n = 60);", RECURSIVE % body, limits=Limits(steps=100_000))
     with pytest.raises(NnefError, match="limit/operations"):
         load("a = relu(x); y = relu(a);", limits=Limits(operations=1))
+
+
+def test_tensors_beyond_the_limit() -> None:
+    (error,) = errors_of(document("x = external(shape = [10000000,10000000]);\ny = sigmoid(x);"))
+    assert error.rule == "limit/tensor"
+    assert "external" in error.message and str(1 << 40) in error.message
+    with pytest.raises(NnefError) as caught:
+        load("z = relu(x); y = sigmoid(z);", shapes={"x": (10**18,)})
+    (error,) = caught.value.errors
+    assert error.rule == "limit/tensor"
+    assert "external 'x'" in error.message
+    assert str(4 * 10**18) in error.message and "tensor_bytes" in error.message
+    assert "--limit tensor_bytes=N" in error.hint
+    with pytest.raises(NnefError) as caught:
+        load("y = tile(x, repeats = [1000000,1000000]);")
+    (error,) = caught.value.errors
+    assert error.rule == "limit/tensor"
+    assert "tile" in error.message
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "9"])
+def test_limits_are_positive_integers(value: Any) -> None:
+    with pytest.raises(NnefError) as caught:
+        Limits(recursion=value, items=value)
+    assert [error.rule for error in caught.value.errors] == ["input/option"] * 2
+    assert repr(value) in caught.value.errors[0].message
 
 
 def test_time_is_linear() -> None:

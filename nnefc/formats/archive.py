@@ -25,7 +25,7 @@ from nnefc.formats.paths import (
 )
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import decode_tensor
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 
 _PIECE = 1 << 20
 _SMALL = 64 << 20
@@ -163,6 +163,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
             "limit/members",
             f"{len(entries)} members, more than the {limits.archive_members} allowed",
             place,
+            how_to_raise("archive_members", what="the archive"),
         )
     packed = size_of(file)
     most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
@@ -370,5 +371,5 @@ def _too_large(place: Place, unpacked: int, packed: int, most: int) -> NnefError
         "limit/archive",
         f"{packed} bytes unpack to {unpacked} or more; {most} are allowed",
         place,
-        "if the archive is to be trusted, raise the limits of archives",
+        how_to_raise("archive_bytes", "archive_ratio", what="the archive"),
     )

@@ -11,7 +11,7 @@ from nnefc.formats.encoding import Array
 from nnefc.formats.files import printable, read_whole
 from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
 from nnefc.formats.tensor_file import read_tensor
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 
 
 class FolderMembers:
@@ -75,6 +75,7 @@ class FolderMembers:
                     "limit/members",
                     f"more than the {self._limits.archive_members} files allowed",
                     Place(printable(str(self._root))),
+                    how_to_raise("archive_members", what="the folder"),
                 )
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name

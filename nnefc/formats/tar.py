@@ -13,6 +13,7 @@ from typing import Protocol
 
 from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.files import printable
+from nnefc.limits import how_to_raise
 
 BLOCK = 512
 _META = 1 << 20
@@ -117,7 +118,7 @@ def tar_members(
         "limit/members",
         f"more than the {members} members allowed",
         place,
-        "if the archive is to be trusted, raise the limit",
+        how_to_raise("archive_members", what="the archive"),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from nnefc.errors import Diagnostic, Diagnostics, Severity
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 from nnefc.syntax.ast import Source
 from nnefc.syntax.lexer import (
     END,
@@ -211,7 +211,7 @@ class Cursor:
             "limit/nesting",
             f"expressions are nested more than {self.limits.nesting} levels deep",
             self.starts[self.index],
-            "split the expression, or raise the limit nesting if this is meant",
+            "split the expression; or " + how_to_raise("nesting"),
         )
         raise Abort
 

@@ -15,7 +15,7 @@ from itertools import accumulate, compress
 from typing import Final
 
 from nnefc.errors import Diagnostics, NnefError, Place, Severity
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 from nnefc.syntax.ast import Source
 
 DEFAULT_LIMITS: Final = Limits()
@@ -339,5 +339,5 @@ def check_size(size: int, file: str, limits: Limits) -> None:
     """Raise NnefError if `size` bytes are too large for a document."""
     if size > limits.document_bytes:
         message = f"the document has {size} bytes, more than {limits.document_bytes}"
-        hint = "raise the limit document_bytes if this is meant"
+        hint = how_to_raise("document_bytes")
         raise NnefError.of("limit/document", message, Place(file), hint)

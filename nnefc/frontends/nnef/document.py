@@ -15,7 +15,7 @@ from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
 from nnefc.frontends.nnef.operators import Budget, Exhausted
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
-from nnefc.limits import Limits, no_collection, room_for_recursion
+from nnefc.limits import Limits, how_to_raise, no_collection, room_for_recursion
 from nnefc.ops.table import operations
 from nnefc.syntax import ast
 from nnefc.syntax.printer import print_fragment
@@ -90,19 +90,20 @@ class _Document:
             checker.finish([(r.name, r.at) for r in graph.results])
         except Exhausted as exhausted:
             at = graph.at if statement is None else statement.at
-            self._give_up(f"limit/{exhausted.limit}", exhausted.message, at)
+            self._give_up(exhausted.limit, exhausted.message, at, exhausted)
         except RecursionTooDeep as deep:
             self._diagnostics.error(
                 "limit/recursion",
                 f"'{deep.name}' is invoked more than {self._limits.recursion} levels deep",
                 deep.place,
-                hint="a recursive fragment needs an if-else that ends it",
+                hint="a recursive fragment needs an if-else that ends it; if it has one and "
+                + how_to_raise("recursion"),
                 chain=deep.chain,
             )
             self._diagnostics.raise_errors()
         except RecursionError:
             at = graph.at if statement is None else statement.at
-            self._give_up("limit/recursion", "expressions and invocations nest too deeply", at)
+            self._give_up("recursion", "expressions and invocations nest too deeply", at)
         elaborator.finish()
         self._connect(elaborator)
         for name, declaration in self._scope.declared.items():
@@ -112,9 +113,20 @@ class _Document:
             elaborator.graph, elaborator.names, self._scope, not elaborator.incomplete
         )
 
-    def _give_up(self, rule: str, message: str, at: int) -> None:
-        hint = f"Limits.{rule.partition('/')[2]} can be raised"
-        self._diagnostics.error(rule, message, self._source.place(at), hint=hint)
+    def _give_up(
+        self, limit: str, message: str, at: int, exhausted: Exhausted | None = None
+    ) -> None:
+        """Report that a limit is reached; raises NnefError."""
+        hint = how_to_raise(limit)
+        often = self._budget.invocations.most_common(1)
+        if often and often[0][1] > 1:
+            name, count = often[0]
+            hint = f"'{name}' is expanded {count} times, more than any other fragment; {hint}"
+        place = self._source.place(at)
+        chain: tuple[Step, ...] = ()
+        if exhausted is not None and exhausted.place is not None:
+            place, chain = exhausted.place, exhausted.chain
+        self._diagnostics.error(f"limit/{limit}", message, place, hint=hint, chain=chain)
         self._diagnostics.raise_errors()
 
     # -- fragments

@@ -9,11 +9,11 @@ from typing import Any
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.nnef import results, tree
 from nnefc.frontends.nnef.operators import Budget
-from nnefc.frontends.nnef.rules import Rules
+from nnefc.frontends.nnef.rules import Rules, too_large
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 from nnefc.ops.spec import UNKNOWN, has_unknown
 
 PRIMITIVES = {
@@ -68,6 +68,7 @@ class Elaborator:
         self.incomplete = False
         self._parameters = frozenset(parameters)
         self._choice = choice
+        self._limits = limits
         self._budget = budget
         self._diagnostics = diagnostics
         self._dtypes = {**PRIMITIVES, "scalar": choice.scalar, "integer": choice.integer}
@@ -297,6 +298,11 @@ class Elaborator:
         shape = (self._choice.shapes or {}).get(identifier)
         if shape is not None:
             value.type = value.type.with_shape(shape)
+            excess = too_large(value.type, self._limits)
+            if excess:
+                message = f"external '{identifier}' {excess}"
+                self.problem("limit/tensor", message, location, how_to_raise("tensor_bytes"))
+                value.type = TensorType(value.type.dtype, None)
 
     def finish(self) -> None:
         """Report externals without a name; name what the document leaves nameless.

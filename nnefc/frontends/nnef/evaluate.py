@@ -20,7 +20,7 @@ from nnefc.errors import Place, Step
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.elaborate import Elaborator, abstract
-from nnefc.frontends.nnef.operators import Budget, Undefined
+from nnefc.frontends.nnef.operators import Budget, Exhausted, Undefined
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
 from nnefc.ir import Location, Value
 from nnefc.ops.spec import UNKNOWN
@@ -97,8 +97,14 @@ class Evaluator:
 
     def run(self, statement: tree.Assign, frame: Frame) -> None:
         """Evaluate the right-hand side and bind the identifiers on the left."""
-        value = self.evaluate(statement.value, frame)
-        self._bind(statement.target, value, statement.value.type, frame)
+        try:
+            value = self.evaluate(statement.value, frame)
+            self._bind(statement.target, value, statement.value.type, frame)
+        except Exhausted as exhausted:
+            if exhausted.place is None:
+                exhausted.place = self._source.place(statement.at)
+                exhausted.chain = frame.chain
+            raise
 
     def _bind(self, target: ast.Expression, value: Any, type_: Type, frame: Frame) -> None:
         assert frame.values is not None
@@ -319,6 +325,7 @@ class Evaluator:
         results = callee.result_types(node.dtype)
         inner = {p.name: value for p, value in zip(callee.parameters, values)}
         callee_frame = Frame(inner, results, True, True, depth, chain)
+        self._budget.invocations[callee.name] += 1
         for statement in body:
             self.run(statement, callee_frame)
         outputs = tuple([inner[name] for name, _ in callee.results])

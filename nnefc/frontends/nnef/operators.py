@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from nnefc.errors import Place, Step
 from nnefc.frontends.nnef.types import (
     INTEGER,
     LOGICAL,
@@ -55,6 +57,8 @@ class Budget:
         self.items = 0
         self.steps = 0
         self.operations = 0
+        self.invocations: Counter[str] = Counter()
+        """How often each fragment is expanded."""
         # what a document writes out itself is linear in its size
         self._allowed = limits.steps + 2 * size
 
@@ -79,12 +83,17 @@ class Budget:
 
 
 class Exhausted(Exception):
-    """A limit is reached: `limit` is its name in `Limits`."""
+    """A limit is reached: `limit` is its name in `Limits`.
+
+    `place` of the statement that is being evaluated, with the chain of invocations that led there.
+    """
 
     def __init__(self, limit: str, message: str) -> None:
         super().__init__(message)
         self.limit = limit
         self.message = message
+        self.place: Place | None = None
+        self.chain: tuple[Step, ...] = ()
 
 
 def _bounded(value: int, how: str) -> int:

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 from nnefc.errors import Diagnostics
 from nnefc.frontends.nnef import results, tree
 from nnefc.ir import Location, TensorType, Value
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 from nnefc.ops.spec import Call, OpSpec, infer
 from nnefc.ops.window_rules import NONSTANDARD_BORDER
 
-Judgement = tuple[list[TensorType] | None, list[str]]
-"""Types of the results, if they are known, and the rules that are broken."""
+Judgement = tuple[list[TensorType] | None, list[str], str]
+"""Types of the results, if they are known, the rules that are broken, and what is too large."""
 
 ONCE = frozenset({"constant", "variable"})
 """Operations of which no two invocations are alike, or the values too many to compare them."""
@@ -53,25 +53,29 @@ class Rules:
             answer = self._judgement(spec, operands, attributes)
             if key is not None:
                 self._answers[key] = answer
-        found, problems = answer
+        found, problems, excess = answer
         for problem in problems:
             self._problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
+        if excess:
+            message = f"{spec.name}: the result {excess}"
+            self._problem("limit/tensor", message, location, how_to_raise("tensor_bytes"))
         if spec.name in NONSTANDARD_BORDER and attributes.get("border") == "ignore":
             self._warn_of_ignore(spec.name, location)
-        return found, not problems
+        return found, not (problems or excess)
 
     def _judgement(
         self, spec: OpSpec, operands: Mapping[str, Any], attributes: Mapping[str, Any]
     ) -> Judgement:
         """What the rule of an operation and the limits say of an invocation."""
         found, problems = infer(spec, Call(spec.name, operands, attributes))
+        excess = ""
         for type_ in found or ():
             shape = type_.shape or ()
             if len(shape) > self._limits.rank:
                 problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
-            elif type_.shape is not None and type_.nbytes > self._limits.tensor_bytes:
-                problems.append(f"a result of {type_.nbytes} bytes exceeds the limit")
-        return found, problems
+            else:
+                excess = excess or too_large(type_, self._limits)
+        return found, problems, excess
 
     def _warn_of_ignore(self, name: str, location: Location) -> None:
         """Once per document: exporters write it, and the specification does not define it."""
@@ -102,6 +106,17 @@ class Rules:
         elif results.lengths(node, len(found), {}) is None:
             message = f"the shape rule of '{name}' gives {len(found)} types for {node.type}"
             self._problem("custom/shape", message, location)
+
+
+def too_large(type_: TensorType, limits: Limits) -> str:
+    """Says that a tensor exceeds the limit, as a predicate; nothing if it does not."""
+    if type_.shape is None or type_.nbytes <= limits.tensor_bytes:
+        return ""
+    shape = ",".join(map(str, type_.dims))
+    return (
+        f"of shape [{shape}] takes {type_.nbytes} bytes, more than the limit tensor_bytes of "
+        f"{limits.tensor_bytes}"
+    )
 
 
 def _hashable(operand: Any) -> Hashable:
