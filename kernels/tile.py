@@ -26,6 +26,15 @@ from nnefc.kernels.vector import I64, Vector, lanes_of, vector_intrinsic
 PANEL_BYTES = 24 << 10
 """A piece of B that is walked again and again: it should stay in the first cache."""
 
+CHAIN = 256
+"""Most products that are added one after the other.
+
+Sums of so many are added in a second chain: the error grows with the length of the longer chain,
+not of the product (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+"""
+DOTS_CHAIN = 32
+"""The same in dot products, which add to several vectors of sums at a time."""
+
 
 def tile_rows() -> int:
     return host().tile[0]
@@ -37,8 +46,8 @@ def panel_columns(item: str) -> int:
 
 
 def panel_depth(item: str) -> int:
-    """Rows of B that one tile should walk."""
-    return PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item])
+    """Rows of B that one tile should walk: they fit into the first cache, and in a `CHAIN`."""
+    return min(PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item]), CHAIN)
 
 
 def heights(rows: int) -> list[int]:
@@ -68,7 +77,8 @@ def register_tile(item: str, rows: int, vectors: int) -> Any:
 
     m is one of the `heights`, n <= columns of the tile; strides are in bytes.  B must be readable
     in whole vectors: one if n fits into one, else all.  If `fresh`, C starts from the item at
-    bias + i * bias_row in row i, else from what C holds.  depth may be 0.
+    bias + i * bias_row in row i, else from what C holds; the products are summed before they are
+    added to it.  depth may be 0.
     """
     lanes = lanes_of(item)
 
@@ -113,25 +123,6 @@ def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias
     masks = [v.mask(builder.sub(n, v.word(v.lanes * j))) for j in range(width)]
     rows = [v.at(c, builder.mul(c_row, v.word(i))) for i in range(height)]
     offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
-    begin, resume, start = (builder.append_basic_block(x) for x in ("begin", "resume", "start"))
-    builder.cbranch(builder.icmp_signed("!=", fresh, v.word(0)), begin, resume)
-    builder.position_at_end(begin)
-    biases = [
-        v.splat(v.load_item(v.at(bias, builder.mul(bias_row, v.word(i))))) for i in range(height)
-    ]
-    builder.branch(start)
-    builder.position_at_end(resume)
-    held = [v.masked_load(v.at(row, v.nbytes * j), masks[j]) for row in rows for j in range(width)]
-    builder.branch(start)
-    builder.position_at_end(start)
-    sums = [builder.phi(v.type) for _ in held]
-    for k, value in enumerate(sums):
-        value.add_incoming(biases[k // width], begin)
-        value.add_incoming(held[k], resume)
-    a_start, b_start = builder.phi(a.type), builder.phi(b.type)
-    for block in (begin, resume):
-        a_start.add_incoming(a, block)
-        b_start.add_incoming(b, block)
 
     def step(values, at_a, at_b):
         parts = [v.load(at_b, v.nbytes * j) for j in range(width)]
@@ -143,7 +134,7 @@ def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias
 
     unroll = 2 if width > 1 else 4
     even = builder.and_(depth, v.word(-unroll))
-    with v.loop(0, even, unroll, [*sums, a_start, b_start]) as turn:
+    with v.loop(0, even, unroll, [*[v.zero()] * (height * width), a, b]) as turn:
         *values, at_a, at_b = turn.values
         for _ in range(unroll):
             values = step(values, at_a, at_b)
@@ -153,8 +144,20 @@ def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias
         *values, at_a, at_b = turn.values
         values = step(values, at_a, at_b)
         turn.next = [*values, v.at(at_a, a_step), v.at(at_b, b_row)]
-    for k, value in enumerate(turn.values[:-2]):
-        v.masked_store(value, v.at(rows[k // width], v.nbytes * (k % width)), masks[k % width])
+    begin, resume, done = (builder.append_basic_block(x) for x in ("begin", "resume", "done"))
+    builder.cbranch(builder.icmp_signed("!=", fresh, v.word(0)), begin, resume)
+    for block in (begin, resume):
+        builder.position_at_end(block)
+        for k, value in enumerate(turn.values[:-2]):
+            i, j = divmod(k, width)
+            target = v.at(rows[i], v.nbytes * j)
+            if block is begin:
+                start = v.splat(v.load_item(v.at(bias, builder.mul(bias_row, v.word(i)))))
+            else:
+                start = v.masked_load(target, masks[j])
+            v.masked_store(v.add(start, value), target, masks[j])
+        builder.branch(done)
+    builder.position_at_end(done)
 
 
 @cache
@@ -179,20 +182,24 @@ def dots(item: str, rows: int = 4) -> Any:
             chains = max(2, 8 // height)
             wide = chains * v.lanes
             whole = builder.and_(depth, v.word(-wide))
-            with v.loop(0, whole, wide, [v.zero()] * (height * chains)) as turn:
-                offset = builder.mul(turn.index, v.word(v.itemsize))
-                xs = [v.load(v.at(b, offset), v.nbytes * k) for k in range(chains)]
-                turn.next = [
-                    v.fma(v.load(v.at(starts[i], offset), v.nbytes * k), xs[k], value)
-                    for i in range(height)
-                    for k, value in enumerate(turn.values[i * chains : (i + 1) * chains])
-                ]
-            totals = []
-            for i in range(height):
-                parts = turn.values[i * chains : (i + 1) * chains]
-                while len(parts) > 1:
-                    parts = [v.add(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-                totals.append(parts[0])
+            piece = wide * DOTS_CHAIN
+            with v.loop(0, whole, piece, [v.zero()] * height) as outer:
+                end = builder.add(outer.index, v.word(piece))
+                end = builder.select(builder.icmp_signed("<", end, whole), end, whole)
+                with v.loop(outer.index, end, wide, [v.zero()] * (height * chains)) as turn:
+                    offset = builder.mul(turn.index, v.word(v.itemsize))
+                    xs = [v.load(v.at(b, offset), v.nbytes * k) for k in range(chains)]
+                    turn.next = [
+                        v.fma(v.load(v.at(starts[i], offset), v.nbytes * k), xs[k], value)
+                        for i in range(height)
+                        for k, value in enumerate(turn.values[i * chains : (i + 1) * chains])
+                    ]
+                for i in range(height):
+                    parts = turn.values[i * chains : (i + 1) * chains]
+                    while len(parts) > 1:
+                        parts = [v.add(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+                    outer.next[i] = v.add(outer.values[i], parts[0])
+            totals = outer.values
             with v.loop(whole, depth, v.lanes, totals) as turn:
                 offset = builder.mul(turn.index, v.word(v.itemsize))
                 mask = v.mask(builder.sub(depth, turn.index))

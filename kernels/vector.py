@@ -90,13 +90,17 @@ class Vector:
         return self.builder.shuffle_vector(first, self._undefined, order)
 
     def mask(self, count: Any) -> Any:
-        """Lanes with a number less than `count` (a 64-bit integer, any value)."""
-        kind = ir.VectorType(I64, self.lanes)
-        undefined = ir.Constant(kind, ir.Undefined)
-        first = self.builder.insert_element(undefined, count, ir.Constant(I32, 0))
-        order = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        counts = self.builder.shuffle_vector(first, undefined, order)
-        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), counts)
+        """Lanes with a number less than `count` (a 64-bit integer, any value).
+
+        Made from bits, not by a comparison with the numbers of the lanes: those would take
+        vector registers from the loops that the mask outlives.
+        """
+        b, most = self.builder, self.word(self.lanes)
+        count = b.select(b.icmp_signed("<", count, self.word(0)), self.word(0), count)
+        count = b.select(b.icmp_signed("<", count, most), count, most)
+        bits = b.sub(b.shl(self.word(1), count), self.word(1))
+        kind = ir.VectorType(ir.IntType(1), self.lanes)
+        return b.bitcast(b.trunc(bits, ir.IntType(self.lanes)), kind)
 
     def masked_load(self, pointer: Any, mask: Any, other: Any = None) -> Any:
         other = self.zero() if other is None else other

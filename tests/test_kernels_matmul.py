@@ -51,3 +51,21 @@ def test_many_small_products_are_few_tiles() -> None:
     """More products than a launch may have tiles."""
     a, b = normal(1, 1500, 1000, 1, 1), normal(2, 1, 1000, 1, 2)
     np.testing.assert_allclose(run("matmul", a, b), a @ b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gemm", "dots", "conv"])
+def test_error_does_not_grow_with_the_length_of_sums(name: str) -> None:
+    """A sum of 20,000 products in a row would be off by some 1e-5."""
+    x = np.random.default_rng(4).uniform(0, 1, (16, 20000)).astype(np.float32)
+    y = np.random.default_rng(5).uniform(0, 1, (20000, 24)).astype(np.float32)
+    if name == "gemm":
+        got = run("matmul", x, y)
+    elif name == "dots":
+        got = run("matmul", x[:3], np.ascontiguousarray(y.T), transposeB=True)
+    else:
+        bias = np.zeros((), np.float32)
+        planes = y.reshape(1, 800, 25, 24)
+        weights = x.reshape(16, 800, 25, 1)
+        got = run("conv", planes, weights, bias, padding=((0, 0), (0, 0)))[0, :, 0]
+    want = x[: len(got)].astype(np.float64) @ y
+    assert np.abs(got / want - 1).max() < 2e-6
