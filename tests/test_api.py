@@ -111,6 +111,8 @@ def test_paths_of_the_wrong_kind(document: Path, path: Any) -> None:
         lambda: nnefc.import_model(path),
         lambda: nnefc.save_archive(path, graph),
         lambda: nnefc.save_archive(document.with_name("n.tgz"), path),
+        lambda: nnefc.read_tensor(path),
+        lambda: nnefc.write_tensor(path, np.ones(1)),
     ):
         with pytest.raises(nnefc.NnefError, match=type(path).__name__) as caught:
             call()

@@ -23,6 +23,7 @@ from nnefc.formats.encoding import (
     unpack,
 )
 from nnefc.formats.files import FilePath, map_file, open_regular, printable, reason, size_of
+from nnefc.formats.given import require_file
 from nnefc.formats.tensor_encode import Encoding, EncodingName, encode_tensor
 from nnefc.formats.tensor_header import (
     BOOL,
@@ -32,7 +33,7 @@ from nnefc.formats.tensor_header import (
     TensorHeader,
     parse_header,
 )
-from nnefc.limits import Limits
+from nnefc.limits import Limits, how_to_raise
 
 __all__ = [
     "Encoding",
@@ -60,6 +61,7 @@ def read_header(source: FilePath | BinaryIO) -> TensorHeader:
             header = parse_header(_read(file, HEADER_SIZE, name), name)
             _check_size(header, size_of(file) - HEADER_SIZE, name)
             return header
+    require_file(source, "read")
     name = _name_of(source)
     return parse_header(_read(source, HEADER_SIZE, name), name)
 
@@ -84,6 +86,7 @@ def read_tensor(
     """
     limits = limits or Limits()
     if not isinstance(source, (str, os.PathLike)):
+        require_file(source, "read")
         return _read_stream(source, _name_of(source), bit_order, limits)
     name = printable(os.fspath(source))
     with open_regular(source) as file:
@@ -131,6 +134,7 @@ def write_tensor(
         with replace_file(target) as file:
             _write(file, header, pieces)
     else:
+        require_file(target, "write")
         header, pieces = encode_tensor(np.asarray(array), options, _name_of(target))
         _write(target, header, pieces)
 
@@ -198,6 +202,7 @@ def _decode(
             f"shape {header.shape} takes {header.volume * dtype.itemsize} bytes, more than the"
             f" {limits.tensor_bytes} allowed",
             place,
+            how_to_raise("tensor_bytes", what="the file"),
         )
     if any(header.reserved):
         _warn("data/reserved", "bytes of the header that are reserved are not zero", place)
