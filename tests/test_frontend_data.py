@@ -68,6 +68,7 @@ def test_what_does_not_fit_is_an_error(
     (error,) = caught.value.errors
     assert error.rule == rule
     assert named in error.message
+    assert error.hint or rule != "data/shape"
     assert error.file is not None and error.file.endswith("v.dat")
     # without the data the document is fine
     import_model(path, load_data=False)

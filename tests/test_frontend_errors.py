@@ -6,6 +6,8 @@ import pytest
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.nnef import check_document, import_text
+from nnefc.ops import suggest
+from nnefc.ops.table import operations
 from nnefc.syntax.parser import parse
 from tests.nnef_text import document, errors_of, load, rules_of
 
@@ -289,6 +291,34 @@ def test_hints() -> None:
     assert "select" in hint(document("y = x if x > 0.0 else x;"))
     assert "further down" in hint(document("y = copy(z);\nz = copy(x);"))
     assert "'alpha'" in hint(document("alpha = copy(x);\ny = copy(alhpa);"))
+
+
+@pytest.mark.parametrize(
+    ("expression", "meant"),
+    [
+        ("Relu(x)", "mean 'relu'?"),
+        ("MaxPool(x)", "mean 'max_pool'?"),
+        ("reduce_mean(x, axes = [1])", "mean 'mean_reduce'?"),
+        ("convolution(x, x)", "mean 'conv'?"),
+        ("Conv2D(x, x)", "mean 'conv'?"),
+        ("dense(x, x)", "mean 'linear'?"),
+        ("fully_connected(x, x)", "mean 'linear'?"),
+        ("sofmax(x, axes = [1])", "mean 'softmax'?"),
+        ("x if True else x", "written true"),
+        ("concat(x, x, axis = 1)", "write concat([x, x], axis = ...)"),
+        ("stack(x, relu(x), x, axis = 1)", "write stack([x, ..., x], axis = ...)"),
+        ("add_n(x, x)", "write add_n([x, x])"),
+        ("box(x, size = [1,1], padding = [1,1,1,1])", "[(1,1), (1,1)]"),
+    ],
+)
+def test_hints_to_those_who_know_another_notation(expression: str, meant: str) -> None:
+    (error,) = errors_of(document(f"y = {expression};"))
+    assert meant in error.hint
+
+
+def test_names_of_other_frameworks_mean_operations() -> None:
+    assert set(suggest._FOREIGN) <= set(operations())  # pyright: ignore[reportPrivateUsage]
+    assert not set(suggest._NAMES) & set(operations())  # pyright: ignore[reportPrivateUsage]
 
 
 def test_too_many_errors() -> None:

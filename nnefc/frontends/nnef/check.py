@@ -8,7 +8,6 @@ so that one mistake is one error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from nnefc.errors import Diagnostics, Step
@@ -35,6 +34,7 @@ from nnefc.frontends.nnef.types import (
     common,
     has_tensor,
 )
+from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
 
 
@@ -219,6 +219,8 @@ class Checker:
         if node.name not in self._undefined:
             self._undefined.add(node.name)
             hint = f"'{node.name}' is assigned further down" if node.name in self._later else ""
+            if node.name in ("True", "False"):
+                hint = f"the literal is written {node.name.lower()}"
             self.error(
                 "identifier/undefined",
                 f"'{node.name}' is not defined here",
@@ -379,12 +381,6 @@ class Checker:
 
 
 # -- helpers
-
-
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """A hint that names what might be meant, or nothing."""
-    close = get_close_matches(name, names, n=3, cutoff=0.7)
-    return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else ""
 
 
 def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:

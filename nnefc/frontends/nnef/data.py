@@ -116,7 +116,7 @@ def _store(
             "shape",
             f"variable '{variable.label}' has shape {_listed(type_.dims)}, but its file "
             f"{_listed(stored.shape)}",
-            "",
+            "correct the shape in the document, or write the file again with that of the variable",
         )
     if type_.dtype.is_float and stored.dtype.kind in "iub" and decode is not None:
         stored = decode(stored)

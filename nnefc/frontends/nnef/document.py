@@ -96,7 +96,7 @@ class _Document:
                 "limit/recursion",
                 f"'{deep.name}' is invoked more than {self._limits.recursion} levels deep",
                 deep.place,
-                hint="a recursive fragment needs an if-else that ends it; if it has one and "
+                hint="a recursive fragment needs an if-else that ends it; "
                 + how_to_raise("recursion"),
                 chain=deep.chain,
             )

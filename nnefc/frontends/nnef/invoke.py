@@ -15,6 +15,7 @@ from nnefc.frontends.nnef.types import (
     SCALAR,
     Array,
     Tensor,
+    Tuple,
     Type,
     castable,
     deduce,
@@ -50,6 +51,15 @@ def bind_arguments(
                 wrong = True
             elif position < len(parameters):
                 parameter = parameters[position]
+                hint = _array_hint(callee, node, value)
+                if hint:
+                    error(
+                        "invocation/positional-attribute",
+                        f"'{callee.name}' takes the tensors as one array",
+                        argument.at,
+                        hint=hint,
+                    )
+                    return None
                 if not parameter.is_tensor:
                     error(
                         "invocation/positional-attribute",
@@ -84,6 +94,7 @@ def bind_arguments(
             "invocation/too-many",
             f"'{callee.name}' takes at most {len(parameters)} arguments, not {len(arguments)}",
             node.at,
+            hint=_array_hint(callee, node, arguments[1][1]),
         )
         wrong = True
     missing = [f"'{p.name}'" for i, p in enumerate(parameters) if not p.optional and i not in bound]
@@ -193,6 +204,8 @@ def _argument_error(
         hint = "write a decimal point: 1.0"
     elif isinstance(declared, Array) and castable(operand.type, declared.item):
         hint = "write it as an array: [...]"
+    elif isinstance(declared, Array) and isinstance(declared.item, Tuple) and not _pairs(operand):
+        hint = "write a pair for each dimension, as in [(1,1), (1,1)]"
     elif isinstance(operand.type, Tensor) and not has_tensor(declared):
         hint = f"'{parameter.name}' must be known at compile time"
     error(
@@ -201,6 +214,24 @@ def _argument_error(
         operand.at,
         hint=hint,
     )
+
+
+def _pairs(operand: tree.Typed) -> bool:
+    return isinstance(operand.type, Array) and isinstance(operand.type.item, Tuple)
+
+
+def _array_hint(callee: Declaration, node: ast.Invocation, second: tree.Typed) -> str:
+    """How to write several tensors for a parameter that is an array, if that is what is wrong."""
+    parameters = callee.parameters
+    takes_array = parameters[0].is_tensor and isinstance(parameters[0].type, Array)
+    is_last = len(parameters) == 1 or not parameters[1].is_tensor
+    given = [a.value for a in node.arguments if a.name is None]
+    if not (takes_array and is_last and len(given) > 1 and isinstance(second.type, Tensor)):
+        return ""
+    names = [value.name if isinstance(value, ast.Identifier) else "..." for value in given[:4]]
+    more = ", ..." if len(given) > 4 else ""
+    rest = "" if len(parameters) == 1 else f", {parameters[1].name} = ..."
+    return f"write {callee.name}([{', '.join(names)}{more}]{rest})"
 
 
 def _parameters_hint(callee: Declaration, name: str) -> str:

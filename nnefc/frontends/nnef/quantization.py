@@ -16,7 +16,7 @@ import numpy as np
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.nnef import tree
-from nnefc.frontends.nnef.check import Checker, suggestion
+from nnefc.frontends.nnef.check import Checker
 from nnefc.frontends.nnef.declare import Declaration, Scope, standard
 from nnefc.frontends.nnef.document import Elaboration
 from nnefc.frontends.nnef.elaborate import Choice, Elaborator
@@ -27,6 +27,7 @@ from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.limits import Limits
 from nnefc.ops.build import build
+from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse_quantization
 
