@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from tests.command_line import DIGITS, ROOT, SMALL, Cli
+from tests.command_line import DIGITS, SMALL, Cli
 
 
 def test_help_lists_commands_and_examples(cli: Cli) -> None:
@@ -115,60 +115,6 @@ def test_flatten_reads_back(cli: Cli, small: Path, tmp_path: Path) -> None:
     assert cli("flatten", flat).out == flat.read_text()
 
 
-def test_run_and_reference_agree(cli: Cli, small: Path, tmp_path: Path) -> None:
-    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
-    np.save(tmp_path / "x.npy", x)
-    common = ("run", small, "-i", tmp_path / "x.npy", "--random-weights", 3)
-    assert cli(*common, "-o", tmp_path / "a.npz").status == 0
-    assert cli(*common, "-o", tmp_path / "b.npz", "--reference").status == 0
-    a, b = (np.load(tmp_path / f"{name}.npz")["y"] for name in "ab")
-    assert a.shape == (1, 4, 1, 1)
-    assert a.dtype == np.float32
-    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    assert cli(*common, "-o", tmp_path / "out").status == 0
-    np.testing.assert_array_equal(nnefc.read_tensor(tmp_path / "out" / "y.dat"), a)
-
-
-def test_run_recognises_an_image(cli: Cli) -> None:
-    image = ROOT / "examples" / "digits" / "images" / "7.png"
-    result = cli("run", DIGITS, "-i", image, "--json")
-    first = json.loads(result.out)["probabilities"]["first"]
-    assert int(np.argmax(first)) == 7
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ((), "no data for x"),
-        (("-i", "z=x.npy"), "z"),
-        (("-i", "none.npy"), "none.npy"),
-        (("--shape", "x=1,4,8,8", "--random-inputs", 1), "conv"),
-        (("--shape", "z=1"), "z"),
-        (("--shape", "x"), "NAME="),
-        (("--random-inputs", 1, "-o", "y.txt"), "y.txt"),
-        (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
-        (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
-        (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot make a folder"),
-        (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
-    ],
-)
-def test_run_mistakes_are_explained(
-    cli: Cli, small: Path, arguments: tuple[Any, ...], says: str
-) -> None:
-    result = cli("run", small, "--random-weights", 1, *arguments)
-    assert result.status == 1
-    assert says in result.err
-    assert "Traceback" not in result.err
-
-
-def test_missing_data_names_every_variable(cli: Cli, small: Path) -> None:
-    result = cli("run", small, "--random-inputs", 1)
-    assert result.status == 1
-    assert "conv/filter" in result.err
-    assert "conv/bias" in result.err
-    assert "--random-weights" in result.err
-
-
 def test_compare(cli: Cli, small: Path) -> None:
     result = cli("compare", small, "--random-weights", 1, "--json")
     assert result.status == 0
@@ -201,34 +147,6 @@ def test_compare_finds_the_first_divergence_by_place_not_by_name(tmp_path: Path)
     graph.add_output(x, "y")
     rows = compare_graph(graph, {"x": np.array([1, 2], np.float32)}, threads=1)
     assert [(r["kind"], r["error"]) for r in rows] == [("tensor", 0)] * 2 + [("output", 0)] * 2
-
-
-COUNTER = """\
-version 1.0;
-graph counter( x ) -> ( y )
-{
-    x = external(shape = [2]);
-    n = variable(shape = [2], label = 'n');
-    y = add(n, x);
-    u = update(n, y);
-}
-"""
-
-
-def test_run_keeps_the_state_for_several_cycles(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "graph.nnef").write_text(COUNTER)
-    nnefc.write_tensor(tmp_path / "n.dat", np.array([10, 20], np.float32))
-    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
-    common = ("run", tmp_path, "-i", tmp_path / "x.npy", "--json")
-    for extra in ((), ("--reference",)):
-        result = cli(*common, "--steps", 3, *extra)
-        assert json.loads(result.out)["y"]["first"] == [13, 26]
-    after = tmp_path / "after.nnef.tgz"
-    assert cli(*common, "--steps", 2, "--save", after).status == 0
-    result = cli("run", after, "-i", tmp_path / "x.npy", "--json")
-    assert json.loads(result.out)["y"]["first"] == [13, 26]
-    assert "--reference" in cli(*common, "--reference", "--save", after).err
-    assert cli(*common, "--steps", 0).status == 2
 
 
 def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> None:
@@ -294,3 +212,25 @@ def test_demo(cli: Cli) -> None:
     shown = cli("demo").out
     assert "accuracy" in shown
     assert "images per second" in shown
+
+
+def test_tables_are_whole_on_narrow_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers and names are never cut off; long text is folded."""
+    from rich.console import Console
+
+    from nnefc.cli.common import print_table, table
+
+    out = Console(width=60, highlight=False)
+    view = table("name", "a", "summary", numeric=["a"], fold=["summary"])
+    view.add_row("convolution", "1,234,567", "long words " * 9)
+    print_table(out, view)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "convolution" in lines[3]
+    assert "1,234,567" in lines[3]
+    wide = table(*(f"column {i}" for i in range(9)))
+    wide.add_row(*(f"number {i}" for i in range(9)))
+    print_table(out, wide)
+    text = capsys.readouterr().out
+    assert all(f"number {i}" in text for i in range(9))
+    assert len(text.splitlines()) == 5

@@ -19,6 +19,7 @@ from nnefc.cli.common import (
     console,
     load,
     print_json,
+    print_table,
     size,
     table,
     usage,
@@ -91,7 +92,7 @@ def bench(
         size(facts["arena_bytes"]),
     )
     out = console()
-    out.print(view)
+    print_table(out, view)
     out.print(
         f"cold start: import {facts['import_ms']:.0f} ms, compile {facts['compile_ms']:.0f} ms, "
         f"first run {facts['first_run_ms']:.1f} ms"

@@ -101,7 +101,7 @@ def model_path(name: str) -> Path:
 def parse_limits(options: Sequence[str] | None) -> Limits:
     """`--limit NAME=VALUE` options applied to the defaults."""
     limits = Limits()
-    names = {f.name for f in fields(Limits)}
+    names = [f.name for f in fields(Limits)]
     for option in options or ():
         name, _, text = option.partition("=")
         if name not in names:
@@ -187,16 +187,43 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-def table(*columns: str, numeric: Iterable[str] = (), title: str | None = None) -> Table:
-    """An empty table; numeric columns are aligned to the right."""
+_FOLDED = 24
+"""Characters that a column is folded to at the narrowest."""
+
+
+def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
+    """An empty table; numeric columns are aligned to the right, those in `fold` may be folded."""
     from rich import box
     from rich.table import Table
 
-    numeric = set(numeric)
-    out = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    numeric, fold = set(numeric), set(fold)
+    out = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        out.add_column(column, justify="right" if column in numeric else "left", overflow="fold")
+        out.add_column(
+            column,
+            justify="right" if column in numeric else "left",
+            overflow="fold",
+            no_wrap=column not in fold,
+        )
     return out
+
+
+def print_table(out: Console, view: Table) -> None:
+    """Print a table whole: on a narrow terminal some columns are folded, no cell is cut off.
+
+    What is still too wide is left to the terminal, which breaks its lines.
+    """
+    from rich.measure import Measurement
+
+    most = Measurement.get(out, out.options.update(max_width=100_000), view).maximum
+    for column in view.columns:
+        if not (column.no_wrap or out.soft_wrap):
+            longest = max((len(str(cell)) for cell in column.cells), default=0)
+            most -= max(0, longest - _FOLDED)
+    width = out.width
+    out.width = max(width, most)
+    out.print(view)
+    out.width = width
 
 
 def print_json(value: Any) -> None:

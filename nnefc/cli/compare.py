@@ -20,6 +20,7 @@ from nnefc.cli.common import (
     count,
     load,
     print_json,
+    print_table,
     table,
     usage,
 )
@@ -86,7 +87,7 @@ def _print(
 ) -> None:
     out = console()
     columns = ("tensor", "operation", "shape", "max |error|", "relative", "")
-    view = table(*columns, numeric=columns[3:5])
+    view = table(*columns, numeric=columns[3:5], fold=["tensor"])
     # an output that agrees in both compilations is shown once, as it is normally compiled
     distinct = [row for row in rows if not row["result"] or not row["error"] <= tolerance]
     for row in distinct if all else bad or [r for r in rows if r["kind"] == "output"]:
@@ -100,7 +101,7 @@ def _print(
             f"{row['error']:.3g}",
             mark,
         )
-    out.print(view)
+    print_table(out, view)
     verdict = f"first divergence: {bad[0]['tensor']}" if bad else "no divergence"
     worst = max((row["error"] for row in rows), default=0.0)
     out.print(f"{count(len(distinct), 'tensor')}, largest relative error {worst:.3g}: {verdict}")

@@ -21,6 +21,7 @@ from nnefc.cli.common import (
     count,
     load,
     print_json,
+    print_table,
     size,
     table,
 )
@@ -81,7 +82,7 @@ def compile_(
         view = table("launch", "kernel", "tiles", numeric=["tiles"])
         for launch in launches:
             view.add_row(launch.label, launch.kernel, str(launch.tiles))
-        out.print(view)
+        print_table(out, view)
     out.print(
         f"{count(len(graph), 'operation')}, {count(len(launches), 'launch', 'launches')} of "
         f"{count(kernels, 'kernel')}, arena {size(facts['arena_bytes'])}; "

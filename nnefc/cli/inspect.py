@@ -16,6 +16,7 @@ from nnefc.cli.common import (
     count,
     load,
     print_json,
+    print_table,
     quantity,
     size,
     table,
@@ -154,16 +155,16 @@ def _print(facts: dict[str, Any], weights: bool) -> None:
         out.print(f"{kind[:-1]:7} {listed}")
     if weights:
         columns = ("label", "shape", "type", "items", "min", "max", "mean", "std", "zeros")
-        view = table(*columns, numeric=columns[3:])
+        view = table(*columns, numeric=columns[3:], fold=["label"])
         for row in facts["variables"]:
             numbers = [f"{row[k]:.4g}" if k in row else "" for k in ("min", "max", "mean", "std")]
             zeros = str(row.get("zeros", ""))
             cells = (row["name"], _extents(row), row["dtype"], f"{row['parameters']:,}")
             view.add_row(*cells, *numbers, zeros)
-        out.print(view)
+        print_table(out, view)
     else:
         columns = ("name", "operation", "output", "parameters", "MACs")
-        view = table(*columns, numeric=columns[3:])
+        view = table(*columns, numeric=columns[3:], fold=["name", "output"])
         for row in facts["operations"]:
             view.add_row(
                 row["name"],
@@ -172,7 +173,7 @@ def _print(facts: dict[str, Any], weights: bool) -> None:
                 f"{row['parameters']:,}" if row["parameters"] else "",
                 f"{row['macs']:,}" if row["macs"] else "",
             )
-        out.print(view)
+        print_table(out, view)
     memory = facts["activation_bytes"]
     out.print(
         f"{count(len(facts['operations']), 'operation')}, "

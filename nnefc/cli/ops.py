@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.cli.common import Json, console, print_json, table, usage
+from nnefc.cli.common import Json, console, print_json, print_table, table, usage
 from nnefc.errors import NnefError
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def ops(
         for spec in chosen:
             typer.echo(f"# {spec.summary} ({_where(spec.section)})\n{spec.signature.strip()}\n")
     else:
-        rows = table("operation", "section", "summary")
+        rows = table("operation", "section", "summary", fold=["summary"])
         for spec in chosen:
             rows.add_row(spec.name, spec.section, spec.summary)
-        console().print(rows)
+        print_table(console(), rows)
 
 
 def _where(section: str) -> str:

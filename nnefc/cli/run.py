@@ -19,17 +19,19 @@ from nnefc.cli.common import (
     console,
     load,
     print_json,
+    print_table,
+    report,
     table,
     usage,
 )
-from nnefc.errors import NnefError, Place
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from nnefc.ir import Graph, TensorType
+    from nnefc.ir import Graph, TensorType, Value
 
 Inputs = Annotated[
     list[str] | None,
@@ -38,7 +40,8 @@ Inputs = Annotated[
         "-i",
         metavar="[NAME=]FILE",
         help="A .npy, .dat, .png or .jpg file for one input, or an .npz that has them by name; "
-        "repeatable.",
+        "repeatable. Pictures are resized, get the channels of the input (1: grey, 3: RGB, "
+        "4: RGBA), and are scaled to 0..1 for scalars; integers get 0..255.",
     ),
 ]
 RandomInputs = Annotated[
@@ -47,13 +50,24 @@ RandomInputs = Annotated[
 ]
 
 
+SHOWN = 32
+"""Outputs of at most so many values are shown whole in a table,"""
+LISTED = 1000
+"""and of at most so many in JSON;"""
+FIRST = 8
+"""of others so many values are."""
+
+
 def run(
     model: Model,
     input: Inputs = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Write the outputs: an .npz file, or a folder of .dat files."
+            "--output",
+            "-o",
+            readable=False,
+            help="Write the outputs: an .npz file, or a folder of .dat files.",
         ),
     ] = None,
     reference: Annotated[
@@ -72,6 +86,7 @@ def run(
         Path | None,
         typer.Option(
             metavar="ARCHIVE",
+            readable=False,
             help="Write the model with its variables as they are after the last cycle: a .tgz or "
             ".tar file, or a folder.",
         ),
@@ -116,7 +131,7 @@ def run(
     if json:
         print_json({name: summary(array) for name, array in results.items()})
     elif output is None:
-        rows = table("output", "shape", "type", "min", "max", "mean", "values")
+        rows = table("output", "shape", "type", "min", "max", "mean", "values", fold=["values"])
         for name, array in results.items():
             facts = summary(array)
             rows.add_row(
@@ -124,9 +139,9 @@ def run(
                 "x".join(map(str, array.shape)),
                 str(array.dtype),
                 *(f"{facts[key]:.6g}" for key in ("min", "max", "mean")),
-                " ".join(f"{v:.5g}" for v in facts["first"]) + (" …" if array.size > 8 else ""),
+                _values(array),
             )
-        console().print(rows)
+        print_table(console(), rows)
 
 
 def _evaluate_reference(
@@ -142,10 +157,21 @@ def _evaluate_reference(
     return dict(found.outputs)
 
 
+def _values(array: np.ndarray[Any, Any]) -> str:
+    """The values in row-major order, all of them if they are few."""
+    shown = array.ravel()[: array.size if array.size <= SHOWN else FIRST].tolist()
+    text = " ".join(f"{v:.5g}" if isinstance(v, float) else str(v).lower() for v in shown)
+    return text + (" …" if array.size > len(shown) else "")
+
+
 def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Shape, type, range and the first values of an array."""
+    """Shape, type, range and values of an array, in row-major order.
+
+    `values` are all of them, or `first` the first ones where there are many.
+    """
     import numpy as np
 
+    whole = array.size <= LISTED
     with np.errstate(all="ignore"):
         return {
             "shape": list(array.shape),
@@ -153,16 +179,20 @@ def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
             "min": float(array.min()),
             "max": float(array.max()),
             "mean": float(array.mean(dtype=np.float64)),
-            "first": [float(v) for v in array.ravel()[:8]],
+            "values" if whole else "first": array.ravel()[: LISTED if whole else FIRST].tolist(),
         }
 
 
 def read_inputs(
     graph: Graph, options: Sequence[str] | None, seed: int | None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays for the inputs of a graph: files by name, the rest random if there is a seed."""
+    """The arrays for the inputs of a graph: files by name, the rest random if there is a seed.
+
+    What is changed or ignored on the way is noted on standard error.
+    """
     from nnefc.formats.arrays import load_array
 
+    notes = Diagnostics()
     names = [value.name for value in graph.inputs]
     given: dict[str, np.ndarray[Any, Any]] = {}
     for option in options or ():
@@ -172,16 +202,15 @@ def read_inputs(
         elif name not in names:
             raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
         if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
-            given.update(_read_image(graph, _only(name, names, given, option), path))
+            given.update(_read_image(graph, _only(name, names, given, option), path, notes))
             continue
         loaded = load_array(path)
         if isinstance(loaded, dict):
-            given.update(loaded if not name else {name: _single(loaded, option)})
+            given.update(
+                {name: _single(loaded, option)} if name else _known(loaded, names, path, notes)
+            )
         else:
             given[_only(name, names, given, option)] = loaded
-    strays = [name for name in given if name not in names]
-    if strays:
-        raise usage(f"--input: no input named {', '.join(strays)}", f"inputs: {', '.join(names)}")
     missing = [value for value in graph.inputs if value.name not in given]
     if missing and seed is None:
         listed = ", ".join(f"{value.name} ({value.type})" for value in missing)
@@ -190,22 +219,37 @@ def read_inputs(
         )
     for value in missing:
         given[value.name] = random_array(value.type, seed or 0, value.name)
-    return {
-        value.name: _as_type(given[value.name], value.type.dtype.numpy) for value in graph.inputs
-    }
+    arrays = {value.name: _as_type(given[value.name], value, notes) for value in graph.inputs}
+    report(notes.warnings)
+    return arrays
 
 
-def _as_type(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> np.ndarray[Any, Any]:
     """Files often hold float64 or bytes; convert where that keeps the kind of number."""
-    if array.dtype == dtype:
+    dtype = value.type.dtype.numpy
+    accepted = {"f": "fiu", "i": "iu", "b": "iu"}
+    if array.dtype == dtype or array.dtype.kind not in accepted.get(dtype.kind, ""):
         return array
-    if dtype.kind == "f" and array.dtype.kind in "fiu":
-        return array.astype(dtype)
-    if dtype.kind == "i" and array.dtype.kind in "iu":
-        return array.astype(dtype)
-    if dtype.kind == "b" and array.dtype.kind in "iu":
-        return array != 0
-    return array
+    message = f"input {value.name!r}: converted from {array.dtype} to {dtype}"
+    notes.add(Diagnostic("input/dtype", message, severity="note"))
+    return array != 0 if dtype.kind == "b" else array.astype(dtype)
+
+
+def _known(
+    arrays: Mapping[str, np.ndarray[Any, Any]], names: list[str], path: str, notes: Diagnostics
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Those arrays of a file that are inputs; there must be one."""
+    found = {name: array for name, array in arrays.items() if name in names}
+    strays = ", ".join(name for name in arrays if name not in names)
+    if not found:
+        raise usage(
+            f"--input {path}: no input named {strays or 'in the file'}",
+            f"inputs: {', '.join(names)}",
+        )
+    if strays:
+        message = f"not used, no inputs have these names: {strays}"
+        notes.add(Diagnostic("input/option", message, Place(path), "note"))
+    return found
 
 
 def _only(name: str, names: list[str], given: Mapping[str, Any], option: str) -> str:
@@ -214,7 +258,8 @@ def _only(name: str, names: list[str], given: Mapping[str, Any], option: str) ->
         return name
     left = [n for n in names if n not in given]
     if len(left) != 1:
-        raise usage(f"--input {option}: for which input?", f"write NAME={option}: {left or names}")
+        listed = ", ".join(left or names)
+        raise usage(f"--input {option}: for which input?", f"write NAME={option}, NAME: {listed}")
     return left[0]
 
 
@@ -224,12 +269,15 @@ def _single(arrays: Mapping[str, np.ndarray[Any, Any]], option: str) -> np.ndarr
     return next(iter(arrays.values()))
 
 
-def _read_image(graph: Graph, name: str, path: str) -> dict[str, np.ndarray[Any, Any]]:
+def _read_image(
+    graph: Graph, name: str, path: str, notes: Diagnostics
+) -> dict[str, np.ndarray[Any, Any]]:
     from nnefc.formats.image import read_image
 
     for value in graph.inputs:
         if value.name == name:
-            return {name: read_image(Path(path), value.type.dims, value.type.dtype.numpy)}
+            type_ = value.type
+            return {name: read_image(path, type_.dims, type_.dtype.numpy, diagnostics=notes)}
     raise usage(f"--input: no input named {name}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import NnefError, Place
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
 
@@ -17,6 +17,7 @@ _FORMATS = ("PNG", "JPEG")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _PIXELS = 1 << 26
 """Pixels that a picture may claim before it is decoded."""
+_HINT = "pictures are read from PNG and JPEG files"
 
 
 def read_image(
@@ -26,12 +27,15 @@ def read_image(
     *,
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> Array:
     """A picture as a tensor of `shape` (N, C, H, W), (C, H, W) or (H, W).
 
     Grey for C = 1, RGB for 3, RGBA for 4; resized to H, W (bilinear, a mean over the pixels when it
     shrinks); the same picture for every n. Values are scaled to 0..1 for floating-point types,
     then (x - `mean`) / `std`, numbers or one per channel; integer types get 0..255 as they are.
+    What the picture loses on the way (size, colours, transparency, depth) becomes a note in
+    `diagnostics`.
 
     Raises NnefError `data/image`.
     """
@@ -42,7 +46,10 @@ def read_image(
         raise _error(f"a picture cannot be read as {dtype}", place)
     if dtype.kind != "f" and (mean is not None or std is not None):
         raise _error(f"mean and std need a floating-point input, not {dtype}", place)
-    pixels = _pixels(path, _MODES[channels], (width, height), place)
+    pixels, lost = _pixels(path, _MODES[channels], (width, height), place)
+    if lost and diagnostics is not None:
+        message = f"the picture is {' and '.join(lost)}"
+        diagnostics.add(Diagnostic("data/image", message, place, "note"))
     planes = pixels.reshape(height, width, channels).transpose(2, 0, 1)
     if dtype.kind == "f":
         planes = planes / np.float64(255.0)
@@ -81,9 +88,14 @@ def _per_channel(value: float | Sequence[float], what: str, channels: int, place
     return values.reshape(-1, 1, 1)
 
 
-def _pixels(path: FilePath, mode: str, size: tuple[int, int], place: Place) -> Array:
-    """The pixels as uint8 (height, width, channels), resized to `size` (width, height)."""
-    from PIL import Image, ImageOps
+def _pixels(
+    path: FilePath, mode: str, size: tuple[int, int], place: Place
+) -> tuple[Array, list[str]]:
+    """The pixels as uint8 (height, width, channels), resized to `size` (width, height).
+
+    Also what happened to the picture that loses something, in words.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     with open_regular(path, "data/image") as file:
         try:
@@ -97,16 +109,32 @@ def _pixels(path: FilePath, mode: str, size: tuple[int, int], place: Place) -> A
                         " allowed",
                         place,
                     )
+                lost = _losses(picture, mode)
                 upright = _eight_bits(ImageOps.exif_transpose(picture)).convert(mode)
                 if upright.size != size:
+                    before = f"{upright.width}×{upright.height}"
+                    lost.append(f"resized from {before} to {size[0]}×{size[1]} pixels")
                     upright = upright.resize(size, Image.Resampling.BILINEAR)
-                return np.asarray(upright, np.uint8)
+                return np.asarray(upright, np.uint8), lost
         except NnefError:
             raise
+        except UnidentifiedImageError:
+            raise _error("this is neither a PNG nor a JPEG file", place, _HINT) from None
         except Exception as error:
             # Pillow's decoders raise all sorts of exceptions on broken files
-            hint = "pictures are read from PNG and JPEG files"
-            raise _error(f"cannot read the picture: {reason(error)}", place, hint) from None
+            raise _error(f"cannot read the picture: {reason(error)}", place, _HINT) from None
+
+
+def _losses(picture: Any, mode: str) -> list[str]:
+    """What converting a picture to `mode` loses, as "turned from colours into grey"."""
+    lost: list[str] = []
+    if mode == "L" and picture.mode not in ("1", "L", "LA", "La") and picture.mode[0] not in "IF":
+        lost.append("turned from colours into grey")
+    if mode != "RGBA" and (picture.mode[-1] in "Aa" or "transparency" in picture.info):
+        lost.append("deprived of its transparency")
+    if picture.mode.startswith("I"):
+        lost.append("reduced from 16 to 8 bits")
+    return lost
 
 
 def _eight_bits(picture: Any) -> Any:
