@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from nnefc.errors import NnefError, Place
+from nnefc.limits import how_to_raise
 
 FilePath = str | os.PathLike[str]
 
@@ -115,5 +116,5 @@ def check_size(size: int, limit: int, name: str) -> None:
             "limit/size",
             f"the file has {size} bytes, more than the {limit} allowed",
             Place(name),
-            "if the file is to be trusted, raise the limit",
+            how_to_raise("document_bytes", what="the file") + "; for arrays tensor_bytes",
         )
