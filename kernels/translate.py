@@ -34,14 +34,10 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import compiler, cpu, imputils, types
-from numba.core.compiler_machinery import PassManager
-from numba.core.typed_passes import (
-    IRLegalization,
-    NativeLowering,
-    NoPythonBackend,
-    NopythonTypeInference,
-    PreLowerStripPhis,
-)
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
+from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NopythonTypeInference, PreLowerStripPhis
 from numba.core.typing import templates
 from numba.core.typing.context import BaseContext
 from numba.core.untyped_passes import (
@@ -92,13 +88,9 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
         typing_context, target = _contexts()
         library = _Library()
         pipeline = _Pipeline(typing_context, target, library, arguments, result, _flags(), {})
-        done = pipeline.compile_extra(function)
+        made = pipeline.compile_extra(function)
         return Translation(
-            done.signature.return_type,
-            library.text,
-            done.fndesc.llvm_func_name,
-            done.fndesc,
-            tuple(library.calls),
+            made.restype, library.text, made.llvm_func_name, made, tuple(library.calls)
         )
 
 
@@ -252,8 +244,6 @@ class _Library:
     def __init__(self) -> None:
         self.text = ""
         self.calls: dict[Translation, None] = {}
-        self.recorded_timings: list[Any] = []
-        self._reload_init: set[Any] = set()
 
     def create_ir_module(self, name: str) -> Any:
         return ir.Module(name)
@@ -271,6 +261,19 @@ class _Typing(BaseContext):
     def refresh(self):
         """Everything there is was loaded when this was made."""
 
+    def __init__(self):
+        super().__init__()
+        self._signatures: dict[Any, Any] = {}
+
+    def resolve_function_type(self, func, args, kws):
+        if not isinstance(func, types.Function) or kws:
+            return super().resolve_function_type(func, args, kws)
+        # What an operator gives depends on types, not on values.
+        key = func, tuple(types.unliteral(a) for a in args)
+        if key not in self._signatures:
+            self._signatures[key] = super().resolve_function_type(*key, kws)
+        return self._signatures[key]
+
     def resolve_value_type(self, val):
         if isinstance(val, (BuiltinFunctionType, type)):
             val = _BUILTINS.get(val, val)
@@ -285,6 +288,7 @@ class _Target(cpu.CPUContext):
 
     def __init__(self, typing_context: Any) -> None:
         super().__init__(typing_context)
+        self._sizes: dict[str, int] = {}
         for module in ("builtins", "numbers", "rangeobj", "tupleobj"):
             importlib.import_module(f"numba.cpython.{module}")  # registers how to lower
         self.install_registry(imputils.builtin_registry)
@@ -294,6 +298,13 @@ class _Target(cpu.CPUContext):
 
     def post_lowering(self, mod, library):
         """Nothing: numba's run-time library is not used."""
+
+    def get_abi_sizeof(self, ty):
+        # asked for every variable, of a handful of types
+        name = str(ty)
+        if name not in self._sizes:
+            self._sizes[name] = super().get_abi_sizeof(ty)
+        return self._sizes[name]
 
     def get_function(self, fn, sig, _firstcall=True):
         if isinstance(fn, _CalleeType):
@@ -338,13 +349,39 @@ def _operators() -> Any:
 
 def _flags() -> Any:
     flags: Any = compiler.Flags()
-    flags.no_compile = True
-    flags.no_cpython_wrapper = True
-    flags.no_cfunc_wrapper = True
     flags.error_model = "numpy"  # division by zero raises nothing
     flags.nrt = False
     flags.boundscheck = False
     return flags
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Lowering(FunctionPass):
+    """To LLVM, and no further: numba's own pass goes on to native code.
+
+    No variable needs to be deleted where it is used last, as nothing is counted.
+    """
+
+    _name = "kernel_lowering"
+
+    def __init__(self):
+        super().__init__()
+
+    def run_pass(self, state) -> Any:
+        descriptor = PythonFunctionDescriptor.from_specialized_function(
+            state.func_ir,
+            state.typemap,
+            state.return_type,
+            state.calltypes,
+            mangler=state.targetctx.mangler,
+            inline=False,
+            noalias=False,
+            abi_tags=(),
+        )
+        with state.targetctx.push_code_library(state.library):
+            Lower(state.targetctx, state.library, descriptor, state.func_ir, {}).lower()
+        state.cr = descriptor
+        return True
 
 
 class _Pipeline(compiler.CompilerBase):
@@ -358,9 +395,7 @@ class _Pipeline(compiler.CompilerBase):
             ReconstructSSA,
             NopythonTypeInference,
             PreLowerStripPhis,
-            IRLegalization,
-            NativeLowering,
-            NoPythonBackend,
+            _Lowering,
         ):
             passes.add_pass(kind, kind.__name__)
         passes.finalize()
