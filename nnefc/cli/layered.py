@@ -1,8 +1,11 @@
 """Layered drawing of a directed acyclic graph (after Sugiyama, Tagawa, Toda, 1981).
 
-Nodes get a layer (longest path from a source), edges that span layers get one bend
-per layer, layers are ordered by barycentres to avoid crossings, and x coordinates
-follow the neighbours as far as the distances within a layer allow.
+Nodes get a layer (longest path from a source; sources stand just above what follows
+them), edges that span layers get one bend per layer, layers are ordered by barycentres
+to avoid crossings, and x coordinates follow the neighbours as far as the distances
+within a layer allow.  The last sweep goes down, so that a chain hangs straight from its
+head; all nodes of a chain keep the distance of its widest, so that chains beside each
+other hang straight as well.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-SWEEPS = 8
+SWEEPS = 9  # odd: the first and the last go down
 MAX_BENDS = 60_000  # beyond this many, long edges are drawn straight
 
 
@@ -50,15 +53,24 @@ def layout(
         incoming[target].append(source)
     for node in widths:
         layer[node] = 1 + max((layer[source] for source in incoming[node]), default=-1)
+    lowest: dict[Hashable, int] = {}
+    for source, target in edges:
+        if not incoming[source]:
+            lowest[source] = min(lowest.get(source, layer[target]), layer[target])
+    layer.update((source, below - 1) for source, below in lowest.items())
     cells = {node: _Cell(layer[node], width) for node, width in widths.items()}
     rows: list[list[_Cell]] = [[] for _ in range(1 + max(layer.values(), default=-1))]
     for cell in cells.values():
         rows[cell.layer].append(cell)
     bends = _connect(cells, edges, rows, gap)
     _order(rows)
+    _widen(list(cells.values()))
     _place(rows, gap)
-    left = min((cell.x - cell.width / 2 for row in rows for cell in row), default=0.0)
-    right = max((cell.x + cell.width / 2 for row in rows for cell in row), default=0.0)
+    left = min((cells[node].x - width / 2 for node, width in widths.items()), default=0.0)
+    right = max((cells[node].x + width / 2 for node, width in widths.items()), default=0.0)
+    for path in bends.values():
+        left = min(left, *(bend.x for bend in path), left)
+        right = max(right, *(bend.x for bend in path), right)
     return Drawing(
         {node: (cell.x - left, cell.layer) for node, cell in cells.items()},
         {edge: [(bend.x - left, bend.layer) for bend in path] for edge, path in bends.items()},
@@ -109,6 +121,25 @@ def _mean(cells: list[_Cell], otherwise: float) -> float:
     return sum(cell.x for cell in cells) / len(cells) if cells else otherwise
 
 
+def _widen(cells: Sequence[_Cell]) -> None:
+    """Let the nodes of a chain without branches take the room of the widest."""
+    nodes = set(cells)
+    seen: set[_Cell] = set()
+    for cell in cells:  # in topological order: the head of a chain comes first
+        if cell in seen:
+            continue
+        chain = [cell]
+        while len(chain[-1].below) == 1 and chain[-1].below[0] in nodes:
+            (following,) = chain[-1].below
+            if len(following.above) != 1:
+                break
+            chain.append(following)
+        seen.update(chain)
+        widest = max(each.width for each in chain)
+        for each in chain:
+            each.width = widest
+
+
 def _place(rows: list[list[_Cell]], gap: float) -> None:
     """Coordinates: start packed, then let every cell move towards its neighbours."""
     for row in rows:
@@ -117,8 +148,9 @@ def _place(rows: list[list[_Cell]], gap: float) -> None:
             cell.x = x + cell.width / 2
             x += cell.width + gap
     for sweep in range(SWEEPS):
-        for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = [_mean(cell.above + cell.below, cell.x) for cell in row]
+        down = sweep % 2 == 0
+        for row in rows if down else reversed(rows):
+            wanted = [_mean(cell.above if down else cell.below, cell.x) for cell in row]
             _settle(row, wanted, gap)
 
 

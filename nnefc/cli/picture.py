@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable
+from collections.abc import Hashable, Set
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.cli.common import count, quantity, size
 from nnefc.cli.layered import layout
+from nnefc.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Op, Value
 
-LAYER = 74  # distance of layers, pixels
-HEIGHT = 40  # of a node
-GAP = 24  # between nodes of a layer
+LAYER = 30  # between layers, pixels
+LINE = 14  # height of a line of text
+GAP = 24  # between boxes of a layer
 MARGIN = 20
-LETTER = 6.6  # width of a character at 11 px
+LETTER = 6.7  # width of a character at 11 px
+MOST_BOXES = 5000  # a browser is still quick with
 
 COLOURS = {
     "input": "#d9e8f6",
+    "state": "#f3e3f3",
     "4.1": "#eeeeee",
     "4.2": "#fdf1d6",
     "4.3": "#cfe3cf",
@@ -37,7 +41,8 @@ STYLE = """
 svg { font: 11px ui-monospace, Menlo, Consolas, monospace; }
 .op { stroke: #888; }
 .name { font-weight: 600; }
-.shape { fill: #555; }
+.shape, .weights { fill: #555; }
+.weights { font-style: italic; }
 .edge { fill: none; stroke: #999; }
 """
 
@@ -50,80 +55,187 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """What a box says, line by line with the class of each line, and its looks."""
+
+    lines: tuple[tuple[str, str], ...]
+    colour: str
+    tooltip: str
+
+    @property
+    def width(self) -> float:
+        return LETTER * max(len(text) for _, text in self.lines) + 16
+
+    @property
+    def height(self) -> float:
+        return LINE * len(self.lines) + 12
+
+
 def draw_svg(graph: Graph) -> str:
-    """The graph as an SVG document: operations as boxes, tensors as lines."""
-    boxes: dict[Hashable, tuple[str, str, str, str]] = {}  # title, shape, colour, tooltip
-    producer: dict[Value, Hashable] = {}
-    edges: list[tuple[Hashable, Hashable]] = []
-    for value in graph.inputs:
-        boxes[value] = (value.name, str(value.type), COLOURS["input"], "external")
-        producer[value] = value
-    for op in graph.ops:
-        if op.name in ("constant", "variable"):
-            continue
-        boxes[op] = (op.name, _shapes(op), _colour(op), _tooltip(op))
-        for value in op.outputs:
-            producer[value] = op
-        edges += [(producer[v], op) for v in op.inputs if v in producer]
-    for name, value in zip(graph.output_names, graph.outputs, strict=True):
-        if value in producer:
-            key = ("output", name)
-            boxes[key] = (name, str(value.type), COLOURS["input"], "output")
-            edges.append((producer[value], key))
-    widths = {
-        key: LETTER * max(len(title), len(shape)) + 16
-        for key, (title, shape, _, _) in boxes.items()
-    }
-    drawing = layout(widths, edges, GAP)
+    """The graph as an SVG document: operations as boxes, tensors as lines.
+
+    Variables and constants are a line in the box of the operation that takes them; variables
+    that the graph updates, and those that are outputs, are boxes of their own.
+
+    Raises NnefError `limit/picture` for graphs of more than 5,000 boxes.
+    """
+    boxes, edges = _boxes(graph)
+    if len(boxes) > MOST_BOXES:
+        raise NnefError.of(
+            "limit/picture",
+            f"the picture would have {len(boxes):,} boxes, more than {MOST_BOXES:,}",
+            hint="nnefc inspect without --svg and --html lists the operations, --json as data",
+        )
+    drawing = layout({key: box.width for key, box in boxes.items()}, edges, GAP)
+    heights = [0.0] * drawing.layers
+    for key, (_, layer) in drawing.nodes.items():
+        heights[layer] = max(heights[layer], boxes[key].height)
+    middles = [
+        MARGIN + below - height / 2 + LAYER * i
+        for i, (below, height) in enumerate(zip(itertools.accumulate(heights), heights))
+    ]
     width = drawing.width + 2 * MARGIN
-    height = (drawing.layers - 1) * LAYER + HEIGHT + 2 * MARGIN
+    height = 2 * MARGIN + sum(heights) + LAYER * (drawing.layers - 1)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">',
         f"<title>{escape(graph.name)}</title><style>{STYLE}</style>",
     ]
     for (source, target), bends in drawing.edges.items():
-        out.append(_edge(drawing.nodes[source], bends, drawing.nodes[target]))
-    for key, (title, shape, colour, tooltip) in boxes.items():
+        (x0, above), (x1, below) = drawing.nodes[source], drawing.nodes[target]
+        points = [(x0, middles[above] + boxes[source].height / 2, 0.0)]
+        points += [(x, middles[layer], heights[layer] / 2) for x, layer in bends]
+        points.append((x1, middles[below] - boxes[target].height / 2, 0.0))
+        out.append(_edge(points))
+    for key, box in boxes.items():
         x, layer = drawing.nodes[key]
-        out.append(
-            _box(x + MARGIN, layer * LAYER + MARGIN, widths[key], title, shape, colour, tooltip)
-        )
+        out.append(_draw(box, x + MARGIN, middles[layer]))
     out.append("</svg>\n")
     return "\n".join(out)
 
 
-def _box(
-    x: float, y: float, width: float, title: str, shape: str, colour: str, tooltip: str
-) -> str:
+def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Hashable]]]:
+    """Boxes in topological order, and which follow which."""
+    boxes: dict[Hashable, _Box] = {}
+    producer: dict[Value, Hashable] = {}
+    edges: list[tuple[Hashable, Hashable]] = []
+    for value in graph.inputs:
+        lines = (("name", value.name), ("shape", str(value.type)))
+        boxes[value] = _Box(lines, COLOURS["input"], "external")
+        producer[value] = value
+    updated = {_label(op.inputs[0]) for op in graph.ops if op.name == "update"} - {None}
+    for op in graph.ops:
+        stored = op.name in ("constant", "variable")
+        if stored and not graph.is_output(op.output) and _label(op.output) not in updated:
+            continue
+        boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer))
+        for value in op.outputs:
+            producer[value] = op
+        # the variable that is updated is named in the box
+        inputs = op.inputs[1:] if op.name == "update" else op.inputs
+        edges += [(producer[v], op) for v in inputs if v in producer]
+    for i, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
+        lines = (("name", name), ("shape", str(value.type)))
+        boxes["output", i] = _Box(lines, COLOURS["input"], "output")
+        edges.append((producer[value], ("output", i)))
+    return boxes, edges
+
+
+def _stored_box(op: Op, updated: Set[str | None]) -> _Box:
+    label = _label(op.output) or op.output.name or op.name
+    what = "state" if label in updated else op.name
+    lines = (("name", _short(label)), ("tensor", what), ("shape", str(op.output.type)))
+    return _Box(lines, COLOURS["state"], _tooltip(op))
+
+
+def _op_box(op: Op, drawn: Set[Value]) -> _Box:
+    """Names of the results, the operation, their shapes, and what is stored among its operands."""
+    names = ", ".join(v.name for v in op.outputs[:3] if v.name)
+    lines = [("tensor", _short(names))] if names else []
+    lines += [("name", op.name), ("shape", _shapes(op))]
+    if op.name == "update":
+        lines.append(("weights", _short(f"of {_label(op.inputs[0]) or op.inputs[0].name}")))
+    elif stored := _stored(op, drawn):
+        lines.append(("weights", _short(stored)))
+    return _Box(tuple(lines), _colour(op), _tooltip(op))
+
+
+def _stored(op: Op, drawn: Set[Value]) -> str:
+    """Variables and constants without a box among the operands: `filter 32x1x3x3, bias 1x32`."""
+    from nnefc.ops.table import operations
+
+    spec = operations().get(op.name)
+    names: dict[Value, str] = {}
+    for key, operand in (spec.operands(op.inputs) if spec else {}).items():
+        names |= dict.fromkeys(
+            cast("Any", operand) if isinstance(operand, list) else [operand], key
+        )
+    parts: dict[str, list[str]] = {}
+    for i, value in enumerate(op.inputs):
+        if value in drawn or value.op is None:
+            continue
+        name = names.get(value, f"#{i + 1}")
+        literal: Any = value.op.attributes.get("value", ())
+        if value.op.name == "variable" or len(literal) != 1:
+            parts.setdefault(f" {_extents(value)}", []).append(name)
+        elif not (name == "bias" and literal[0] == 0):  # which is that there is none
+            parts.setdefault(f" = {literal[0]:g}", []).append(name)
+    return ", ".join(", ".join(names) + what for what, names in parts.items())
+
+
+def _label(value: Value) -> str | None:
+    if value.op is None or value.op.name != "variable":
+        return None
+    return str(value.op.attributes["label"])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:19]}…{text[-20:]}"
+
+
+def _draw(box: _Box, x: float, y: float) -> str:
+    """A box around (x, y)."""
+    left, top = x - box.width / 2, y - box.height / 2
+    lines = "".join(
+        f'<text class="{kind}" x="{x:.1f}" y="{top + 4 + LINE * (i + 0.8):.1f}" '
+        f'text-anchor="middle">{escape(text)}</text>'
+        for i, (kind, text) in enumerate(box.lines)
+    )
     return (
-        f'<g><title>{escape(tooltip)}</title><rect class="op" x="{x - width / 2:.1f}" y="{y}" '
-        f'width="{width:.1f}" height="{HEIGHT}" rx="5" fill="{colour}"/>'
-        f'<text class="name" x="{x:.1f}" y="{y + 17}" text-anchor="middle">{escape(title)}</text>'
-        f'<text class="shape" x="{x:.1f}" y="{y + 31}" text-anchor="middle">{escape(shape)}</text>'
-        "</g>"
+        f'<g><title>{escape(box.tooltip)}</title><rect class="op" x="{left:.1f}" y="{top:.1f}" '
+        f'width="{box.width:.1f}" height="{box.height:.1f}" rx="5" fill="{box.colour}"/>{lines}</g>'
     )
 
 
-def _edge(start: tuple[float, int], bends: list[tuple[float, int]], end: tuple[float, int]) -> str:
-    """A smooth line from the bottom of one box to the top of another."""
-    points = [(start[0], start[1] * LAYER + HEIGHT)]
-    points += [(x, layer * LAYER + HEIGHT / 2) for x, layer in bends]
-    points.append((end[0], end[1] * LAYER))
-    points = [(x + MARGIN, y + MARGIN) for x, y in points]
-    path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
-    for (x0, y0), (x1, y1) in itertools.pairwise(points):
-        middle = (y0 + y1) / 2
-        path += f"C{x0:.1f} {middle:.1f} {x1:.1f} {middle:.1f} {x1:.1f} {y1:.1f}"
+def _edge(points: list[tuple[float, float, float]]) -> str:
+    """A line from box to box: upright beside the boxes of a layer, smooth between layers.
+
+    A point is (x, y, half of the height that the line is upright).
+    """
+    x, y, _ = points[0]
+    path = f"M{x + MARGIN:.1f} {y:.1f}"
+    for (x0, y0, upright0), (x1, y1, upright1) in itertools.pairwise(points):
+        start, end = y0 + upright0, y1 - upright1
+        middle = (start + end) / 2
+        from_, to = x0 + MARGIN, x1 + MARGIN
+        if upright0:
+            path += f"V{start:.1f}"
+        if abs(x0 - x1) < 0.05:
+            path += f"V{end:.1f}"
+        else:
+            path += f"C{from_:.1f} {middle:.1f} {to:.1f} {middle:.1f} {to:.1f} {end:.1f}"
     return f'<path class="edge" d="{path}"/>'
 
 
 def _shapes(op: Op) -> str:
-    shown = [
-        "?" if v.type.shape is None else "x".join(map(str, v.type.shape)) or "scalar"
-        for v in op.outputs[:3]
-    ]
-    return ", ".join(shown) + (" …" if len(op.outputs) > 3 else "")
+    return ", ".join(map(_extents, op.outputs[:3])) + (" …" if len(op.outputs) > 3 else "")
+
+
+def _extents(value: Value) -> str:
+    if value.type.shape is None:
+        return "?"
+    return "x".join(map(str, value.type.shape)) or "scalar"
 
 
 def _colour(op: Op) -> str:
