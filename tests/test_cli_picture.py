@@ -71,6 +71,16 @@ def test_constants_and_outputs_that_are_stored(tmp_path: Path) -> None:
     assert lines(root) == 5
 
 
+def test_labels_are_compared_without_case(tmp_path: Path) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{\n x = external(shape = [2]);\n"
+        "v = variable(shape = [2], label = 'V');\n w = variable(shape = [2], label = 'v');\n"
+        "y = add(x, v);\n u = update(w, y);\n}\n"
+    )
+    assert ("V", "state", "float32[2]") in boxes(drawn(path))
+
+
 def test_chains_hang_straight() -> None:
     root = drawn(DIGITS)
     assert len({text.get("x") for text in root.iter(f"{SVG}text")}) == 1

@@ -39,6 +39,13 @@ def test_pictures_of_characters_are_printed_in_ascii() -> None:
     assert done.stdout == b"? ok\n"
 
 
+def test_the_demo_draws_with_the_characters_there_are() -> None:
+    from nnefc.cli.demo import _shades  # pyright: ignore[reportPrivateUsage]
+
+    assert _shades("utf-8") == " ░▒▓█"
+    assert _shades("ascii") == " .:*#"
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:

@@ -77,7 +77,8 @@ def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> 
     """Images side by side, two pixel rows in a line of text, the answers below."""
     from rich.text import Text
 
-    colour = out.is_terminal
+    colour = out.is_terminal and "utf" in out.encoding
+    shades = _shades(out.encoding)
     for y in range(0, 8, 2):
         line = Text()
         for _, pixels, _, _ in row:
@@ -87,7 +88,7 @@ def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> 
                     style = f"rgb({top},{top},{top}) on rgb({bottom},{bottom},{bottom})"
                     line.append("▀▀", style)
                 else:
-                    line.append(" ░▒▓█"[min(4, (top + bottom) // 2 * 5 // 256)] * 2)
+                    line.append(shades[min(4, (top + bottom) // 2 * 5 // 256)] * 2)
             line.append("  ")
         out.print(line)
     answers = Text()
@@ -96,6 +97,15 @@ def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> 
         answers.append(f"{digit}  {probability:.1%}{mark}".ljust(18))
     out.print(answers)
     out.print()
+
+
+def _shades(encoding: str) -> str:
+    """Five characters from light to dark that the encoding has."""
+    try:
+        " ░▒▓█".encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return " .:*#"
+    return " ░▒▓█"
 
 
 def _rate(action: Any, items: int, seconds: float = 0.5) -> float:

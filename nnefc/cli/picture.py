@@ -124,10 +124,14 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
         lines = (("name", value.name), ("shape", str(value.type)))
         boxes[value] = _Box(lines, COLOURS["input"], "external")
         producer[value] = value
-    updated = {_label(op.inputs[0]) for op in graph.ops if op.name == "update"} - {None}
+    updated = {
+        label.lower()  # labels are compared without case
+        for op in graph.ops
+        if op.name == "update" and (label := _label(op.inputs[0]))
+    }
     for op in graph.ops:
         stored = op.name in ("constant", "variable")
-        if stored and not graph.is_output(op.output) and _label(op.output) not in updated:
+        if stored and not graph.is_output(op.output) and not _is_state(op, updated):
             continue
         boxes[op] = _stored_box(op, updated) if stored else _op_box(op, set(producer))
         for value in op.outputs:
@@ -142,9 +146,9 @@ def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Has
     return boxes, edges
 
 
-def _stored_box(op: Op, updated: Set[str | None]) -> _Box:
+def _stored_box(op: Op, updated: Set[str]) -> _Box:
     label = _label(op.output) or op.output.name or op.name
-    what = "state" if label in updated else op.name
+    what = "state" if _is_state(op, updated) else op.name
     lines = (("name", _short(label)), ("tensor", what), ("shape", str(op.output.type)))
     return _Box(lines, COLOURS["state"], _tooltip(op))
 
@@ -182,6 +186,10 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
         elif not (name == "bias" and literal[0] == 0):  # which is that there is none
             parts.setdefault(f" = {literal[0]:g}", []).append(name)
     return ", ".join(", ".join(names) + what for what, names in parts.items())
+
+
+def _is_state(op: Op, updated: Set[str]) -> bool:
+    return (_label(op.output) or "").lower() in updated
 
 
 def _label(value: Value) -> str | None:
