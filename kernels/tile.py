@@ -82,7 +82,7 @@ def register_tile(item: str, rows: int, vectors: int) -> Any:
     """
     lanes = lanes_of(item)
 
-    @vector_intrinsic(item, lanes, 13)
+    @vector_intrinsic(item, lanes, 13, apart=True)
     def tile(v: Vector, m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
         builder = v.builder
         a, b, c, bias = (v.pointer(p) for p in (a, b, c, bias))
@@ -120,7 +120,6 @@ def register_tile(item: str, rows: int, vectors: int) -> Any:
 
 def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
     builder = v.builder
-    masks = [v.mask(builder.sub(n, v.word(v.lanes * j))) for j in range(width)]
     rows = [v.at(c, builder.mul(c_row, v.word(i))) for i in range(height)]
     offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
 
@@ -144,6 +143,7 @@ def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias
         *values, at_a, at_b = turn.values
         values = step(values, at_a, at_b)
         turn.next = [*values, v.at(at_a, a_step), v.at(at_b, b_row)]
+    masks = [v.mask(builder.sub(n, v.word(v.lanes * j))) for j in range(width)]
     begin, resume, done = (builder.append_basic_block(x) for x in ("begin", "resume", "done"))
     builder.cbranch(builder.icmp_signed("!=", fresh, v.word(0)), begin, resume)
     for block in (begin, resume):

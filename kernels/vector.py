@@ -90,17 +90,13 @@ class Vector:
         return self.builder.shuffle_vector(first, self._undefined, order)
 
     def mask(self, count: Any) -> Any:
-        """Lanes with a number less than `count` (a 64-bit integer, any value).
-
-        Made from bits, not by a comparison with the numbers of the lanes: those would take
-        vector registers from the loops that the mask outlives.
-        """
-        b, most = self.builder, self.word(self.lanes)
-        count = b.select(b.icmp_signed("<", count, self.word(0)), self.word(0), count)
-        count = b.select(b.icmp_signed("<", count, most), count, most)
-        bits = b.sub(b.shl(self.word(1), count), self.word(1))
-        kind = ir.VectorType(ir.IntType(1), self.lanes)
-        return b.bitcast(b.trunc(bits, ir.IntType(self.lanes)), kind)
+        """Lanes with a number less than `count` (a 64-bit integer, any value)."""
+        kind = ir.VectorType(I64, self.lanes)
+        undefined = ir.Constant(kind, ir.Undefined)
+        first = self.builder.insert_element(undefined, count, ir.Constant(I32, 0))
+        order = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        counts = self.builder.shuffle_vector(first, undefined, order)
+        return self.builder.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), counts)
 
     def masked_load(self, pointer: Any, mask: Any, other: Any = None) -> Any:
         other = self.zero() if other is None else other
@@ -175,12 +171,30 @@ class Vector:
         b.position_at_end(done)
 
 
-def vector_intrinsic(item: str, lanes: int, arguments: int) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `emit(v: Vector, *words)` becomes a numba intrinsic of so many 64-bit integers."""
+def vector_intrinsic(
+    item: str, lanes: int, arguments: int, *, apart: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: `emit(v: Vector, *words)` becomes a numba intrinsic of so many 64-bit integers.
+
+    `apart`: a function of its own, for code that needs all registers.  Inlined, it would share
+    them with constants that LLVM moves out of the loops around it.
+    """
 
     def wrap(emit: Callable[..., Any]) -> Any:
         def generate(builder: Any, *words: Any) -> None:
-            emit(Vector(builder, item, lanes), *words)
+            if not apart:
+                emit(Vector(builder, item, lanes), *words)
+                return
+            kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
+            name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
+            function = ir.Function(builder.module, kind, name)
+            function.linkage = "internal"
+            for attribute in ("noinline", "nounwind"):
+                function.attributes.add(attribute)
+            inside = ir.IRBuilder(function.append_basic_block("entry"))
+            emit(Vector(inside, item, lanes), *function.args)
+            inside.ret_void()
+            builder.call(function, words)
 
         generate.__name__ = emit.__name__
         return native(None, *[WORD] * arguments)(generate)
