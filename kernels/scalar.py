@@ -34,9 +34,9 @@ _SIMPLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "sub": ("{0} - {1}", _NUMBERS),
     "mul": ("{0} * {1}", _NUMBERS),
     "div": ("{0} / {1}", _FLOATS),
-    "min": ("select({0} < {1}, {0}, {1})", _NUMBERS),
-    "max": ("select({0} > {1}, {0}, {1})", _NUMBERS),
-    "relu": ("select({0} > {zero}, {0}, {zero})", _NUMBERS),
+    "min": ("select({0} != {0}, {0}, select({0} < {1}, {0}, {1}))", _NUMBERS),
+    "max": ("select({0} != {0}, {0}, select({0} > {1}, {0}, {1}))", _NUMBERS),
+    "relu": ("select({0} <= {zero}, {zero}, {0})", _NUMBERS),
     "rcp": ("{one} / {0}", _FLOATS),
     "sqr": ("{0} * {0}", _NUMBERS),
     "sqrt": ("sqrt({0})", _FLOATS),
@@ -52,7 +52,7 @@ _SIMPLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "or": ("{0} | {1}", ("bool",)),
     "select": ("select({0}, {1}, {2})", _ANY),
 }
-"""Operation -> source, types of the result; `min`, `max`, `relu` give the second when unordered."""
+"""Operation -> source, types of the result; `min`, `max`, `relu` of a NaN are NaN."""
 
 _COMPARISONS = {"lt": "<", "gt": ">", "le": "<=", "ge": ">=", "eq": "==", "ne": "!="}
 _ELEMENTARY = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "softplus"}

@@ -18,10 +18,9 @@ from nnefc.ops.unary import sigmoid
 
 
 def clamp(x: Array, a: Array, b: Array) -> Array:
-    """max(min(x, b), a), which is a where a > b; after 4.2.4, so that NaN goes as it does there."""
+    """max(min(x, b), a), which is a where a > b; NaN if one of the three is."""
     x, a, b = align(x, a, b)
-    below = np.where(x < b, x, b)
-    return np.where(below > a, below, a)
+    return np.maximum(np.minimum(x, b), a)
 
 
 def _expand_clamp(emit: Emit, op: Op) -> Value:

@@ -1,7 +1,6 @@
 """Element-wise operations of two and three tensors or of any type: section 4.2, and `cast`.
 
-Operands broadcast at dimension 0.  `max` and `min` are `select(x > y, x, y)` to the
-letter, so a NaN in x yields y.
+Operands broadcast at dimension 0.  `max` and `min` of a NaN are NaN.
 """
 
 from __future__ import annotations
@@ -53,14 +52,6 @@ def _binary(
         commutative=commutative,
         samples=tuple(Sample(inputs=pair, data=data) for pair in _PAIRS) + extra,
     )
-
-
-def _min(x: Array, y: Array) -> Array:
-    return np.where(x < y, x, y)
-
-
-def _max(x: Array, y: Array) -> Array:
-    return np.where(x > y, x, y)
 
 
 def _copy(x: Array) -> Array:
@@ -134,8 +125,20 @@ _BINARY = (
         data="logical",
         commutative=True,
     ),
-    _binary("min", _min, "Minimum, select(x < y, x, y).", section="4.2.4", data="ties"),
-    _binary("max", _max, "Maximum, select(x > y, x, y).", section="4.2.4", data="ties"),
+    _binary(
+        "min",
+        np.minimum,
+        "Minimum, select(x < y, x, y); NaN if one is.",
+        section="4.2.4",
+        data="ties",
+    ),
+    _binary(
+        "max",
+        np.maximum,
+        "Maximum, select(x > y, x, y); NaN if one is.",
+        section="4.2.4",
+        data="ties",
+    ),
 )
 
 

@@ -72,7 +72,7 @@ def _softplus(x: Array) -> Array:
 
 
 def _relu(x: Array) -> Array:
-    return np.where(x > 0.0, x, 0.0)
+    return np.where(x <= 0.0, 0.0, x)
 
 
 _UNARY = (
