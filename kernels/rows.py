@@ -39,6 +39,24 @@ def copy_row(item: str) -> Any:
 
 
 @cache
+def fill_row(item: str) -> Any:
+    """Intrinsic `fill(target, count)`: zeros."""
+
+    @vector_intrinsic(item, lanes_of(item), 2)
+    def fill(v: Vector, target, count):
+        builder = v.builder
+        target = v.pointer(target)
+        whole = builder.and_(count, v.word(-v.lanes))
+        with v.loop(0, whole, v.lanes) as turn:
+            v.store(v.zero(), v.at(target, builder.mul(turn.index, v.word(v.itemsize))))
+        with v.loop(whole, count, v.lanes) as turn:
+            at = v.at(target, builder.mul(turn.index, v.word(v.itemsize)))
+            v.masked_store(v.zero(), at, v.mask(builder.sub(count, turn.index)))
+
+    return fill
+
+
+@cache
 def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
     """Intrinsic `combine(target, source, count, weight)`: put source items into the target's.
 

@@ -4,11 +4,17 @@ An op `fused(inputs) {expression = E}` broadcasts its inputs as NNEF does (align
 at dimension 0, singular extents repeat) and evaluates E for every item of the
 output.  Straight-line: operand i < len(inputs) is an input, operand
 len(inputs) + j the result of step j.
+
+An op `fused_matmul(A, B, others) {..., expression = E}` first does what its name says after
+`fused_`, with the operands and attributes of that operation; E is then applied to the result,
+its first input, and to `others`, its further ones.  See `FUSED`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from nnefc.ir.types import DType
 
@@ -32,3 +38,8 @@ class Expression:
     steps: tuple[Step, ...]
     results: tuple[int, ...]
     """Operands that are the outputs; usually one."""
+
+
+FUSED: Mapping[str, int] = MappingProxyType({"fused": 0, "fused_matmul": 2})
+"""Operations that carry an expression: how many of their operands the operation takes whose result
+is the first input of the expression.  For `fused` there is none, and all operands are inputs."""

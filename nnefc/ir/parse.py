@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nnefc.errors import NnefError, Place
 from nnefc.ir.expression import Expression, Step
 from nnefc.ir.graph import Attribute, Graph, Op, Value, Variable
+from nnefc.ir.layout import Blocked
 from nnefc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -219,7 +220,21 @@ class _Parser:
         if self._accept("?"):
             self._expect("]")
             return TensorType(dtype, None)
-        return TensorType(dtype, tuple(self._list(self._extent, "]")))
+        type_ = TensorType(dtype, tuple(self._list(self._extent, "]")))
+        return type_.with_layout(self._layout()) if self._accept("blocked") else type_
+
+    def _layout(self) -> Blocked:
+        self._expect("(")
+        block = self._extent()
+        halo: list[tuple[int, int]] = []
+        while self._accept(","):
+            self._expect("[")
+            before = self._extent()
+            self._expect(",")
+            halo.append((before, self._extent()))
+            self._expect("]")
+        self._expect(")")
+        return Blocked(block, tuple(halo))
 
     def _extent(self) -> int:
         if self._kind != "number" or not self._token.isdecimal():

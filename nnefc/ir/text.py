@@ -7,6 +7,7 @@
         %1: float32 = exp(%0); return %1 }}
     }
 
+A type ends with the layout, `blocked(block, [before, after], ...)`, if it is not row-major.
 Values without a name are numbered; a name that occurs twice is told apart by `#2`,
 which is not part of it.  What is no identifier stands in quotes.  Arrays and tuples
 of attributes are both tuples in the IR and print as [..].  An array of more than

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from nnefc.ir.layout import Blocked
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -59,10 +61,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Item type and extents; `shape` None: not known (downstream of an operation without rule)."""
+    """Item type and extents; `shape` None: not known (downstream of an operation without rule).
+
+    `layout` None: row-major.
+    """
 
     dtype: DType
     shape: Shape | None
+    layout: Blocked | None = None
 
     @property
     def dims(self) -> Shape:
@@ -81,15 +87,21 @@ class TensorType:
 
     @property
     def nbytes(self) -> int:
-        return self.volume * self.dtype.itemsize
+        """Bytes that it takes in memory."""
+        stored = self.volume if self.layout is None else self.layout.volume(self.dims)
+        return stored * self.dtype.itemsize
 
     def with_shape(self, shape: Shape) -> TensorType:
-        return TensorType(self.dtype, tuple(shape))
+        return TensorType(self.dtype, tuple(shape), self.layout)
 
     def with_dtype(self, dtype: DType) -> TensorType:
-        return TensorType(dtype, self.shape)
+        return TensorType(dtype, self.shape, self.layout)
+
+    def with_layout(self, layout: Blocked | None) -> TensorType:
+        return TensorType(self.dtype, self.shape, layout)
 
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.dtype}[?]"
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        text = f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        return text if self.layout is None else f"{text} {self.layout}"

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir.expression import Expression
+from nnefc.ir.expression import FUSED, Expression
 from nnefc.ir.graph import Graph, Op, Value
 
 Checker = Callable[[Op], Iterable[str]]
@@ -113,7 +113,7 @@ def _attributes(graph: Graph, op: Op) -> list[str]:
                 f"has type {variable.type}, its array"
                 f" {variable.data.dtype}{list(variable.data.shape)}"
             )
-    if op.name == "fused":
+    if op.name in FUSED:
         expression = op.attributes.get("expression")
         if isinstance(expression, Expression):
             problems += _expression(op, expression)
@@ -124,7 +124,9 @@ def _attributes(graph: Graph, op: Op) -> list[str]:
 
 def _expression(op: Op, e: Expression) -> list[str]:
     problems: list[str] = []
-    if e.inputs != tuple(v.type.dtype for v in op.inputs):
+    taken = FUSED[op.name]
+    given = op.inputs[taken:]
+    if e.inputs != tuple(v.type.dtype for v in (*op.inputs[: taken and 1], *given)):
         problems.append("the inputs of the expression differ from the operands")
     types = [*e.inputs, *(step.dtype for step in e.steps)]
     for i, step in enumerate(e.steps, len(e.inputs)):

@@ -62,7 +62,7 @@ def lower(graph: Graph) -> Program:
         if op.name == "variable":
             _variable(context, op)
         else:
-            function = find_lowering(op.name)
+            function = find_lowering(op)
             assert function is not None
             function(context, op)
     _finish(context, updates)
@@ -88,7 +88,7 @@ def _check(graph: Graph) -> None:
                         " or compile with random weights",
                     )
                 )
-        elif find_lowering(op.name) is None:
+        elif find_lowering(op) is None:
             errors.append(
                 Diagnostic("internal/lowering", f"operation {op.name!r} has no lowering", place)
             )

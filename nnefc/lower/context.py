@@ -26,25 +26,37 @@ if TYPE_CHECKING:
 
 Lower = Callable[["Lowering", Op], None]
 
-_lowerings: dict[str, Lower] = {}
+_lowerings: dict[tuple[str, bool], Lower] = {}
+"""By the name of the operation, and whether it is for blocked tensors."""
 
 
-def lowering(*names: str) -> Callable[[Lower], Lower]:
+def lowering(*names: str, blocked: bool = False) -> Callable[[Lower], Lower]:
     """Register the lowering of the operations `names`; twice is an error."""
 
     def register(function: Lower) -> Lower:
         for name in names:
-            if name in _lowerings:
+            if (name, blocked) in _lowerings:
                 raise ValueError(f"operation {name!r} has a lowering already")
-            _lowerings[name] = function
+            _lowerings[name, blocked] = function
         return function
 
     return register
 
 
-def find_lowering(name: str) -> Lower | None:
+def blocked_lowering(*names: str) -> Callable[[Lower], Lower]:
+    """Register what lowers the operations `names` if an operand or a result is blocked."""
+    return lowering(*names, blocked=True)
+
+
+def find_lowering(op: Op) -> Lower | None:
     """The lowering of an operation, if it has one."""
-    return _lowerings.get(name)
+    blocked = any(v.type.layout is not None for v in (*op.inputs, *op.outputs))
+    return _lowerings.get((op.name, blocked))
+
+
+def has_lowering(name: str) -> bool:
+    """Whether operation `name` can be lowered over row-major tensors."""
+    return (name, False) in _lowerings
 
 
 class Lowering:
@@ -60,6 +72,7 @@ class Lowering:
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
         self._constants: dict[int, Ref] = {}
+        self._tables: dict[tuple[str, bytes], Ref] = {}
         self._alive: list[Array] = []
         self._label = ""
         self._outputs: dict[Value, int] = {}
@@ -112,6 +125,14 @@ class Lowering:
             self._constants[id(array)] = self._constants[id(kept)] = found
             # The key is an address: it must not be used again while lowering.
             self._alive.append(array)
+        return found
+
+    def table(self, array: Array) -> Ref:
+        """`constant` for tables that many operations have in common: equal ones are kept once."""
+        key = (array.dtype.name, array.tobytes())
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = self.constant(array)
         return found
 
     def launch(
