@@ -1,0 +1,59 @@
+"""Channel-blocked tensors: what all kernels on them share, and their halo.
+
+A tensor is [batch, blocks, plane, block]; see `nnefc.ir.layout`.  Kernels are told `x_batch` and
+`x_plane`, the bytes from one batch item and from one channel block to the next, and byte offsets
+of pixels from the start of a plane, int32, in tables.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.memory import WORD, address, load_word, native
+from nnefc.kernels.rows import fill_row
+from nnefc.kernels.template import KernelFunction, Layout, family
+
+HALO = Layout("y:ref blocks plane_bytes batch_bytes gaps:table count planes plane_block")
+"""Parameters of `blocked.zero_halo`.
+
+`gaps`: `count` pairs of byte offset from the start of a plane and number of bytes, multiples of
+4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
+"""
+
+
+def _load_offset(builder: Any, table: Any) -> Any:
+    pointer = builder.inttoptr(table, ir.PointerType())
+    value = builder.load(pointer, typ=ir.IntType(32), align=4)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return builder.sext(value, ir.IntType(64))
+
+
+load_offset: Any = native(WORD, WORD)(_load_offset)
+"""`load_offset(address)`: an int32 of a table."""
+
+
+@family("blocked.zero_halo")
+def zero_halo() -> KernelFunction:
+    y_at, blocks_at, plane_at, batch_at, gaps_at, count_at, planes_at, block_at = HALO.offsets
+    fill = fill_row("float32")
+
+    def zero_halo(bases, params, first, last):
+        y, blocks = address(bases, params + y_at), load_word(params + blocks_at)
+        plane_block = load_word(params + block_at)
+        end = min(last * plane_block, load_word(params + planes_at))
+        gaps = params + load_word(params + gaps_at)
+        for p in range(first * plane_block, end):
+            plane = y + p // blocks * load_word(params + batch_at)
+            plane += p % blocks * load_word(params + plane_at)
+            for g in range(load_word(params + count_at)):
+                at = gaps + 16 * g
+                fill(plane + load_word(at), load_word(at + 8) // 4)
+
+    return zero_halo

@@ -1,0 +1,76 @@
+"""How the items of a tensor lie in memory, where it is not row-major."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+LINE: Final = 64
+"""Bytes of a cache line."""
+ITEM: Final = 4
+"""Bytes of an item: blocked tensors are float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """[batch, channel blocks, plane, block]: channels in blocks, innermost, in a halo of zeros.
+
+    The plane is what is left of the shape, each spatial dimension with zeros before and after it,
+    row-major, and then some unused pixels.  Channels that fill up the last block are finite.
+    `block` 1 is row-major but for the halo.
+
+    Vectors over the block need no shuffles and no tails, a channel block of a pixel is one
+    aligned vector, and a window that reaches over the border reads zeros without a branch.
+    """
+
+    block: int
+    """Channels in a block."""
+    halo: tuple[tuple[int, int], ...]
+    """Pixels of zeros before and after each spatial dimension."""
+
+    def blocks(self, shape: Sequence[int]) -> int:
+        """Channel blocks of a tensor [batch, channels, ...]."""
+        return -(-shape[1] // self.block)
+
+    def extents(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Stored pixels along each spatial dimension, halo included."""
+        return tuple(
+            before + n + after for n, (before, after) in zip(shape[2:], self.halo, strict=True)
+        )
+
+    def plane(self, shape: Sequence[int]) -> int:
+        """Pixels from one channel block to the next.
+
+        An odd number of cache lines, but for small planes: at a distance of a power of two all
+        channels of a pixel would compete for the same set of the cache.
+        """
+        pixels = math.prod(self.extents(shape))
+        nbytes = self.block * ITEM
+        if self.block == 1 or pixels * nbytes < 4 * LINE:
+            return pixels
+        lines = -(-pixels * nbytes // LINE)
+        return (lines | 1) * LINE // nbytes
+
+    def pitches(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Pixels from one item to the next along each spatial dimension."""
+        extents = self.extents(shape)
+        return tuple(math.prod(extents[i + 1 :]) for i in range(len(extents)))
+
+    def origin(self, shape: Sequence[int]) -> int:
+        """Pixel of the plane where the first item lies."""
+        pitches = self.pitches(shape)
+        return sum(before * p for (before, _), p in zip(self.halo, pitches, strict=True))
+
+    def volume(self, shape: Sequence[int]) -> int:
+        """Stored items."""
+        return shape[0] * self.blocks(shape) * self.plane(shape) * self.block
+
+    @property
+    def has_halo(self) -> bool:
+        return any(before or after for before, after in self.halo)
+
+    def __str__(self) -> str:
+        halo = "".join(f", [{before}, {after}]" for before, after in self.halo)
+        return f"blocked({self.block}{halo})"
