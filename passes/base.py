@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from nnefc.ir import Graph, Op, TensorType, Value
+from nnefc.ir import Graph, Location, Op, TensorType, Value
+from nnefc.ir.expression import FUSED
 from nnefc.ops.table import operations
 
 Number = bool | int | float
@@ -48,10 +49,10 @@ def splat(value: Value) -> Number | None:
     return np.asarray(stored[0]).item() if len(stored) == 1 else None
 
 
-def splat_op(op: Op, type_: TensorType, number: Number) -> Op:
-    """A constant of one number in place of `op`, which has one output; not inserted yet."""
+def splat_op(type_: TensorType, number: Number, location: Location | None) -> Op:
+    """A constant that repeats one number; not inserted yet."""
     attributes = {"shape": type_.dims, "value": (number,)}
-    return Op("constant", (), attributes, [type_], location=op.location)
+    return Op("constant", (), attributes, [type_], location=location)
 
 
 def is_elementwise(op: Op) -> bool:
@@ -62,7 +63,7 @@ def is_elementwise(op: Op) -> bool:
 
 def is_pure(op: Op) -> bool:
     """Whether `op` does nothing but give its outputs; of an unknown operation, nobody knows."""
-    if op.name == "fused":
+    if op.name in FUSED:
         return True
     spec = operations().get(op.name)
     return spec is not None and spec.pure

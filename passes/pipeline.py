@@ -14,7 +14,9 @@ from time import perf_counter
 
 from nnefc.errors import NnefError, Place
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
+from nnefc.ir.expression import FUSED
 from nnefc.ir.verify import check
+from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
@@ -128,7 +130,9 @@ def dump_hook(folder: Path) -> Hook:
 def rule_problems(op: Op) -> list[str]:
     """What is wrong with an operation by its own rule: the checker for `ir.verify`."""
     spec = operations().get(op.name)
-    if spec is None or op.name == "fused":
+    if FUSED.get(op.name):
+        return rule_problems(fused_operation(op))
+    if spec is None:
         return []
     types, problems = infer(spec, Call(op.name, spec.operands(_types(op.inputs)), op.attributes))
     if types is None or problems:

@@ -81,8 +81,18 @@ class _Generator:
         for i in range(rng.randint(1, 3)):
             self.values.append(self.graph.add_input(TensorType(self.scalar, self.shape()), f"x{i}"))
         kinds = ["unary", "binary", "constant", "literal", "variable", "reshape", "transpose"]
-        kinds += ["join", "slice", "pad", "tile", "reduce", "compound", "select", "softmax"]
-        kinds += ["split", "update", "singular", "copies", "again"]
+        kinds += [
+            "join",
+            "slice",
+            "pad",
+            "tile",
+            "reduce",
+            "compound",
+            "select",
+            "softmax",
+            "matmul",
+        ]
+        kinds += ["split", "update", "singular", "copies", "again", "matmul"]
         if not self.smooth:
             kinds += ["wild", "comparison", "logic", "stepped"]
         # few kinds at a time meet each other more often than all would
@@ -269,6 +279,25 @@ class _Generator:
     def softmax(self) -> list[Value]:
         x = self.pick()
         return self.op("softmax", x, axes=self.axes(x))
+
+    def matmul(self) -> list[Value]:
+        """A product, often with something element-wise after it."""
+        matrices = [v for v in self.values if v.type.dtype is self.scalar and v.type.rank >= 2]
+        if not matrices:
+            return self.unary()
+        a, b = self.rng.choice(matrices), self.rng.choice(matrices)
+        flags: dict[str, Any] = {
+            "transposeA": self.rng.random() < 0.5,
+            "transposeB": self.rng.random() < 0.5,
+        }
+        product = self.op("matmul", a, b, **flags)
+        if self.rng.random() < 0.3:
+            return product
+        self.values += self.rng.choice(([], product))
+        self.name = ""  # the product has it
+        if self.rng.random() < 0.3:
+            return self.op(self.rng.choice(UNARY), *product)
+        return self.op(self.rng.choice(BINARY), *product, self.pick(beside=product[0]))
 
     def again(self) -> list[Value]:
         """An operation that is there already, maybe with its operands exchanged."""

@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 from nnefc.ir import Graph, parse_graph, print_graph
+from nnefc.ir.expression import FUSED
 from nnefc.ir.verify import verify
 from nnefc.ops.reference import evaluate
 from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
+from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.pipeline import DEFAULT, rule_problems
 from tests.graphs import fill_variables, sample_inputs
 
 GOLDEN = Path(__file__).parent / "golden"
-PASSES = {pass_.name: type(pass_) for pass_ in DEFAULT}
+PASSES = {pass_.name: type(pass_) for pass_ in (*DEFAULT, FuseMatmulEpilogue())}
 
 
 def _split(text: str) -> tuple[str, str, str]:
@@ -63,7 +65,7 @@ def test_golden(path: Path, update_golden: bool) -> None:
 
 
 def _computes(graph: Graph) -> bool:
-    return all(op.name in operations() or op.name == "fused" for op in graph.ops)
+    return all(op.name in operations() or op.name in FUSED for op in graph.ops)
 
 
 def _same_values(a: Graph, b: Graph) -> None:

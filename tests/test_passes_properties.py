@@ -21,6 +21,7 @@ from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_elementwise import FuseElementwise
+from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
 from tests.graphs import graphs, sample_data, sample_inputs
 
@@ -32,6 +33,7 @@ EXACT: list[Pass] = [
     EliminateDeadCode(),
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
+    FuseMatmulEpilogue(),
 ]
 
 quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

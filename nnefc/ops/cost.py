@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Graph, Op
+from nnefc.ir.expression import FUSED
+from nnefc.ops.reference import fused_operation
 
 
 def macs(op: Op) -> int:
@@ -13,6 +15,8 @@ def macs(op: Op) -> int:
     Counts the dense arithmetic of convolutions and matrix products, border taps
     included, as is usual for networks; element-wise work is not counted.
     """
+    if FUSED.get(op.name):
+        return macs(fused_operation(op))
     if op.name in ("conv", "separable_conv"):
         *filters, _ = op.inputs[1:]
         return op.output.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ir.expression import FUSED
 from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
@@ -80,10 +81,8 @@ def evaluate(
 
 def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
     """The results of one operation that is not a variable."""
-    if op.name == "fused":
-        return evaluate_expression(
-            op.attributes["expression"], operands, [v.type for v in op.outputs]
-        )
+    if op.name in FUSED:
+        return _apply_fused(op, operands, lookup)
     if op.name == "constant":
         data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
         return [widen(data, op.output.type.dtype)]
@@ -95,6 +94,21 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
     results = sequence(result)
     return [np.asarray(result)] if results is None else results
+
+
+def fused_operation(op: Op) -> Op:
+    """The operation whose result is the first input of the expression of `op`."""
+    attributes = {k: v for k, v in op.attributes.items() if k != "expression"}
+    type_ = TensorType(op.inputs[0].type.dtype, op.output.type.shape)
+    return Op(op.name.removeprefix("fused_"), op.inputs[: FUSED[op.name]], attributes, [type_])
+
+
+def _apply_fused(op: Op, operands: list[Array], lookup: Lookup) -> list[Array]:
+    """The expression over the operands, the first of which another operation may use up."""
+    taken = FUSED[op.name]
+    inner = apply(fused_operation(op), operands[:taken], lookup) if taken else []
+    types = [v.type for v in op.outputs]
+    return evaluate_expression(op.attributes["expression"], [*inner, *operands[taken:]], types)
 
 
 def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:
@@ -145,7 +159,7 @@ def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     for op in graph.ops:
         spec = operations().get(op.name) or lookup(op.name)
         computable = spec is not None and (spec.reference or spec.expand)
-        if not computable and op.name not in ("fused", "variable"):
+        if not computable and op.name not in (*FUSED, "variable"):
             message = f"operation {op.name} has no reference"
             place = op.location.place if op.location else None
             missing.setdefault(op.name, Diagnostic("custom/reference", message, place))

@@ -21,6 +21,7 @@ from typing import Any
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.frontends.nnef.declare import Declaration, same_signature
 from nnefc.ir import Graph, TensorType
+from nnefc.ir.expression import FUSED
 from nnefc.ops.spec import Call, Expand, InferRule, NotKnown, OpSpec
 from nnefc.ops.table import operations
 from nnefc.syntax import ast
@@ -135,7 +136,7 @@ def require_known(graph: Graph) -> None:
     """Raise NnefError `custom/unregistered`, once per operation that has no meaning."""
     missing: dict[str, Diagnostic] = {}
     for op in graph.ops:
-        if op.name in operations() or op.name in _registered or op.name == "fused":
+        if op.name in operations() or op.name in _registered or op.name in FUSED:
             continue
         place = op.location.place if op.location else None
         chain = op.location.chain if op.location else ()
