@@ -12,6 +12,7 @@ Integers wrap around.  Operands have the type of the result, but for comparisons
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -20,6 +21,36 @@ if TYPE_CHECKING:
 _UNARY = "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log1p"
 LIBM: Final[tuple[tuple[str, int], ...]] = (*((name, 1) for name in _UNARY.split()), ("pow", 2))
 """Functions of the C library, over double, in the order of the table; with their arity."""
+
+Number = bool | int | float
+
+StepKey = tuple[str, tuple[int, ...], str, Number | None]
+"""(operation, operands, type of the result, literal value), see `nnefc.ir.expression.Step`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What a kernel computes for each item: an `nnefc.ir.Expression` in plain, hashable words.
+
+    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.
+    """
+
+    inputs: tuple[str, ...]
+    """Types."""
+    steps: tuple[StepKey, ...]
+    results: tuple[int, ...]
+    """Operands that are the outputs."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Of all operands."""
+        return (*self.inputs, *(dtype for _, _, dtype, _ in self.steps))
+
+    @property
+    def calls_library(self) -> bool:
+        """Whether it needs the table of the C library."""
+        return any(dtype == "float64" and op in ELEMENTARY for op, _, dtype, _ in self.steps)
+
 
 _ANY = ("float32", "float64", "int32", "int64", "bool")
 _NUMBERS = _ANY[:-1]
@@ -55,14 +86,14 @@ _SIMPLE: dict[str, tuple[str, tuple[str, ...]]] = {
 """Operation -> source, types of the result; `min`, `max`, `relu` of a NaN are NaN."""
 
 _COMPARISONS = {"lt": "<", "gt": ">", "le": "<=", "ge": ">=", "eq": "==", "ne": "!="}
-_ELEMENTARY = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "softplus"}
+ELEMENTARY = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "softplus"}
 
 
 def operations() -> dict[str, tuple[str, ...]]:
     """Every operation with the types its result may have (of the operands, for comparisons)."""
     table = {name: types for name, (_, types) in _SIMPLE.items()}
     table |= dict.fromkeys(_COMPARISONS, _ANY)
-    table |= dict.fromkeys(_ELEMENTARY, _FLOATS)
+    table |= dict.fromkeys(ELEMENTARY, _FLOATS)
     table |= {"abs": _NUMBERS, "cast": _ANY}
     return table
 
@@ -133,7 +164,7 @@ def source(op: str, operands: Sequence[str], types: Sequence[str], dtype: str, s
         raise KeyError(op, dtype)
     if op == "abs" and dtype in _FLOATS:
         return f"fabs({operands[0]})"
-    if op in _ELEMENTARY:
+    if op in ELEMENTARY:
         return _elementary(op, operands, dtype, scope)
     text, _ = _SIMPLE[op]
     numbers = {"zero": 0, "half": 0.5, "one": 1}

@@ -1,0 +1,341 @@
+"""Typed vectors with operators: what arithmetic on vectors is written with.
+
+A `Lanes` is an LLVM vector together with the type of its items.  Operators and functions work item
+by item and emit one instruction, or few; a Python number stands for a vector of it.  So a
+formula reads as it does for numbers:
+
+    y = fma(r, r, 1.0) * select(x < 0.0, -r, r)
+
+Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap around.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.scalar import Number
+from nnefc.kernels.vector import I8, I32, Vector
+
+BITS: Final = {"float32": 32, "float64": 64, "int32": 32, "int64": 64, "bool": 8}
+"""Size of an item in memory."""
+_ITEMS: Final = {
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+    "int32": ir.IntType(32),
+    "int64": ir.IntType(64),
+    "bool": ir.IntType(1),
+}
+_INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}
+_FLOAT_OF: Final = {integer: floating for floating, integer in _INTEGER_OF.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lanes:
+    """A vector of items of type `dtype`, as many as `v` has lanes."""
+
+    v: Vector
+    dtype: str
+    value: Any
+    """The LLVM vector; of i1 for bool."""
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in _INTEGER_OF
+
+    def same(self, value: Any) -> Lanes:
+        """A vector of the same type."""
+        return Lanes(self.v, self.dtype, value)
+
+    def wrap(self, other: Lanes | Number) -> Any:
+        """The LLVM value of an operand: a vector of the same type, or a number."""
+        if isinstance(other, Lanes):
+            assert other.dtype == self.dtype, f"{self.dtype} and {other.dtype}"
+            return other.value
+        return constant(self.v, self.dtype, other).value
+
+    def _binary(self, floating: str, integer: str, other: Lanes | Number) -> Lanes:
+        emit = getattr(self.v.builder, floating if self.is_float else integer)
+        return self.same(emit(self.value, self.wrap(other)))
+
+    def _reversed(self, floating: str, integer: str, other: Number) -> Lanes:
+        emit = getattr(self.v.builder, floating if self.is_float else integer)
+        return self.same(emit(self.wrap(other), self.value))
+
+    def _compare(self, sign: str, other: Lanes | Number) -> Lanes:
+        builder, y = self.v.builder, self.wrap(other)
+        if self.is_float:
+            compare = builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered
+        else:
+            # true is more than false
+            compare = builder.icmp_unsigned if self.dtype == "bool" else builder.icmp_signed
+        return Lanes(self.v, "bool", compare(sign, self.value, y))
+
+    def __add__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fadd", "add", other)
+
+    def __radd__(self, other: Number) -> Lanes:
+        return self + other
+
+    def __sub__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fsub", "sub", other)
+
+    def __rsub__(self, other: Number) -> Lanes:
+        return self._reversed("fsub", "sub", other)
+
+    def __mul__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fmul", "mul", other)
+
+    def __rmul__(self, other: Number) -> Lanes:
+        return self * other
+
+    def __truediv__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.fdiv(self.value, self.wrap(other)))
+
+    def __rtruediv__(self, other: Number) -> Lanes:
+        return self.same(self.v.builder.fdiv(self.wrap(other), self.value))
+
+    def __neg__(self) -> Lanes:
+        builder = self.v.builder
+        return self.same(builder.fneg(self.value) if self.is_float else builder.neg(self.value))
+
+    def __lt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("<", other)
+
+    def __le__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Lanes | Number) -> Lanes:
+        return self._compare(">=", other)
+
+    def equals(self, other: Lanes | Number) -> Lanes:
+        return self._compare("==", other)
+
+    def differs(self, other: Lanes | Number) -> Lanes:
+        """Not `equals`: true for NaN."""
+        return self._compare("!=", other)
+
+    def is_nan(self) -> Lanes:
+        return Lanes(self.v, "bool", self.v.builder.fcmp_unordered("uno", self.value, self.value))
+
+    def __and__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.and_(self.value, self.wrap(other)))
+
+    def __or__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.or_(self.value, self.wrap(other)))
+
+    def __xor__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.xor(self.value, self.wrap(other)))
+
+    def __invert__(self) -> Lanes:
+        return self.same(self.v.builder.not_(self.value))
+
+    def __lshift__(self, count: int) -> Lanes:
+        return self.same(self.v.builder.shl(self.value, self.wrap(count)))
+
+    def __rshift__(self, count: int) -> Lanes:
+        """Of signed integers: the sign moves in."""
+        return self.same(self.v.builder.ashr(self.value, self.wrap(count)))
+
+    def bits(self) -> Lanes:
+        """The representation of floats, as integers."""
+        dtype = _INTEGER_OF[self.dtype]
+        return Lanes(self.v, dtype, self.v.builder.bitcast(self.value, vector_type(self.v, dtype)))
+
+    def from_bits(self) -> Lanes:
+        """The floats that the integers represent."""
+        dtype = _FLOAT_OF[self.dtype]
+        return Lanes(self.v, dtype, self.v.builder.bitcast(self.value, vector_type(self.v, dtype)))
+
+
+def vector_type(v: Vector, dtype: str) -> Any:
+    """LLVM type of a vector in registers."""
+    return ir.VectorType(_ITEMS[dtype], v.lanes)
+
+
+def memory_type(dtype: str) -> Any:
+    """LLVM type of an item in memory: a bool is a byte."""
+    return I8 if dtype == "bool" else _ITEMS[dtype]
+
+
+def constant(v: Vector, dtype: str, number: Number) -> Lanes:
+    """A vector of one number; one out of range wraps around or becomes infinite."""
+    item, kind = _ITEMS[dtype], vector_type(v, dtype)
+    if dtype in _INTEGER_OF:
+        text = ir.Constant(item, _rounded(dtype, number)).get_reference()
+    elif dtype == "bool":
+        text = "true" if number else "false"
+    else:
+        bits = BITS[dtype]
+        whole = int(number) & ((1 << bits) - 1)
+        text = str(whole - (1 << bits) if whole >> (bits - 1) else whole)
+    return Lanes(v, dtype, _Splat(kind, f"splat ({item} {text})"))
+
+
+class _Splat(ir.Constant):
+    """A constant vector that LLVM reads much faster than a list of the items."""
+
+    def __init__(self, kind: Any, text: str) -> None:
+        super().__init__(kind, None)
+        self._text = text
+
+    def get_reference(self) -> str:
+        return self._text
+
+
+def _rounded(dtype: str, number: Number) -> float:
+    """`number` as a float of that type."""
+    try:
+        value = float(number)
+        return struct.unpack("<f", struct.pack("<f", value))[0] if dtype == "float32" else value
+    except OverflowError:
+        return float("inf") if number > 0 else -float("inf")
+
+
+def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
+    """`yes` where the condition holds, `no` elsewhere; at least one of them is a vector.
+
+    `select(a < b, a, b)`, which gives b if one is NaN, is one instruction on x86.
+    """
+    like = yes if isinstance(yes, Lanes) else no
+    assert isinstance(like, Lanes)
+    return like.same(like.v.builder.select(condition.value, like.wrap(yes), like.wrap(no)))
+
+
+def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
+    """An LLVM intrinsic of operands and a result of the type of x."""
+    kind = f"v{x.v.lanes}{'f' if x.is_float else 'i'}{BITS[x.dtype]}"
+    operands = [x.value, *(x.wrap(other) for other in others)]
+    return x.same(x.v.call(f"llvm.{name}.{kind}", x.value.type, *operands))
+
+
+def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
+    """x * y + z, rounded once where the machine can (not in SSE4.2)."""
+    return _call("fmuladd", x, y, z)
+
+
+def sqrt(x: Lanes) -> Lanes:
+    return _call("sqrt", x)
+
+
+def floor(x: Lanes) -> Lanes:
+    return _call("floor", x)
+
+
+def ceil(x: Lanes) -> Lanes:
+    return _call("ceil", x)
+
+
+def rint(x: Lanes) -> Lanes:
+    """Nearest whole number, ties to even."""
+    return _call("rint", x)
+
+
+def absolute(x: Lanes) -> Lanes:
+    """The smallest integer stays what it is."""
+    if x.is_float:
+        return _call("fabs", x)
+    return select(x < 0, -x, x)
+
+
+def copysign(size: Lanes, sign: Lanes) -> Lanes:
+    return _call("copysign", size, sign)
+
+
+def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """By Horner's rule, highest power first."""
+    y = constant(x.v, x.dtype, coefficients[0])
+    for coefficient in coefficients[1:]:
+        y = fma(y, x, coefficient)
+    return y
+
+
+def convert(x: Lanes, dtype: str) -> Lanes:
+    """As in C, but a float out of range becomes the nearest integer there is, and NaN 0."""
+    if x.dtype == dtype:
+        return x
+    builder, kind = x.v.builder, vector_type(x.v, dtype)
+    if dtype == "bool":
+        return x.differs(0)
+    if x.dtype == "bool":
+        return select(x, constant(x.v, dtype, 1), 0)
+    if x.is_float and dtype in _INTEGER_OF:
+        wider = BITS[dtype] > BITS[x.dtype]
+        value = (builder.fpext if wider else builder.fptrunc)(x.value, kind)
+    elif x.is_float:
+        name = f"llvm.fptosi.sat.v{x.v.lanes}i{BITS[dtype]}.v{x.v.lanes}f{BITS[x.dtype]}"
+        value = x.v.call(name, kind, x.value)
+    elif dtype in _INTEGER_OF:
+        value = builder.sitofp(x.value, kind)
+    else:
+        wider = BITS[dtype] > BITS[x.dtype]
+        value = (builder.sext if wider else builder.trunc)(x.value, kind)
+    return Lanes(x.v, dtype, value)
+
+
+# -- memory
+
+
+def splat(v: Vector, dtype: str, item: Any) -> Lanes:
+    """An item (i8 for bool, as it is in memory) in every lane."""
+    if dtype == "bool":
+        item = v.builder.icmp_unsigned("!=", item, I8(0))
+    kind = vector_type(v, dtype)
+    undefined = ir.Constant(kind, ir.Undefined)
+    first = v.builder.insert_element(undefined, item, I32(0))
+    zeros = ir.Constant(ir.VectorType(I32, v.lanes), None)
+    return Lanes(v, dtype, v.builder.shuffle_vector(first, undefined, zeros))
+
+
+def load_item(v: Vector, dtype: str, pointer: Any) -> Lanes:
+    """The item at `pointer` in every lane."""
+    kind = memory_type(dtype)
+    return splat(v, dtype, v.builder.load(pointer, typ=kind, align=BITS[dtype] // 8))
+
+
+def load(v: Vector, dtype: str, pointer: Any, mask: Any = None) -> Lanes:
+    """Contiguous items; only those of `mask` (an LLVM vector of i1) are read, 0 for the others.
+
+    A bool is any byte that is not 0.
+    """
+    kind, align = ir.VectorType(memory_type(dtype), v.lanes), BITS[dtype] // 8
+    if mask is None:
+        value = v.builder.load(pointer, typ=kind, align=align)
+    else:
+        name = f"llvm.masked.load.{_suffix(v, dtype)}.p0"
+        value = v.call(name, kind, pointer, I32(align), mask, ir.Constant(kind, None))
+    if dtype == "bool":
+        value = v.builder.icmp_unsigned("!=", value, ir.Constant(kind, None))
+    return Lanes(v, dtype, value)
+
+
+def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: bool = False) -> None:
+    """Contiguous items; only those of `mask` are written.
+
+    `stream`: past the caches, `pointer` is aligned to whole vectors.
+    """
+    v, value, align = x.v, x.value, BITS[x.dtype] // 8
+    if x.dtype == "bool":
+        value = v.builder.zext(value, ir.VectorType(I8, v.lanes))
+    if mask is not None:
+        name = f"llvm.masked.store.{_suffix(v, x.dtype)}.p0"
+        v.call(name, ir.VoidType(), value, pointer, I32(align), mask)
+        return
+    done = v.builder.store(value, pointer, align=align * v.lanes if stream else align)
+    if stream:
+        done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
+
+
+def _suffix(v: Vector, dtype: str) -> str:
+    return f"v{v.lanes}{'f' if dtype in _INTEGER_OF else 'i'}{BITS[dtype]}"

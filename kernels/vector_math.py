@@ -1,0 +1,395 @@
+"""Elementary functions on vectors of float32.
+
+No branches, no tables, no calls: range reduction, a polynomial, selects for the ends.
+What is used most (exp, log, tanh, sigmoid) computes in float32; the rest goes through
+float64, where short series give all the accuracy that float32 has.  Infinities, NaN, signed
+zeros and denormals come out as in C.  Errors over the whole range are asserted in
+`tests/test_kernels_scalar.py`.
+
+Two tricks recur.  Adding 1.5 * 2**23 (2**52 in float64) rounds to the nearest integer and leaves
+that integer in the low bits of the sum, without a conversion that is undefined for NaN.
+And `select(a < b, a, b)` gives b when a comparison with NaN fails, so the operand that
+may be NaN stands last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from nnefc.kernels.lanes import (
+    Lanes,
+    absolute,
+    convert,
+    copysign,
+    floor,
+    fma,
+    polynomial,
+    rint,
+    select,
+    sqrt,
+)
+
+_LOG2E: Final = math.log2(math.e)
+
+# -- in float32
+
+_LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4
+_ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
+
+
+def exp(x: Lanes) -> Lanes:
+    """e**x, within 1 ulp."""
+    r = select(x < -104.0, -104.0, x)
+    r = select(r > 89.0, 89.0, r)
+    t = fma(r, _LOG2E, _ROUND)
+    n = t - _ROUND
+    r = fma(n, -_LN2_HI, r)
+    r = fma(n, -_LN2_LO, r)
+    # Cephes expf: (e**r - 1 - r) / r**2 for abs(r) <= ln(2) / 2
+    tail = polynomial(
+        r,
+        (
+            1.9875691500e-4,
+            1.3981999507e-3,
+            8.3334519073e-3,
+            4.1665795894e-2,
+            1.6666665459e-1,
+            5.0000001201e-1,
+        ),
+    )
+    y = fma(tail, r * r, r) + 1.0
+    # 2**n in two halves, so that denormal results are rounded once.
+    i = t.bits() - _ROUND_BITS
+    half = i >> 1
+    rest = i - half
+    return y * ((half + 127) << 23).from_bits() * ((rest + 127) << 23).from_bits()
+
+
+_SQRT_HALF_BITS = 0x3F3504F3
+
+
+def log(x: Lanes) -> Lanes:
+    """Natural logarithm, within 1 ulp."""
+    tiny = x < 2.0**-126
+    i = select(tiny, x * 2.0**23, x).bits()
+    # x = 2**e * (1 + f), with 1 + f in [sqrt(1/2), sqrt(2))
+    t = i - _SQRT_HALF_BITS
+    e = convert(t >> 23, "float32")
+    e = select(tiny, e - 23.0, e)
+    f = (i - (t & -0x800000)).from_bits() - 1.0
+    # Cephes logf: (log(1 + f) - f + f**2 / 2) / f**3
+    tail = polynomial(
+        f,
+        (
+            7.0376836292e-2,
+            -1.1514610310e-1,
+            1.1676998740e-1,
+            -1.2420140846e-1,
+            1.4249322787e-1,
+            -1.6668057665e-1,
+            2.0000714765e-1,
+            -2.4999993993e-1,
+            3.3333331174e-1,
+        ),
+    )
+    square = f * f
+    y = tail * f * square
+    y = fma(e, _LN2_LO, y)
+    y = fma(square, -0.5, y)
+    return _log_ends(x, fma(e, _LN2_HI, f + y))
+
+
+def _log_ends(x: Lanes, y: Lanes) -> Lanes:
+    """`y`, or what a logarithm is at infinity, zero, and below."""
+    y = select(x.equals(math.inf), x, y)
+    y = select(x.equals(0.0), -math.inf, y)
+    return select(x >= 0.0, y, math.nan)
+
+
+def tanh(x: Lanes) -> Lanes:
+    """Hyperbolic tangent, within 6 ulp (4e-7)."""
+    # Rational fit x * P(x**2) / Q(x**2) for abs(x) <= 9; beyond, tanh is 1 in float32.
+    a = select(x < -9.0, -9.0, x)
+    a = select(a > 9.0, 9.0, a)
+    t = a * a
+    over = polynomial(
+        t,
+        (
+            1.3354352290662064e-08,
+            2.0608851627912372e-05,
+            0.0034955739974975586,
+            0.1338101327419281,
+            1.0,
+        ),
+    )
+    under = polynomial(
+        t,
+        (
+            7.776429242767335e-07,
+            0.00032856117468327284,
+            0.025876928120851517,
+            0.46714329719543457,
+            1.0,
+        ),
+    )
+    y = a * over / under
+    y = select(y < -1.0, -1.0, y)
+    return select(y > 1.0, 1.0, y)
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    """1 / (1 + e**-x), within 3 ulp, small results included."""
+    return sigmoid_of_exp(x, exp(-absolute(x)))
+
+
+def sigmoid_of_exp(x: Lanes, e: Lanes) -> Lanes:
+    """1 / (1 + e**-x), given e = e**-abs(x)."""
+    return select(x < 0.0, e, 1.0) / (1.0 + e)
+
+
+# -- through float64
+
+_ROUND64, _ROUND64_BITS = 1.5 * 2.0**52, 0x4338000000000000
+_LN2_HI64, _LN2_LO64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_EXP64_SERIES = [1 / math.factorial(k) for k in range(12, -1, -1)]
+
+
+def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
+    """`function` of float64, rounded."""
+    return convert(function(*(convert(x, "float64") for x in operands)), "float32")
+
+
+def _exp64(x: Lanes) -> Lanes:
+    """e**x for abs(x) <= 700, clamped there; relative error 1e-15."""
+    r = select(x < -700.0, -700.0, x)
+    r = select(r > 700.0, 700.0, r)
+    t = fma(r, _LOG2E, _ROUND64)
+    n = t - _ROUND64
+    r = fma(n, -_LN2_HI64, r)
+    r = fma(n, -_LN2_LO64, r)
+    return polynomial(r, _EXP64_SERIES) * ((t.bits() + 1023) << 52).from_bits()
+
+
+_SQRT_HALF_BITS64 = 0x3FE6A09E667F3BCD
+_LOG64_SERIES = [2 / (2 * k + 1) for k in range(9, -1, -1)]
+
+
+def _split64(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(e, f): x = 2**e * (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)); x is normal, > 0."""
+    i = x.bits()
+    t = i - _SQRT_HALF_BITS64
+    e = ((t >> 52) + _ROUND64_BITS).from_bits() - _ROUND64
+    return e, (i - (t & -0x10000000000000)).from_bits() - 1.0
+
+
+def _log1p_small(f: Lanes) -> Lanes:
+    """log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)]: 2 artanh(f / (2 + f)); relative error 1e-15."""
+    s = f / (2.0 + f)
+    return s * polynomial(s * s, _LOG64_SERIES)
+
+
+def _log64(x: Lanes) -> Lanes:
+    """Natural logarithm of a float64 that is normal, infinite, NaN or not positive."""
+    e, f = _split64(x)
+    return _log_ends(x, fma(e, _LN2_HI64 + _LN2_LO64, _log1p_small(f)))
+
+
+def log2(x: Lanes) -> Lanes:
+    """Logarithm to base 2, within 1 ulp; exact for powers of two."""
+    e, f = _split64(convert(x, "float64"))
+    return _log_ends(x, convert(fma(_log1p_small(f), _LOG2E, e), "float32"))
+
+
+def _softplus64(x: Lanes) -> Lanes:
+    e = _exp64(-absolute(x))
+    # log(1 + e) for e in (0, 1]: the sum loses what e has below 1e-16, where it is e itself.
+    tail = select(e < 1e-8, e, _log64(1.0 + e))
+    return select(x < 0.0, 0.0, x) + tail
+
+
+def softplus(x: Lanes) -> Lanes:
+    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 1 ulp."""
+    return _through_float64(_softplus64, x)
+
+
+# 2 / pi in parts of 28 bits: a float32 times a part is exact in float64.  The product of the
+# largest float32 and the last part still has 69 bits behind the point.
+_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E
+"""floor(2 / pi * 2**316)."""
+_PARTS = [
+    (_TWO_OVER_PI >> (316 - 28 * (k + 1)) & ((1 << 28) - 1)) * 2.0 ** (-28 * (k + 1))
+    for k in range(7)
+]
+
+
+def _modulo4(x: Lanes) -> Lanes:
+    """x without a multiple of 4: in [-2, 2], exact."""
+    return x - 4.0 * rint(x * 0.25)
+
+
+def _quadrant(x: Lanes) -> tuple[Lanes, Lanes]:
+    """(q, r): x = q * pi/2 + r modulo 2 pi, abs(r) <= pi/4, in float64; for every finite float32.
+
+    Payne and Hanek's reduction without integers: each part of 2/pi times x is exact, and so is
+    what remains of it modulo 4 quadrants.
+    """
+    d = convert(x, "float64")
+    t = [_modulo4(d * part) for part in _PARTS]
+    tail = t[6] + t[5] + t[4]
+    q = rint(tail + t[3] + t[2] + t[1] + t[0])
+    f = t[0] - q + t[1] + t[2] + t[3] + tail
+    return q, f * (math.pi / 2)
+
+
+_SIN_SERIES = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6, -1, -1)]
+_COS_SERIES = [(-1) ** k / math.factorial(2 * k) for k in range(7, -1, -1)]
+
+
+def _is_odd(q: Lanes) -> Lanes:
+    return (q - 2.0 * floor(q * 0.5)).differs(0.0)
+
+
+def _sin_of_quadrant(q: Lanes, r: Lanes) -> Lanes:
+    """sin(q * pi/2 + r)."""
+    z = r * r
+    y = select(_is_odd(q), polynomial(z, _COS_SERIES), r * polynomial(z, _SIN_SERIES))
+    return select(q - 4.0 * floor(q * 0.25) >= 2.0, -y, y)
+
+
+def sin(x: Lanes) -> Lanes:
+    """Sine, within 1 ulp for every float32."""
+    return select(x.equals(0.0), x, convert(_sin_of_quadrant(*_quadrant(x)), "float32"))
+
+
+def cos(x: Lanes) -> Lanes:
+    """Cosine, within 1 ulp for every float32."""
+    q, r = _quadrant(x)
+    return convert(_sin_of_quadrant(q + 1.0, r), "float32")
+
+
+def tan(x: Lanes) -> Lanes:
+    """Tangent, within 1 ulp for every float32."""
+    q, r = _quadrant(x)
+    z = r * r
+    s, c = r * polynomial(z, _SIN_SERIES), polynomial(z, _COS_SERIES)
+    odd = _is_odd(q)
+    y = select(odd, -c, s) / select(odd, s, c)
+    return select(x.equals(0.0), x, convert(y, "float32"))
+
+
+_SINH_SERIES = [1 / math.factorial(2 * k + 1) for k in range(5, -1, -1)]
+
+
+def _sinh64(x: Lanes) -> Lanes:
+    e = _exp64(x)
+    small = x * polynomial(x * x, _SINH_SERIES)
+    return select(absolute(x) < 0.5, small, 0.5 * (e - 1.0 / e))
+
+
+def sinh(x: Lanes) -> Lanes:
+    """Hyperbolic sine, within 1 ulp."""
+    return _through_float64(_sinh64, x)
+
+
+def _cosh64(x: Lanes) -> Lanes:
+    e = _exp64(x)
+    return 0.5 * (e + 1.0 / e)
+
+
+def cosh(x: Lanes) -> Lanes:
+    """Hyperbolic cosine, within 1 ulp."""
+    return _through_float64(_cosh64, x)
+
+
+_ASINH_SERIES = (-15 / 336, 3 / 40, -1 / 6, 1.0)
+_ATANH_SERIES = (1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
+
+
+def _asinh64(x: Lanes) -> Lanes:
+    a = absolute(x)
+    y = _log64(a + sqrt(fma(a, a, 1.0)))
+    small = a * polynomial(a * a, _ASINH_SERIES)
+    return copysign(select(a < 0.01, small, y), x)
+
+
+def asinh(x: Lanes) -> Lanes:
+    """Inverse hyperbolic sine, within 1 ulp."""
+    return _through_float64(_asinh64, x)
+
+
+def _acosh64(x: Lanes) -> Lanes:
+    return select(x >= 1.0, _log64(x + sqrt((x - 1.0) * (x + 1.0))), math.nan)
+
+
+def acosh(x: Lanes) -> Lanes:
+    """Inverse hyperbolic cosine, within 1 ulp; NaN below 1."""
+    return _through_float64(_acosh64, x)
+
+
+def _atanh64(x: Lanes) -> Lanes:
+    y = 0.5 * _log64((1.0 + x) / (1.0 - x))
+    return select(absolute(x) < 0.02, x * polynomial(x * x, _ATANH_SERIES), y)
+
+
+def atanh(x: Lanes) -> Lanes:
+    """Inverse hyperbolic tangent, within 1 ulp; NaN outside [-1, 1]."""
+    return _through_float64(_atanh64, x)
+
+
+_ATAN_SERIES = [(-1) ** k / (2 * k + 1) for k in range(12, -1, -1)]
+
+
+def _atan64(x: Lanes) -> Lanes:
+    """Arc tangent of a float64; relative error 1e-11."""
+    a = absolute(x)
+    inverse = a > 1.0
+    t = select(inverse, 1.0 / a, a)
+    t = t / (1.0 + sqrt(fma(t, t, 1.0)))  # half the angle: t <= tan(pi/8)
+    y = 2.0 * (t * polynomial(t * t, _ATAN_SERIES))
+    return copysign(select(inverse, math.pi / 2 - y, y), x)
+
+
+def atan(x: Lanes) -> Lanes:
+    """Arc tangent, within 1 ulp."""
+    return _through_float64(_atan64, x)
+
+
+def _asin64(x: Lanes) -> Lanes:
+    return _atan64(x / sqrt((1.0 - x) * (1.0 + x)))
+
+
+def asin(x: Lanes) -> Lanes:
+    """Arc sine, within 1 ulp; NaN outside [-1, 1]."""
+    return _through_float64(_asin64, x)
+
+
+def _acos64(x: Lanes) -> Lanes:
+    return 2.0 * _atan64(sqrt((1.0 - x) / (1.0 + x)))
+
+
+def acos(x: Lanes) -> Lanes:
+    """Arc cosine, within 1 ulp; NaN outside [-1, 1]."""
+    return _through_float64(_acos64, x)
+
+
+def pow(x: Lanes, y: Lanes) -> Lanes:
+    """x**y, within 1 ulp; the special cases are those of C (C17, F.10.4.4)."""
+    return _through_float64(_pow64, x, y)
+
+
+def _pow64(x: Lanes, y: Lanes) -> Lanes:
+    a = absolute(x)
+    e, f = _split64(a)
+    logarithm = fma(e, _LN2_HI64 + _LN2_LO64, _log1p_small(f))
+    logarithm = select(a.equals(math.inf), math.inf, logarithm)
+    logarithm = select(a.equals(0.0), -math.inf, logarithm)
+    p = _exp64(y * logarithm)
+    p = select(a.equals(1.0), 1.0, p)
+    whole = floor(y).equals(y)
+    odd = whole & _is_odd(y)
+    p = select(odd, copysign(p, x), p)
+    p = select((x < 0.0) & ~whole & a.differs(math.inf), math.nan, p)
+    p = select(x.is_nan() | y.is_nan(), math.nan, p)
+    return select(y.equals(0.0) | x.equals(1.0), 1.0, p)
