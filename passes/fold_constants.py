@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nnefc.ir import Graph, Op, TensorType, Value
-from nnefc.ops.introduce import constant as constant_items
+from nnefc.ir import Graph, Op
 from nnefc.ops.reference import apply, widen
 from nnefc.ops.table import operations
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
-
-Array = np.ndarray[Any, Any]
+from nnefc.passes.known import Known, constant_op
 
 LINEAR = frozenset(
     {
@@ -56,59 +54,46 @@ class FoldConstants:
 
     The reference computes in float64 and int64; results are rounded to the item type once
     per operation.  Left alone: views of variables, which cost nothing and keep weights where
-    they are; results of more than `growth` times the items of the operands plus `small`;
-    and operations of more than `work` multiplications.
+    they are; results of more than `growth` times the items that operands store plus `small`;
+    operands that repeat one number more than `repeated` times; and operations of more than
+    `work` multiplications.
     """
 
     name: ClassVar[str] = "fold_constants"
     growth: int = 2
     small: int = 4096
+    repeated: int = 1 << 22
     work: int = 1 << 26
 
     def run(self, graph: Graph) -> bool:
-        updated = {
-            op.inputs[0].op.attributes["label"].lower()
-            for op in graph.ops
-            if op.name == "update" and op.inputs[0].op is not None
-        }
-        arrays = {
-            key: variable.data
-            for key, variable in graph.variables.items()
-            if variable.data is not None and key not in updated
-        }
+        known = Known(graph)
         changed = False
         for op in graph.ops:
-            if self._foldable(op, arrays):
-                results = _fold(op, arrays)
+            if self._foldable(op, known):
+                results = _fold(op, known)
                 replace(graph, op, [graph.insert(r, op).output for r in results])
                 changed = True
         return changed
 
-    def _foldable(self, op: Op, arrays: dict[str, Array]) -> bool:
+    def _foldable(self, op: Op, known: Known) -> bool:
         spec = operations().get(op.name)
         if spec is None or not spec.pure or not op.inputs or spec.reference is None:
             return False
         if any(v.type.shape is None for v in op.outputs):
             return False
-        if not all(is_constant(v) or _variable(v, arrays) is not None for v in op.inputs):
+        if not all(v in known for v in op.inputs):
             return False
         if is_elementwise(op) and _splats(op) is not None:
             return True
         if spec.view and not is_constant(op.inputs[0]):
             return False
+        repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)
         stored = sum(1 if splat(v) is not None else v.type.volume for v in op.inputs)
         made = sum(v.type.volume for v in op.outputs)
-        if made > self.growth * stored + self.small:
+        if repeated > self.repeated or made > self.growth * stored + self.small:
             return False
         linear = spec.elementwise or op.name in LINEAR
         return linear or max(v.type.volume for v in op.inputs) * made <= self.work
-
-
-def _variable(value: Value, arrays: dict[str, Array]) -> Array | None:
-    op = value.op
-    if op is None or op.name != "variable":
-        return None
-    return arrays.get(op.attributes["label"].lower())
 
 
 def _splats(op: Op) -> list[Any] | None:
@@ -116,35 +101,15 @@ def _splats(op: Op) -> list[Any] | None:
     return None if any(n is None for n in numbers) else numbers
 
 
-def _fold(op: Op, arrays: dict[str, Array]) -> list[Op]:
+def _fold(op: Op, known: Known) -> list[Op]:
     """One constant, not inserted yet, for each output of `op`."""
     with np.errstate(all="ignore"):
         numbers = _splats(op) if is_elementwise(op) else None
         if numbers is not None:
             operands = [widen(n, v.type.dtype) for n, v in zip(numbers, op.inputs)]
-            item = _rounded(apply(op, operands)[0], op.output.type.with_shape(()))
-            return [splat_op(op, op.output.type, item.item())]
-        results = apply(op, [_operand(v, arrays) for v in op.inputs])
-    return [_constant(op, v.type, r) for v, r in zip(op.outputs, results, strict=True)]
-
-
-def _operand(value: Value, arrays: dict[str, Array]) -> Array:
-    data = _variable(value, arrays)
-    if data is None:
-        assert value.op is not None
-        data = constant_items(**value.op.attributes)
-    return widen(data, value.type.dtype)
-
-
-def _constant(op: Op, type_: TensorType, result: Array) -> Op:
-    data = _rounded(result, type_)
-    if data.size == 1:
-        return splat_op(op, type_, data.item())
-    data.flags.writeable = False
-    attributes = {"shape": type_.dims, "value": data}
-    return Op("constant", (), attributes, [type_], location=op.location)
-
-
-def _rounded(result: Array, type_: TensorType) -> Array:
-    """A copy in the item type, of the shape of the type."""
-    return np.array(np.broadcast_to(result, type_.dims), type_.dtype.numpy, order="C")
+            result = apply(op, operands)[0].astype(op.output.type.dtype.numpy)
+            return [splat_op(op.output.type, result.item(), op.location)]
+        results = apply(op, [widen(known.items(v), v.type.dtype) for v in op.inputs])
+        return [
+            constant_op(r, v.type, op.location) for v, r in zip(op.outputs, results, strict=True)
+        ]

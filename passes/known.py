@@ -1,0 +1,57 @@
+"""What is known when a model is compiled: constants, and variables that are never updated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import Graph, Location, Op, TensorType, Value
+from nnefc.ops.introduce import constant
+from nnefc.passes.base import splat_op
+
+Array = np.ndarray[Any, Any]
+
+
+class Known:
+    """The items of values that are the same at every run; asks for nothing to be computed."""
+
+    def __init__(self, graph: Graph) -> None:
+        updated = {
+            op.inputs[0].op.attributes["label"].lower()
+            for op in graph.ops
+            if op.name == "update" and op.inputs[0].op is not None
+        }
+        self._variables = {
+            key: variable.data
+            for key, variable in graph.variables.items()
+            if variable.data is not None and key not in updated
+        }
+
+    def items(self, value: Value) -> Array | None:
+        """The items, of the shape of the type; those of a constant maybe wider than its type."""
+        op = value.op
+        if op is None:
+            return None
+        if op.name == "constant":
+            return constant(**op.attributes)
+        if op.name == "variable":
+            return self._variables.get(op.attributes["label"].lower())
+        return None
+
+    def __contains__(self, value: Value) -> bool:
+        op = value.op
+        if op is None:
+            return False
+        if op.name == "variable":
+            return op.attributes["label"].lower() in self._variables
+        return op.name == "constant"
+
+
+def constant_op(items: Array, type_: TensorType, location: Location | None) -> Op:
+    """A constant of `items`, broadcast and rounded to `type_`; not inserted yet."""
+    data = np.array(np.broadcast_to(items, type_.dims), type_.dtype.numpy, order="C")
+    if data.size == 1:
+        return splat_op(type_, data.item(), location)
+    data.flags.writeable = False
+    return Op("constant", (), {"shape": type_.dims, "value": data}, [type_], location=location)
