@@ -40,6 +40,8 @@ class Expression:
     """Operands that are the outputs; usually one."""
 
 
-FUSED: Mapping[str, int] = MappingProxyType({"fused": 0, "fused_matmul": 2})
+FUSED: Mapping[str, int] = MappingProxyType(
+    {"fused": 0, "fused_matmul": 2, "fused_conv": 3, "fused_deconv": 3}
+)
 """Operations that carry an expression: how many of their operands the operation takes whose result
 is the first input of the expression.  For `fused` there is none, and all operands are inputs."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.lower.context import Lowering, find_lowering, lowering
+from nnefc.lower.work import count_work
 from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _MODULES = (
     "reduce",
     "movement",
     "roi",
+    "direct",
 )
 _VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
 """Operations whose result is the memory of the operand with this index."""
@@ -64,8 +66,12 @@ def lower(graph: Graph) -> Program:
         else:
             function = find_lowering(op)
             assert function is not None
+            first = len(context.program.launches)
             function(context, op)
+            count_work(op, context.program.launches[first:], context.find)
+    first = len(context.program.launches)
     _finish(context, updates)
+    count_work(None, context.program.launches[first:], context.find)
     return context.program
 
 

@@ -98,7 +98,7 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
 
 def fused_operation(op: Op) -> Op:
     """The operation whose result is the first input of the expression of `op`."""
-    attributes = {k: v for k, v in op.attributes.items() if k != "expression"}
+    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "method")}
     type_ = TensorType(op.inputs[0].type.dtype, op.output.type.shape)
     return Op(op.name.removeprefix("fused_"), op.inputs[: FUSED[op.name]], attributes, [type_])
 

@@ -89,6 +89,22 @@ class Window:
             border,
         )
 
+    def reach(self) -> Padding:
+        """Items before and after the input that taps meet, along each axis."""
+        found: list[tuple[int, int]] = []
+        for axis in range(self.rank):
+            before = self.padding[axis][0]
+            span = (self.size[axis] - 1) * self.dilation[axis]
+            stride, extent = self.stride[axis], self.input[axis]
+            if self.reverse:
+                # taps whose position leaves no remainder are some of these
+                low = -((span - before) // stride)
+                high = (self.output[axis] - 1 + before) // stride
+            else:
+                low, high = -before, (self.output[axis] - 1) * stride + span - before
+            found.append((max(-low, 0), max(high - (extent - 1), 0)))
+        return tuple(found)
+
     def tables(self, border: str) -> tuple[Indices, ...]:
         """`taps` for every axis."""
         return tuple(self.taps(axis, border) for axis in range(self.rank))

@@ -1,0 +1,311 @@
+"""Convolutions of blocked tensors by the register tile: conv, and deconv phase by phase."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Op, Value
+from nnefc.ir.layout import ITEM
+
+from nnefc.kernels.direct import DIRECT, RESIDUAL, tile_pixels
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.vector import lanes_of
+from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.partition import block, tiles
+from nnefc.ops.epilogue import epilogue
+from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
+from nnefc.runtime.program import Ref
+
+Array = npt.NDArray[np.float32]
+
+PANEL_BYTES = 20 << 10
+"""Weights that all pixels of a unit meet before the next ones: they stay in the first cache."""
+INPUT_BYTES = 256 << 10
+"""Of an input that is smaller a unit takes all pixels: it stays in the second cache."""
+PIXELS = 200
+"""Pixels of a unit otherwise."""
+TILE_MACS = 1.5e6
+"""Multiply-adds of a launch's tile: some 30 microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What happens to complete sums: a residual is added, the result is clamped."""
+
+    residual: Tensor | None
+    low: float
+    high: float
+
+    @property
+    def clamp(self) -> int:
+        """Both bounds in a word."""
+        return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A fused convolution with everything that does not change from launch to launch."""
+
+    x: Tensor
+    y: Tensor
+    window: Window
+    groups: int
+    filter: Array
+    """[groups, outputs, inputs, *taps] of a group."""
+    bias: Array
+    """[groups * outputs]"""
+    epilogue: Epilogue
+
+
+@blocked_lowering("fused_conv", "fused_deconv")
+def fused_convolution(lower: Lowering, op: Op) -> None:
+    method = op.attributes["method"]
+    if method == "depthwise":
+        from nnefc.lower.depthwise import lower_depthwise
+
+        lower_depthwise(lower, op)
+    elif method.startswith("winograd"):
+        from nnefc.lower.winograd import lower_winograd
+
+        lower_winograd(lower, op)
+    else:
+        lower_direct(lower, op)
+
+
+def read_epilogue(lower: Lowering, op: Op) -> Epilogue:
+    """The epilogue of a fused convolution, with its residual in memory."""
+    found = epilogue(op.attributes["expression"])
+    assert found is not None, "passes fuse what convolutions can do"
+    residual = None
+    if found.residual is not None:
+        residual = read_blocked(lower, op.inputs[2 + found.residual])
+    return Epilogue(residual, found.low, found.high)
+
+
+def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
+    """The bias [channels] of a convolution; it is known."""
+    data = lower.data(value)
+    assert data is not None
+    return np.broadcast_to(data.reshape(-1).astype(np.float32), channels)
+
+
+def lower_direct(lower: Lowering, op: Op) -> None:
+    reverse = op.name == "fused_deconv"
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    kernel = op.inputs[1].type.dims
+    window = convolution_window(x.shape, kernel, op.attributes, reverse=reverse)
+    groups = convolution_groups(x.shape, op.attributes)
+    data = lower.data(op.inputs[1])
+    assert data is not None
+    # conv has the filter [groups * outputs, inputs, ...], deconv [groups * inputs, outputs, ...]
+    filter_ = data.reshape(groups, kernel[0] // groups, *kernel[1:])
+    if reverse:
+        filter_ = filter_.swapaxes(1, 2)
+    bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
+    it = Convolution(x, y, window, groups, filter_, bias, read_epilogue(lower, op))
+    for phase in _phases(window):
+        _launch(lower, it, phase)
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Outputs that meet the same taps at the same distances; one item per dimension."""
+
+    outputs: tuple[range, ...]
+    inputs: tuple[range, ...]
+    """What these outputs meet with a tap at distance 0."""
+    taps: tuple[tuple[tuple[int, int], ...], ...]
+    """(number of the tap, distance)."""
+
+
+def _phases(window: Window) -> Iterator[_Phase]:
+    """conv: all outputs. deconv: those with the same remainder by the stride."""
+    yield from (
+        _Phase(*zip(*axes, strict=True))
+        for axes in itertools.product(*(_axis_phases(window, i) for i in range(window.rank)))
+    )
+
+
+_Axis = tuple[range, range, tuple[tuple[int, int], ...]]
+_Tap = tuple[tuple[tuple[int, int], ...], int]
+"""Numbers and distances along the dimensions, and the distance in bytes."""
+
+
+def _axis_phases(window: Window, axis: int) -> Iterator[_Axis]:
+    size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
+    before, outputs = window.padding[axis][0], window.output[axis]
+    if not window.reverse:
+        taps = tuple((t, t * dilation) for t in range(size))
+        yield range(outputs), range(-before, -before + outputs * stride, stride), taps
+        return
+    # output o meets input (o + before - t * dilation) / stride where that is whole
+    for remainder in range(min(stride, outputs)):
+        first = (remainder - before) % stride
+        count = len(range(first, outputs, stride))
+        if not count:
+            continue
+        start = (first + before - remainder) // stride
+        taps = tuple(
+            (t, -((t * dilation - remainder) // stride))
+            for t in range(size)
+            if (t * dilation - remainder) % stride == 0
+        )
+        yield range(first, outputs, stride), range(start, start + count), taps
+
+
+def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
+    """The outputs of a phase: tiles of two channel blocks, and of three or one if they are odd."""
+    x, y = it.x, it.y
+    lanes = lanes_of("float32")
+    assert y.layout.block == lanes
+    outputs = it.filter.shape[1]
+    blocks = -(-outputs // lanes)
+    taps = [
+        (tap, sum(pitch * distance for pitch, (_, distance) in zip(x.pitches, tap, strict=True)))
+        for tap in itertools.product(*phase.taps)
+    ]
+    entries, filter_ = _reduction(it, taps)
+    done = 0
+    for vectors, count in _split(blocks, it.groups):
+        columns = slice(done * lanes, (done + vectors * count) * lanes)
+        packed = _pack(filter_[..., columns], vectors * lanes, it.groups)
+        bias = np.zeros((it.groups, vectors * count * lanes), np.float32)
+        part = it.bias.reshape(it.groups, outputs)[:, columns]
+        bias[:, : part.shape[1]] = part
+        _launch_tiles(lower, it, phase, entries, packed, bias, vectors, count, done)
+        done += vectors * count
+
+
+def _split(blocks: int, groups: int) -> list[tuple[int, int]]:
+    """(vectors, tiles): how the channel blocks of a group are covered."""
+    if groups > 1:
+        vectors = next(v for v in (2, 3, 1) if blocks % v == 0)
+        return [(vectors, blocks // vectors)]
+    if blocks == 1:
+        return [(1, 1)]
+    threes = blocks % 2
+    twos = (blocks - 3 * threes) // 2
+    return [(v, n) for v, n in ((2, twos), (3, threes)) if n]
+
+
+def _entry_channels(tensor: Tensor) -> int:
+    """Channels per entry of the table of the reduction."""
+    return min(tensor.layout.block, 8)
+
+
+def _reduction(
+    it: Convolution, taps: Sequence[_Tap]
+) -> tuple[npt.NDArray[np.int32], Array]:
+    """(offsets int32 [depth], weights [groups, depth, channels, outputs]) of the reduction.
+
+    An entry stands for some consecutive channels of one tap; its offset is added to that of a
+    pixel.  What has no weight is left out, but for one entry, so that there is a sum.
+    """
+    groups, outputs, inputs = it.filter.shape[:3]
+    step = _entry_channels(it.x)
+    per_block = it.x.layout.block // step
+    lanes = lanes_of("float32")
+    steps = -(-inputs // step)
+    padded = -(-outputs // lanes) * lanes
+    weights = np.zeros((groups, steps, max(len(taps), 1), step, padded), np.float32)
+    offsets = np.zeros((steps, max(len(taps), 1)), np.int64)
+    for s in range(steps):
+        first = s // per_block * it.x.plane_bytes + s % per_block * step * ITEM
+        offsets[s] = [first + distance for _, distance in taps] or [0]
+    for j, (tap, _) in enumerate(taps):
+        place = tuple(t for t, _ in tap)
+        values = np.zeros((groups, steps * step, outputs), np.float32)
+        values[:, :inputs] = it.filter[(slice(None), slice(None), slice(None), *place)].swapaxes(
+            1, 2
+        )
+        weights[:, :, j, :, :outputs] = values.reshape(groups, steps, step, outputs)
+    assert abs(offsets).max() < 1 << 31
+    depth = offsets.size
+    return (
+        offsets.ravel().astype(np.int32),
+        weights.reshape(groups, depth, step, padded),
+    )
+
+
+def _pack(weights: Array, width: int, groups: int) -> Array:
+    """[groups, depth, channels, outputs] -> [groups, tiles, depth, channels, width]"""
+    _, depth, channels, outputs = weights.shape
+    count = -(-outputs // width)
+    split = weights.reshape(groups, depth, channels, count, width)
+    return np.ascontiguousarray(split.transpose(0, 3, 1, 2, 4))
+
+
+def _launch_tiles(
+    lower: Lowering,
+    it: Convolution,
+    phase: _Phase,
+    entries: npt.NDArray[np.int32],
+    packed: Array,
+    bias: Array,
+    vectors: int,
+    count: int,
+    first_block: int,
+) -> None:
+    """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
+    x, y, residual = it.x, it.y, it.epilogue.residual
+    pixels = math.prod(map(len, phase.outputs))
+    macs = float(x.batch * pixels * packed.size)
+    depth = len(entries)
+    lanes = lanes_of("float32")
+    entry_bytes = packed.shape[3] * vectors * lanes * ITEM
+    pieces = max(round(depth * entry_bytes / PANEL_BYTES), 1)
+    pixel_block, part_tiles = _units(it, pixels, count, vectors, macs)
+    units = x.batch * it.groups * tiles(pixels, pixel_block) * tiles(count, part_tiles)
+    unit_block = block(units, macs / units / 16)
+    other = residual or y
+    offset = first_block * y.plane_bytes
+    words = DIRECT.pack(
+        x=x.at,
+        y=Ref(y.at.buffer, y.at.offset + offset, writes=True),
+        filter=lower.constant(packed),
+        bias=lower.constant(bias),
+        residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
+        taps=lower.table(entries),
+        x_pixels=lower.table(x.offsets(*phase.inputs)),
+        y_pixels=lower.table(y.offsets(*phase.outputs)),
+        residual_pixels=lower.table(other.offsets(*phase.outputs)),
+        x_batch=x.batch_bytes,
+        x_group=x.plane_bytes * x.channels // it.groups // x.layout.block,
+        y_batch=y.batch_bytes,
+        y_plane=y.plane_bytes,
+        residual_batch=other.batch_bytes,
+        residual_plane=other.plane_bytes,
+        groups=it.groups,
+        group_tiles=count,
+        pixels=pixels,
+        depth=depth,
+        mode=RESIDUAL if residual else 0,
+        clamp=it.epilogue.clamp,
+        pixel_block=pixel_block,
+        depth_block=tiles(depth, pieces),
+        part_tiles=part_tiles,
+        units=units,
+        unit_block=unit_block,
+    )
+    kernel = Kernel("direct.convolution", (vectors, _entry_channels(x)))
+    lower.launch(kernel, words, tiles(units, unit_block))
+
+
+def _units(it: Convolution, pixels: int, count: int, vectors: int, macs: float) -> tuple[int, int]:
+    """(pixels, tiles of channels) of a unit: what it reads stays close, and all cores get some."""
+    height = tile_pixels(vectors)
+    input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
+    wanted = max(int(macs / TILE_MACS / (it.x.batch * it.groups)), 1)
+    parts = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
+    parts = min(max(parts, min(wanted, 8)), tiles(pixels, 4 * height))
+    pixel_block = tiles(tiles(pixels, parts), height) * height
+    channel_parts = min(max(min(wanted, 8) // tiles(pixels, pixel_block), 1), count)
+    return pixel_block, tiles(count, channel_parts)
