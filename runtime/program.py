@@ -7,7 +7,7 @@ result into the words that the executor walks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +40,21 @@ class Ref:
     writes: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a launch has to do, to compare the time it takes with: operations and bytes, once."""
+
+    flops: int
+    """Floating-point operations; a multiply-add is two."""
+    read: int
+    """Bytes of the tensors that it reads."""
+    written: int
+    """Bytes of those that it writes."""
+
+
+NO_WORK: Final = Work(0, 0, 0)
+
+
 @dataclass(slots=True, eq=False)
 class Launch:
     """One kernel over one set of parameters; `tiles` pieces of work may run in any order."""
@@ -51,6 +66,7 @@ class Launch:
     in_place: tuple[Ref, ...] = ()
     """Inputs whose memory an output of the same size may take over: the kernel reads an item
     before it writes the one at the same offset, and not after."""
+    work: Work = NO_WORK
 
     @property
     def refs(self) -> list[Ref]:

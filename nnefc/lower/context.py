@@ -168,6 +168,10 @@ class Lowering:
         """`value` lives in memory that exists already."""
         self._places[value] = ref
 
+    def find(self, value: Value) -> Ref | None:
+        """Where `value` lives, if it is in memory by now."""
+        return self._places.get(value)
+
     def know(self, value: Value, data: Array) -> None:
         """`value` is `data`, of its shape and type; memory is taken when it is read."""
         self._data[value] = data

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from nnefc.ir import Graph, Op
+from nnefc.ir import Graph, Op, Value
 from nnefc.ir.expression import FUSED
 from nnefc.ops.reference import fused_operation
+from nnefc.ops.table import operations
 
 
 def macs(op: Op) -> int:
@@ -28,6 +29,50 @@ def macs(op: Op) -> int:
         inner = op.inputs[0].type.dims[-2 if transposed else -1]
         return op.output.type.volume * inner
     return 0
+
+
+def flops(op: Op) -> int:
+    """Floating-point operations of an op whose shapes are known.
+
+    A multiply-add is two, a step of an element-wise expression is one for every item (`exp`, too),
+    and so is every item that a window or a reduction looks at; moving items is none.
+    """
+    steps = 0
+    if "expression" in op.attributes:
+        steps = sum(step.op != "literal" for step in op.attributes["expression"].steps)
+    elif (spec := operations().get(op.name)) is not None and spec.elementwise:
+        steps = int(op.name != "copy")
+    elif "size" in op.attributes and op.name in _WINDOWS:
+        steps = math.prod(op.attributes["size"])
+    visited = 0
+    if op.name.endswith("_reduce"):
+        visited = op.inputs[0].type.volume
+    elif op.name == "softmax":  # maximum, difference, exponential, sum, quotient
+        visited = 5 * op.inputs[0].type.volume
+    return 2 * macs(op) + steps * op.outputs[0].type.volume + visited
+
+
+_WINDOWS = ("box", "debox", "max_pool", "max_pool_with_index", "argmax_pool", "avg_pool")
+
+
+def traffic_bytes(graph: Graph) -> int:
+    """Bytes that operations read from each other and write for each other.
+
+    What an operation takes counts as often as operations take it.  Weights and constants do not
+    count, nor do operations that give the memory of their operand another shape.
+    """
+    total = 0
+    for op in graph.ops:
+        spec = operations().get(op.name)
+        if op.name in ("constant", "variable") or (spec is not None and spec.view):
+            continue
+        taken = [v for v in dict.fromkeys(op.inputs) if not _is_stored(v)]
+        total += sum(v.type.nbytes for v in (*taken, *op.outputs))
+    return total
+
+
+def _is_stored(value: Value) -> bool:
+    return value.op is not None and value.op.name in ("constant", "variable")
 
 
 def parameters(graph: Graph) -> int:
