@@ -28,7 +28,8 @@ from nnefc.kernels.vector import I32, I64, Vector, lanes_of, vector_intrinsic
 
 ACCUMULATORS: Final = 24
 """More vectors of sums than this hide no more latency, and cost code."""
-MAX_HEIGHT: Final = 12
+MAX_HEIGHT: Final = 8
+"""Every pixel has a pointer of its own in a general register, of which there are few."""
 PREFETCH: Final = 8192
 """Bytes that weights are fetched ahead: within a network they come from main memory."""
 

@@ -6,6 +6,7 @@ length, the number of registers and the register tile from one of these rows.
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from dataclasses import dataclass, replace
@@ -66,6 +67,10 @@ X86_64_V4 = replace(
     tile=(8, 3),
 )
 """AVX-512 F, BW, CD, DQ, VL."""
+X86_64_V4_256 = replace(
+    X86_64_V4, name="x86-64-v4-256", features="", vector_bits=256, registers=16, tile=(6, 2)
+)
+"""The same with vectors of 256 bits, where those of 512 do no more in the same time."""
 AARCH64 = Isa(
     name="aarch64",
     triple="aarch64-unknown-linux-gnu",
@@ -76,14 +81,15 @@ AARCH64 = Isa(
     pause="llvm.aarch64.hint",
 )
 """NEON."""
-TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4, AARCH64)}
+TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
 
 
 @cache
 def host() -> Isa:
     """The row for this machine, tuned for its processor.
 
-    Raises NnefError `internal/machine` where there is none.
+    `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
+    comparisons, or `x86-64-v4-256`.  Raises NnefError `internal/machine` where there is none.
     """
     import llvmlite.binding as llvm
 
@@ -92,9 +98,25 @@ def host() -> Isa:
     features: Any = llvm.get_host_cpu_features()  # pyright: ignore[reportUnknownMemberType]
     present: dict[str, bool] = dict(features)
     row = _row({name for name, is_present in present.items() if is_present})
+    wanted = os.environ.get("NNEFC_ISA")
+    if wanted and wanted != row.name:
+        return _other(wanted, row)
     flags = ",".join(filter(None, [features.flatten(), row.features]))
     cpu = str(llvm.get_host_cpu_name())  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
     return replace(row, cpu=cpu, features=flags)
+
+
+def _other(name: str, best: Isa) -> Isa:
+    """The row called `name`, if a machine that has the row `best` can execute it."""
+    able = [isa for isa in TABLE.values() if isa.triple == best.triple]
+    able = able[: able.index(best) + 1]
+    for isa in able:
+        if isa.name == name:
+            return isa
+    names = ", ".join(isa.name for isa in able)
+    raise NnefError.of(
+        "internal/machine", f"NNEFC_ISA is {name!r}; this machine can execute {names}"
+    )
 
 
 def _row(features: set[str]) -> Isa:
