@@ -24,6 +24,7 @@ from nnefc.passes.canonicalise import Canonicalise
 from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_elementwise import FuseElementwise
 
@@ -34,6 +35,7 @@ DEFAULT: tuple[Pass, ...] = (
     Canonicalise(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    FoldAffine(),
     FuseElementwise(),
     EliminateDeadCode(),
 )
