@@ -1,0 +1,69 @@
+"""Operations that apply an expression to what another one has computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnefc.ir import Expression, Graph, Op, Step, Value
+
+
+def expression_of(op: Op) -> Expression:
+    """What an element-wise operation, or several in one, compute."""
+    if op.name == "fused":
+        return op.attributes["expression"]
+    types = tuple(v.type.dtype for v in op.inputs)
+    step = Step(op.name, tuple(range(len(types))), op.output.type.dtype)
+    return Expression(types, (step,), (len(types),))
+
+
+def producer(value: Value) -> Op:
+    """The operation that computes `value`."""
+    assert value.op is not None
+    return value.op
+
+
+def only_used_by(graph: Graph, value: Value, user: Op) -> bool:
+    """Whether nobody but `user`, whose result has the same type, needs `value`."""
+    return (
+        set(value.users) == {user}
+        and not graph.is_output(value)
+        and [v.type for v in user.outputs] == [value.type]
+    )
+
+
+def joined(op: Op, product: Value) -> tuple[Expression, list[Value]]:
+    """(expression over the product and others, these others) that element-wise `op` computes."""
+    others = [v for v in dict.fromkeys(op.inputs) if v is not product]
+    number = {v: i for i, v in enumerate((product, *others))}
+    numbers = [number[v] for v in op.inputs]
+    return _renumbered(expression_of(op), numbers, [product, *others]), others
+
+
+def absorb(graph: Graph, op: Op, product: Value, name: str) -> Op:
+    """Replace element-wise `op` and the producer of `product` by an operation called `name`."""
+    before = producer(product)
+    expression, others = joined(op, product)
+    fused = Op(
+        name,
+        (*before.inputs, *others),
+        {**before.attributes, "expression": expression},
+        [op.output.type],
+        [op.output.name],
+        op.location or before.location,
+    )
+    graph.insert(fused, op)
+    graph.replace_value(op.output, fused.output)
+    graph.erase(op)
+    graph.erase(before)
+    return fused
+
+
+def _renumbered(expression: Expression, numbers: list[int], inputs: list[Value]) -> Expression:
+    """The same over `inputs`; `numbers` says which of them each old input is."""
+    shift = len(inputs) - len(numbers)
+    place = [*numbers, *(len(numbers) + shift + i for i in range(len(expression.steps)))]
+    steps = [
+        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
+    ]
+    types = tuple(v.type.dtype for v in inputs)
+    return Expression(types, tuple(steps), tuple(place[r] for r in expression.results))
