@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nnefc.ir import Graph, Value
+from nnefc.ir import Graph, Op, Value
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.epilogues import absorb, only_used_by, producer
 

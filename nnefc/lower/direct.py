@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from nnefc.ir import Op, Value
 from nnefc.ir.layout import ITEM
-
 from nnefc.kernels.direct import DIRECT, RESIDUAL, tile_pixels
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
@@ -201,9 +200,7 @@ def _entry_channels(tensor: Tensor) -> int:
     return min(tensor.layout.block, 8)
 
 
-def _reduction(
-    it: Convolution, taps: Sequence[_Tap]
-) -> tuple[npt.NDArray[np.int32], Array]:
+def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.int32], Array]:
     """(offsets int32 [depth], weights [groups, depth, channels, outputs]) of the reduction.
 
     An entry stands for some consecutive channels of one tap; its offset is added to that of a

@@ -1,0 +1,67 @@
+"""Element-wise operations over channel-blocked tensors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnefc.ir import Blocked, DType, Expression, Op, Step, Value
+from nnefc.ir.layout import ITEM
+from nnefc.kernels import scalar
+from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.elementwise import Strided, launch_strided, literals
+from nnefc.runtime.program import Ref
+
+
+@blocked_lowering("fused")
+def fused(lower: Lowering, op: Op) -> None:
+    _launch(lower, op, op.attributes["expression"])
+
+
+@blocked_lowering(*scalar.operations())
+def single(lower: Lowering, op: Op) -> None:
+    types = tuple(v.type.dtype for v in op.inputs)
+    step = Step(op.name, tuple(range(len(types))), op.output.type.dtype)
+    _launch(lower, op, Expression(types, (step,), (len(types),)))
+
+
+def _launch(lower: Lowering, op: Op, expression: Expression) -> None:
+    """Over [batch, blocks, *spatial, block]."""
+    expression, kept = literals(lower, expression, op.inputs)
+    layout = op.outputs[0].type.layout
+    assert layout is not None
+    dims = op.outputs[0].type.dims
+    shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
+    inputs = [_operand(lower, value, layout) for value in kept]
+    outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
+    launch_strided(lower, expression, inputs, outputs, shape)
+
+
+def _operand(lower: Lowering, value: Value, layout: Blocked) -> Strided:
+    if value.type.layout is not None:
+        return _strided(read_blocked(lower, value))
+    # known, one item per channel
+    data = lower.data(value)
+    assert data is not None
+    channels = data.reshape(-1)
+    padded = np.zeros(-(-channels.size // layout.block) * layout.block, np.float32)
+    padded[: channels.size] = channels
+    rank = value.type.rank
+    strides = (0, layout.block, *[0] * (rank - 2), 1)
+    return Strided(lower.constant(padded), DType.FLOAT32, strides)
+
+
+def _strided(tensor: Tensor) -> Strided:
+    """The pixels inside the halo; a spatial extent of 1 repeats."""
+    at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin, tensor.at.writes)
+    whole = math.prod(tensor.spatial) == 1
+    spatial = [0 if whole else pitch // ITEM for pitch in tensor.pitches]
+    strides = (
+        tensor.batch_bytes // ITEM,
+        tensor.plane_bytes // ITEM,
+        *spatial,
+        1,
+    )
+    return Strided(at, DType.FLOAT32, strides)

@@ -1,0 +1,126 @@
+"""Which values are channel-blocked, and where layouts change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnefc.ir import Blocked, Graph, Op, Value
+from nnefc.ops.window_rules import convolution_groups
+from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, halo_needed, tensors
+from nnefc.passes.convolution_method import winograd_choice
+
+FEW_CHANNELS = 4
+"""Up to so many channels of an input are read one by one: blocks would be mostly filling."""
+
+
+@dataclass(frozen=True)
+class AssignLayouts:
+    """Give convolutions, and what lies between them, blocked operands and results.
+
+        %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {...}
+        %y: float32[1,32,8,8] = max_pool(%0) {...}
+
+    becomes
+
+        %1: float32[1,3,16,16] blocked(1, [1, 1], [1, 1]) = layout(%x)
+        %0: float32[1,32,16,16] blocked(8, [0, 0], [0, 0]) = fused_conv(%1, %w, %b)
+          {..., method = "direct"}
+        %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
+        %y: float32[1,32,8,8] = layout(%2)
+
+    A convolution always computes on blocked tensors, other operations that can do so if an
+    operand is blocked.  The halo of a value is the most that its users need.
+    """
+
+    name: ClassVar[str] = "assign_layouts"
+    block: int = 8
+    strict: bool = False
+    """Only methods whose rounding errors are those of plain sums."""
+
+    def run(self, graph: Graph) -> bool:
+        chosen = self._blocked_operations(graph)
+        if not chosen:
+            return False
+        for op in chosen:
+            if op.name in CONVOLUTIONS:
+                op.attributes["method"] = self._method(op)
+        for op in chosen:
+            for value in op.outputs:
+                layout = Blocked(self.block, _halo(value, chosen))
+                value.type = value.type.with_layout(layout)
+        _Converter(graph, chosen, self.block).run()
+        return True
+
+    def _blocked_operations(self, graph: Graph) -> dict[Op, None]:
+        """In order."""
+        chosen: dict[Op, None] = {}
+        for op in graph.ops:
+            if op.name in CONVOLUTIONS or (
+                any(v.op in chosen for v in op.inputs) and accepts(op, self.block)
+            ):
+                chosen[op] = None
+        return chosen
+
+    def _method(self, op: Op) -> str:
+        groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
+        if groups > 1 and groups == op.inputs[0].type.dims[1]:
+            return "depthwise"
+        if self.strict or op.name == "fused_deconv":
+            return "direct"
+        return winograd_choice(op) or "direct"
+
+
+def _halo(value: Value, chosen: dict[Op, None]) -> tuple[tuple[int, int], ...]:
+    """The most that the blocked users of `value` need around it."""
+    halo = [(0, 0)] * (value.type.rank - 2)
+    for user in value.users:
+        if user in chosen:
+            for index in tensors(user):
+                if user.inputs[index] is value:
+                    needed = halo_needed(user, index)
+                    halo = [
+                        (max(a, c), max(b, d)) for (a, b), (c, d) in zip(halo, needed, strict=True)
+                    ]
+    return tuple(halo)
+
+
+class _Converter:
+    """Puts `layout` operations where a value is needed in another layout than it has."""
+
+    def __init__(self, graph: Graph, chosen: dict[Op, None], block: int) -> None:
+        self._graph, self._chosen, self._block = graph, chosen, block
+        self._twins: dict[tuple[Value, int], Value] = {}
+        """By block, 0 for row-major."""
+
+    def run(self) -> None:
+        for op in list(self._graph.ops):
+            if op in self._chosen:
+                for index in tensors(op):
+                    self._block_operand(op, index)
+            else:
+                for index, value in enumerate(op.inputs):
+                    if value.type.layout is not None:
+                        op.set_input(index, self._twin(value, 0, op))
+        outputs = [
+            v if v.type.layout is None else self._twin(v, 0, None) for v in self._graph.outputs
+        ]
+        self._graph.outputs = outputs
+
+    def _block_operand(self, op: Op, index: int) -> None:
+        value = op.inputs[index]
+        if value.type.layout is not None:
+            return
+        is_first = index == 0 and op.attributes.get("method") == "direct"
+        few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
+        op.set_input(index, self._twin(value, 1 if few else self._block, op))
+
+    def _twin(self, value: Value, block: int, before: Op | None) -> Value:
+        """`value` in another layout."""
+        found = self._twins.get((value, block))
+        if found is None:
+            layout = Blocked(block, _halo(value, self._chosen)) if block else None
+            op = Op("layout", [value], {}, [value.type.with_layout(layout)])
+            self._graph.insert(op, before)
+            found = self._twins[value, block] = op.output
+        return found

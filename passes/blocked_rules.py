@@ -1,0 +1,82 @@
+"""What operations can do on channel-blocked tensors; judged by attributes and shapes.
+
+Every rule here has its `blocked_lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from nnefc.ir import DType, Op, Value
+from nnefc.ops.window_rules import Padding, convolution_window
+from nnefc.passes.base import is_constant, is_elementwise
+from nnefc.passes.epilogues import expression_of
+
+CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
+
+Rule = Callable[[Op, int], bool]
+"""`rule(op, block)`: whether `op` can compute on tensors with that many channels in a block."""
+
+UNBOUNDED: Final = frozenset(
+    {"div", "rcp", "log", "log2", "rsqr", "rsqrt", "pow", "tan", "acosh", "atanh"}
+)
+"""Functions that make infinities of zeros, or may: filling channels must stay finite."""
+
+
+def accepts(op: Op, block: int) -> bool:
+    """Whether `op`, which is no convolution, has a lowering over blocked tensors."""
+    if any(v.type.dtype is not DType.FLOAT32 or not 3 <= v.type.rank <= 8 for v in op.outputs):
+        return False
+    if op.name == "fused" or is_elementwise(op):
+        return _elementwise(op, block)
+    rule = _RULES.get(op.name)
+    return rule is not None and rule(op, block)
+
+
+def tensors(op: Op) -> list[int]:
+    """The operands of a blocked operation that are blocked; others stay as they are."""
+    if op.name in CONVOLUTIONS:
+        return [0, *range(3, len(op.inputs))]
+    if op.name == "fused" or is_elementwise(op):
+        return [i for i, v in enumerate(op.inputs) if not _is_parameter(v)]
+    return list(range(len(op.inputs)))
+
+
+def halo_needed(op: Op, index: int) -> Padding:
+    """Pixels around operand `index` that a blocked operation reads."""
+    if op.name in CONVOLUTIONS and index == 0:
+        x, filter_ = op.inputs[:2]
+        reverse = op.name == "fused_deconv"
+        window = convolution_window(x.type.dims, filter_.type.dims, op.attributes, reverse=reverse)
+        return window.reach()
+    return ((0, 0),) * (op.inputs[index].type.rank - 2)
+
+
+def _elementwise(op: Op, block: int) -> bool:
+    """Operands have the shape of the result, or one item per channel or in all."""
+    expression = expression_of(op)
+    dims = op.output.type.dims
+    if dims[1] % block and any(step.op in UNBOUNDED for step in expression.steps):
+        return False
+    if any(t is not DType.FLOAT32 for t in expression.inputs):
+        return False
+    return all(_is_parameter(v) or _fits(v, op.output) for v in op.inputs)
+
+
+def _is_parameter(value: Value) -> bool:
+    """Whether `value` is known and repeats along all dimensions but the channels."""
+    dims = value.type.dims
+    known = is_constant(value) or (value.op is not None and value.op.name == "variable")
+    return known and all(n == 1 for i, n in enumerate(dims) if i != 1)
+
+
+def _fits(value: Value, result: Value) -> bool:
+    dims, whole = value.type.dims, result.type.dims
+    return dims == whole or (
+        len(dims) == len(whole) and dims[:2] == whole[:2] and all(n == 1 for n in dims[2:])
+    )
+
+
+_RULES: dict[str, Rule] = {}
+"""By operation."""

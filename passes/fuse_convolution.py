@@ -1,0 +1,104 @@
+"""Convolutions that kernels on blocked tensors can do, with what they do to their result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnefc.ir import DType, Expression, Graph, Op, Value
+from nnefc.ops.epilogue import epilogue
+from nnefc.ops.window_rules import convolution_groups, convolution_window
+from nnefc.passes.base import is_elementwise
+from nnefc.passes.epilogues import absorb, joined, only_used_by, producer
+from nnefc.passes.known import Known
+
+MAX_PLANE = 1 << 24
+"""Pixels of a plane, about: offsets into a few channels of it are int32."""
+
+
+@dataclass(frozen=True)
+class FuseConvolution:
+    """Make `fused_conv` of a convolution, with the addition and activation that alone use it.
+
+        %0: float32[1,16,8,8] = conv(%x, %w, %b) {...}
+        %1: float32[1,16,8,8] = fused(%0, %z) {expression = (%0: float32, %1: float32) {
+          %2: float32 = add(%0, %1); %3: float32 = relu(%2); return %3 }}
+
+    becomes
+
+        %1: float32[1,16,8,8] = fused_conv(%x, %w, %b, %z) {..., expression = ...}
+
+    Taken are float32 convolutions with known filter and bias, zeros around the input, and one
+    group, one channel per group or groups of whole blocks of `block` channels; `deconv` in the
+    same way.  Of two convolutions that are added the later one adds.
+    """
+
+    name: ClassVar[str] = "fuse_convolution"
+    block: int = 8
+
+    def run(self, graph: Graph) -> bool:
+        known = Known(graph)
+        taken = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
+        for op in list(graph.ops):
+            if not (op.name == "fused" or is_elementwise(op)):
+                continue
+            results = [
+                v for v in dict.fromkeys(op.inputs) if v.op in taken and _absorbs(graph, op, v)
+            ]
+            if results:
+                last = max(results, key=lambda v: taken[producer(v)])
+                convolution = producer(last)
+                absorb(graph, op, last, f"fused_{convolution.name}")
+                del taken[convolution]
+        for op in taken:
+            _rename(graph, op)
+        return any(op.name in ("fused_conv", "fused_deconv") for op in graph.ops)
+
+    def _fits(self, op: Op, known: Known) -> bool:
+        if op.name not in ("conv", "deconv") or op.attributes["border"] not in (
+            "constant",
+            "ignore",
+        ):
+            return False
+        x, filter_, bias = op.inputs
+        if x.type.dtype is not DType.FLOAT32 or not 3 <= x.type.rank <= 8:
+            return False
+        if filter_ not in known or bias not in known:
+            return False
+        window = convolution_window(
+            x.type.dims, filter_.type.dims, op.attributes, reverse=op.name == "deconv"
+        )
+        planes = (x.type.volume // x.type.dims[1], op.output.type.volume // op.output.type.dims[1])
+        if max(planes) > MAX_PLANE or window.volume > MAX_PLANE:
+            return False
+        groups = convolution_groups(x.type.dims, op.attributes)
+        inputs, outputs = x.type.dims[1], op.output.type.dims[1]
+        if groups == 1:
+            return True
+        if groups == inputs == outputs:
+            return op.name == "conv"
+        return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
+
+
+def _absorbs(graph: Graph, op: Op, value: Value) -> bool:
+    """Whether the convolution that computes `value` can do what element-wise `op` does."""
+    if not only_used_by(graph, value, op):
+        return False
+    expression, others = joined(op, value)
+    return epilogue(expression) is not None and all(v.type == value.type for v in others)
+
+
+def _rename(graph: Graph, op: Op) -> None:
+    """A fused convolution that does nothing to its result."""
+    plain = Expression((DType.FLOAT32,), (), (0,))
+    fused = Op(
+        f"fused_{op.name}",
+        op.inputs,
+        {**op.attributes, "expression": plain},
+        [op.output.type],
+        [op.output.name],
+        op.location,
+    )
+    graph.insert(fused, op)
+    graph.replace_value(op.output, fused.output)
+    graph.erase(op)
