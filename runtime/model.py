@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.code import Progress, compile_kernels
 from nnefc.runtime.libm import libm_table
 from nnefc.runtime.plan import Plan, make_plan
-from nnefc.runtime.program import Program
+from nnefc.runtime.program import Program, Walk, Work
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import (
     BY_NAME,
@@ -31,6 +31,9 @@ from nnefc.runtime.tensors import (
 )
 from nnefc.runtime.variables import Variables
 
+if TYPE_CHECKING:
+    from nnefc.runtime.profile import Profile
+
 Array = np.ndarray[Any, Any]
 
 
@@ -45,6 +48,7 @@ class LaunchInfo:
     label: str
     kernel: str
     tiles: int
+    work: Work
 
 
 _IDLE_CONTEXTS = 4
@@ -91,7 +95,12 @@ class CompiledModel:
         self._code = compile_kernels([launch.kernel for launch in program.launches], progress)
         self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
         self.launches = tuple(
-            LaunchInfo(launch.label, launch.kernel.symbol.removeprefix("nnefc_"), launch.tiles)
+            LaunchInfo(
+                launch.label,
+                launch.kernel.symbol.removeprefix("nnefc_"),
+                launch.tiles,
+                launch.work,
+            )
             for launch in program.launches
         )
         self._constants = program.constants
@@ -101,7 +110,8 @@ class CompiledModel:
         self._idle: list[_Context] = []
         """Contexts that no call uses now; `append` and `pop` are atomic."""
         self._first_input = self.plan.table.inputs
-        self._walk = self.plan.launches.ctypes.data, len(self.plan.launches)
+        launches = self.plan.launches
+        self._walk = Walk(launches.ctypes.data, len(launches), self.plan.parallel)
 
     def _fixed_bases(self) -> list[int]:
         fixed = [0] * self.plan.table.size
@@ -134,13 +144,7 @@ class CompiledModel:
         Raises:
             NnefError: `input/...`, with everything that is wrong with the arguments.
         """
-        if len(arrays) != len(self.inputs):
-            raise NnefError.of(
-                "input/count",
-                f"{len(arrays)} arrays given, expected {len(self.inputs)}: "
-                + (", ".join(map(str, self.inputs)) or "none"),
-                hint=BY_NAME if any(isinstance(x, Mapping) for x in arrays) else "",
-            )
+        self._check_count(arrays)
         taken = list(arrays)
         if not all(map(fits, taken, self.inputs)):
             taken = self._accept(arrays)
@@ -172,6 +176,15 @@ class CompiledModel:
         ]
         results = self._run_into(taken, targets)
         return {spec.name: array for spec, array in zip(self.outputs, results)}
+
+    def _check_count(self, arrays: Sequence[Any]) -> None:
+        if len(arrays) != len(self.inputs):
+            raise NnefError.of(
+                "input/count",
+                f"{len(arrays)} arrays given, expected {len(self.inputs)}: "
+                + (", ".join(map(str, self.inputs)) or "none"),
+                hint=BY_NAME if any(isinstance(x, Mapping) for x in arrays) else "",
+            )
 
     def _check_names(
         self, what: str, given: Mapping[str, Any], expected: list[str], *, every: bool
@@ -241,8 +254,8 @@ class CompiledModel:
             raise NnefError(problems)
         return targets
 
-    def _run(self, inputs: list[Array], outputs: list[Array]) -> None:
-        """Run the plan over arrays that are all ready."""
+    def _run(self, inputs: list[Array], outputs: list[Array], walk: Walk | None = None) -> None:
+        """Run the plan, or another walk over its launches, on arrays that are all ready."""
         try:
             context = self._idle.pop()
         except IndexError:
@@ -256,9 +269,27 @@ class CompiledModel:
             bases[i] = address(y)
             i += 1
         with self._variables.lock:
-            self._team.run(*self._walk, context.address, self.plan.parallel)
+            walk = walk or self._walk
+            self._team.run(walk.launches, walk.count, context.address, walk.parallel)
         if len(self._idle) < _IDLE_CONTEXTS:
             self._idle.append(context)
+
+    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+        """When each launch runs, and where, while the model runs again and again for so long.
+
+        Takes what a call takes; launch i of the profile is `launches[i]`.  Variables that the graph
+        updates change as in any run.
+        """
+        from nnefc.runtime.profile import profile
+
+        self._check_count(arrays)
+        taken, results = self._accept(arrays), [_fresh(spec) for spec in self.outputs]
+        return profile(
+            self.plan,
+            self._code.address,
+            lambda walk: self._run(taken, results, walk),
+            seconds=seconds,
+        )
 
     # -- state
 
