@@ -73,6 +73,7 @@ class Lowering:
         self._data: dict[Value, Array] = {}
         self._constants: dict[int, Ref] = {}
         self._tables: dict[tuple[str, bytes], Ref] = {}
+        self._derived: dict[tuple[object, ...], Ref] = {}
         self._alive: list[Array] = []
         self._label = ""
         self._outputs: dict[Value, int] = {}
@@ -133,6 +134,18 @@ class Lowering:
         found = self._tables.get(key)
         if found is None:
             found = self._tables[key] = self.constant(array)
+        return found
+
+    def derived(self, array: Array, what: str, make: Callable[[], Array]) -> Ref:
+        """Memory that holds `make()`, which depends on the items of `array` only; made once.
+
+        `what` tells apart what is made of the same items.
+        """
+        items = array.__array_interface__["data"][0], array.shape, array.strides, what
+        found = self._derived.get(items)
+        if found is None:
+            self._alive.append(array)
+            found = self._derived[items] = self.constant(make())
         return found
 
     def launch(
