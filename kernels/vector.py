@@ -109,6 +109,11 @@ class Vector:
         name = f"llvm.masked.store.{self._suffix}.p0"
         self.call(name, ir.VoidType(), value, pointer, align, mask)
 
+    def local(self, kind: Any) -> Any:
+        """Pointer to memory for a value of an LLVM type on the stack, of the whole function."""
+        with self.builder.goto_entry_block():
+            return self.pointer(self.builder.ptrtoint(self.builder.alloca(kind), I64))
+
     def call(self, name: str, result: Any, *arguments: Any) -> Any:
         """Call an LLVM intrinsic."""
         function = self.builder.module.globals.get(name)

@@ -28,6 +28,7 @@ _MODULES = (
     "movement",
     "roi",
     "direct",
+    "layout",
 )
 _VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
 """Operations whose result is the memory of the operand with this index."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Blocked, Shape, Value
+from nnefc.ir import Blocked, Shape, TensorType, Value
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked import HALO
 from nnefc.kernels.template import Kernel
@@ -32,6 +32,12 @@ class Tensor:
     layout: Blocked
     batch_bytes: int
     """Bytes from one batch item to the next: more than its own if it is a slice of channels."""
+
+    @classmethod
+    def whole(cls, at: Ref, type_: TensorType) -> Tensor:
+        """A tensor that has all memory from `at` on to itself."""
+        layout = layout_of(type_)
+        return cls(at, type_.dims, layout, layout.volume(type_.dims) // type_.dims[0] * ITEM)
 
     @property
     def batch(self) -> int:
@@ -95,23 +101,22 @@ class Tensor:
         )
 
 
+def layout_of(type_: TensorType) -> Blocked:
+    """The layout of a tensor; row-major is a block of one channel without halo."""
+    return type_.layout or Blocked(1, ((0, 0),) * (type_.rank - 2))
+
+
 def read_blocked(lower: Lowering, value: Value) -> Tensor:
-    """Where the items of `value`, which has a blocked layout, are."""
-    return _tensor(value, lower.read(value))
+    """Where the items of `value` are; it may be row-major."""
+    return Tensor.whole(lower.read(value), value.type)
 
 
 def write_blocked(lower: Lowering, value: Value) -> Tensor:
     """Where to put the items of `value`; its halo is zeroed first."""
-    tensor = _tensor(value, lower.write(value))
+    tensor = Tensor.whole(lower.write(value), value.type)
     if tensor.layout.has_halo:
         zero_halo(lower, tensor)
     return tensor
-
-
-def _tensor(value: Value, at: Ref) -> Tensor:
-    layout, shape = value.type.layout, value.type.dims
-    assert layout is not None
-    return Tensor(at, shape, layout, layout.volume(shape) // shape[0] * ITEM)
 
 
 def zero_halo(lower: Lowering, tensor: Tensor) -> None:

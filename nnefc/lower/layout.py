@@ -1,0 +1,87 @@
+"""Changes of layout: row-major, blocked, blocked with another halo."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from nnefc.ir import Blocked, DType, Op, TensorType
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.layout import LAYOUT
+from nnefc.kernels.template import Kernel
+from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.movement import copy_strided
+from nnefc.lower.partition import block, tiles
+from nnefc.runtime.program import Ref
+
+PIXELS = 1024
+"""Pixels of a unit."""
+
+
+@blocked_lowering("layout")
+def layout(lower: Lowering, op: Op) -> None:
+    x = read_blocked(lower, op.inputs[0])
+    if same_bytes(x.shape, x.layout, layout_of(op.output.type)):
+        lower.alias(op.output, op.inputs[0])
+        return
+    convert(lower, x, write_blocked(lower, op.output))
+
+
+def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
+    """Copy the items of x to y, whatever the layouts; the halo of y is not touched."""
+    if x.layout.block == y.layout.block:
+        copy(lower, x, y)
+    elif x.layout.block == 1 and not x.layout.has_halo:
+        _transpose(lower, "layout.block", x, y)
+    elif y.layout.block == 1 and not y.layout.has_halo:
+        _transpose(lower, "layout.unblock", y, x)
+    else:
+        between = lower.scratch(math.prod(x.shape) * ITEM)
+        target = Tensor.whole(between, TensorType(DType.FLOAT32, x.shape))
+        convert(lower, x, target)
+        convert(lower, replace(target, at=Ref(between.buffer)), y)
+
+
+def same_bytes(shape: tuple[int, ...], x: Blocked, y: Blocked) -> bool:
+    """Whether both layouts put the same items at the same places, with nothing around them."""
+    if x == y:
+        return True
+    if x.has_halo or y.has_halo or x.volume(shape) != y.volume(shape):
+        return False
+    return x.block == y.block or math.prod(shape[2:]) == 1
+
+
+def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
+    """The same items, in blocks of the same size, between other halos."""
+    copy_strided(
+        lower,
+        replace(x.at, offset=x.at.offset + x.origin),
+        replace(y.at, offset=y.at.offset + y.origin),
+        (x.batch, x.blocks, *x.spatial, x.layout.block),
+        (x.batch_bytes, x.plane_bytes, *x.pitches, ITEM),
+        (y.batch_bytes, y.plane_bytes, *y.pitches, ITEM),
+        ITEM,
+    )
+
+
+def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
+    pixels, lanes = math.prod(dense.spatial), blocked.layout.block
+    pixel_block = tiles(pixels, max(pixels // PIXELS, 1))
+    units = dense.batch * blocked.blocks * tiles(pixels, pixel_block)
+    unit_block = block(units, pixel_block * lanes / 4)
+    words = LAYOUT.pack(
+        dense=dense.at,
+        blocked=blocked.at,
+        offsets=lower.table(blocked.pixels()),
+        dense_batch=dense.batch_bytes,
+        dense_channel=dense.plane_bytes,
+        blocked_batch=blocked.batch_bytes,
+        blocked_plane=blocked.plane_bytes,
+        channels=dense.channels,
+        pixels=pixels,
+        pixel_block=pixel_block,
+        units=units,
+        unit_block=unit_block,
+    )
+    lower.launch(Kernel(family, (lanes,)), words, tiles(units, unit_block))
