@@ -83,6 +83,8 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     """The results of one operation that is not a variable."""
     if op.name in FUSED:
         return _apply_fused(op, operands, lookup)
+    if op.name == "layout":
+        return operands
     if op.name == "constant":
         data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
         return [widen(data, op.output.type.dtype)]
@@ -159,7 +161,7 @@ def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     for op in graph.ops:
         spec = operations().get(op.name) or lookup(op.name)
         computable = spec is not None and (spec.reference or spec.expand)
-        if not computable and op.name not in (*FUSED, "variable"):
+        if not computable and op.name not in (*FUSED, "layout", "variable"):
             message = f"operation {op.name} has no reference"
             place = op.location.place if op.location else None
             missing.setdefault(op.name, Diagnostic("custom/reference", message, place))
