@@ -19,6 +19,7 @@ from nnefc.ir.verify import check
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
+from nnefc.passes.assign_layouts import AssignLayouts
 from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise import Canonicalise
 from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
@@ -26,6 +27,7 @@ from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
+from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
 
 DEFAULT: tuple[Pass, ...] = (
@@ -39,6 +41,20 @@ DEFAULT: tuple[Pass, ...] = (
     FuseElementwise(),
     EliminateDeadCode(),
 )
+
+
+def for_machine(block: int, *, strict: bool = False) -> tuple[Pass, ...]:
+    """`DEFAULT`, and what depends on the machine.
+
+    `block`: channels in a block, the float32 items of a vector.  `strict`: only methods whose
+    rounding errors are those of plain sums.
+    """
+    return (
+        *DEFAULT,
+        FuseConvolution(block=block),
+        AssignLayouts(block=block, strict=strict),
+        EliminateDeadCode(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
