@@ -1,100 +1,97 @@
 """Element-wise kernels: any expression over broadcast operands, in one loop nest.
 
-The kernel of an expression is generated as Python source and is generic in shape.  Its
-iteration space, of rank up to 8 after neighbouring dimensions are joined, is seen as
+A kernel is generic in shape.  Its iteration space, after neighbouring dimensions are joined, is
+seen as
 
     rows = outer (up to 6 dimensions) x middle,   columns = inner
 
-and cut into tiles of whole or partial rows.  Outputs are dense.  Along the inner dimension an
-input is contiguous or repeats one item, which is known when the kernel is generated, so the
-inner loop vectorises; elsewhere inputs have any strides.
+and cut into tiles of whole or partial rows.  Along a row results are contiguous and an operand
+is read in one of the ways of `Access`, which is known when the kernel is generated; from row to
+row operands and results have any strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import KernelFunction, Layout, family
-
-StepKey = tuple[str, tuple[int, ...], str, bool | int | float | None]
-"""(operation, operands, type of the result, literal value), see `nnefc.ir.expression.Step`."""
-
-CONTIGUOUS, REPEATED = "contiguous", "repeated"
 
 OUTER = 6
 """Outer dimensions: rank 8 without the middle and the inner one."""
 
-COPY = Layout("x:ref y:ref nbytes tile")
+MAX_PERIOD = 64
+"""Items of a `PERIODIC` operand."""
 
 
-SPACE = "rows columns tile_rows tile_columns column_tiles middle outer"
-_ROWS, _COLUMNS, _TILE_ROWS, _TILE_COLUMNS, _COLUMN_TILES, _MIDDLE, _OUTER, _EXTENTS = Layout(
-    f"{SPACE} extents:{OUTER}"
-).offsets
-"""Offsets from the start of the iteration space, which follows the references."""
+class Access(StrEnum):
+    """Which item of an operand belongs to column c of a row."""
+
+    CONTIGUOUS = "contiguous"
+    """Item c."""
+    REPEATED = "repeated"
+    """Item 0."""
+    STRETCHED = "stretched"
+    """Item c // factor: the factor is part of the kernel."""
+    PERIODIC = "periodic"
+    """Item c % period: the period is a parameter, up to `MAX_PERIOD`."""
+    BLOCK = "block"
+    """Item c % lanes: a vector that is loaded once a row."""
 
 
-def layout(inputs: int, outputs: int) -> Layout:
-    """Parameters of an expression.
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How a kernel goes along a row."""
+
+    access: tuple[Access, ...]
+    """Of each input."""
+    factor: int = 1
+    """Columns that share an item of a `STRETCHED` input."""
+    stream: bool = False
+    """Whether results go past the caches; for one result and inputs that are contiguous or
+    repeated."""
+
+
+SPACE = "rows columns tile_rows tile_columns column_tiles middle outer period"
+
+
+def fields(inputs: int, outputs: int) -> str:
+    """Parameters of an expression, for `Layout`.
 
     `x0..`, `y0..`: operands and results.  `rows`, `columns`: the iteration space.  `tile_rows`,
     `tile_columns`: size of a tile.  `column_tiles`: tiles in a row of tiles.  `middle`: rows
     before the outer index moves.  `outer`: number of outer dimensions, `extents`: theirs,
-    innermost first.  `strides`: for each input those of the outer dimensions, innermost first,
-    and that of the middle one last; in bytes.
+    innermost first.  `period`: of `PERIODIC` inputs.  `strides_x0..`, `strides_y0..`: those of
+    the outer dimensions, innermost first, and that of the middle one last; in bytes.
     """
-    references = [f"x{i}:ref" for i in range(inputs)] + [f"y{i}:ref" for i in range(outputs)]
-    strides = [f"strides{i}:{OUTER + 1}" for i in range(inputs)]
-    return Layout(" ".join([*references, SPACE, f"extents:{OUTER}", *strides]))
+    names = [f"x{i}" for i in range(inputs)] + [f"y{i}" for i in range(outputs)]
+    references = [f"{name}:ref" for name in names]
+    strides = [f"strides_{name}:{OUTER + 1}" for name in names]
+    return " ".join([*references, SPACE, f"extents:{OUTER}", *strides])
 
 
-@cache
-def _walk() -> dict[str, Any]:
-    """Helpers that walk the iteration space at address `space`; compiled once for all kernels."""
-    from nnefc.kernels.memory import helper, load_word
+def layout(inputs: int, outputs: int) -> Layout:
+    """The parameters that `fields` describes."""
+    return Layout(fields(inputs, outputs))
 
-    @helper
-    def first_row(space: int, tile: int) -> Any:
-        return tile // load_word(space + _COLUMN_TILES) * load_word(space + _TILE_ROWS)
 
-    @helper
-    def end_row(space: int, row: int) -> Any:
-        return min(row + load_word(space + _TILE_ROWS), load_word(space + _ROWS))
+def offsets(inputs: int, outputs: int) -> dict[str, int]:
+    """Where each of them is, in bytes."""
+    names = [field.partition(":")[0] for field in fields(inputs, outputs).split()]
+    return dict(zip(names, layout(inputs, outputs).offsets, strict=True))
 
-    @helper
-    def first_column(space: int, tile: int) -> Any:
-        return tile % load_word(space + _COLUMN_TILES) * load_word(space + _TILE_COLUMNS)
 
-    @helper
-    def column_count(space: int, column: int) -> Any:
-        return min(load_word(space + _TILE_COLUMNS), load_word(space + _COLUMNS) - column)
+def lanes(expression: Expression) -> int:
+    """Columns of one vector: the widest item fills a register."""
+    from nnefc.kernels import isa
+    from nnefc.kernels.lanes import BITS
 
-    @helper
-    def line_count(space: int, row: int, end: int) -> Any:
-        """Rows from `row` on that differ in the middle index only."""
-        middle = load_word(space + _MIDDLE)
-        return min(middle - row % middle, end - row)
+    return isa.host().vector_bits // max(BITS[dtype] for dtype in expression.types)
 
-    @helper
-    def row_offset(space: int, strides: int, row: int) -> Any:
-        """Byte offset of an input's row."""
-        middle = load_word(space + _MIDDLE)
-        index = row // middle
-        offset = (row - index * middle) * load_word(strides + 8 * OUTER)
-        for d in range(load_word(space + _OUTER)):
-            extent = load_word(space + _EXTENTS + 8 * d)
-            above = index // extent
-            offset += (index - above * extent) * load_word(strides + 8 * d)
-            index = above
-        return offset
 
-    return {
-        function.__name__: function
-        for function in (first_row, end_row, first_column, column_count, line_count, row_offset)
-    }
+COPY = Layout("x:ref y:ref nbytes tile")
 
 
 @family("elementwise.copy")
@@ -119,88 +116,16 @@ def copy() -> KernelFunction:
 
 
 @family("elementwise.expression")
-def expression(
-    inputs: tuple[str, ...],
-    access: tuple[str, ...],
-    steps: tuple[StepKey, ...],
-    results: tuple[int, ...],
-) -> KernelFunction:
-    """Inputs of these types, read as `access` says; operands are numbered as in the IR."""
-    from nnefc.kernels import memory
+def expression(expression: Expression, walk: Walk) -> KernelFunction:
+    """Walk along rows of the operands as `walk` says."""
+    from nnefc.kernels.elementwise_loops import Loops
+    from nnefc.kernels.memory import WORD, native
 
-    text, names = generate(inputs, access, steps, results)
-    names |= {"address": memory.address, **_walk()}
-    for name in memory.ITEMSIZE:
-        names |= {f"load_{name}": memory.READ[name], f"store_{name}": memory.WRITE[name]}
-    exec(compile(text, "<element-wise kernel>", "exec"), names)
-    return names["kernel"]
+    @native(None, *[WORD] * 4)
+    def body(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
+        Loops(builder, expression, walk).emit(bases, params, first, last)
 
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        body(bases, params, first, last)
 
-def generate(
-    inputs: Sequence[str],
-    access: Sequence[str],
-    steps: Sequence[StepKey],
-    results: Sequence[int],
-) -> tuple[str, dict[str, Any]]:
-    """(source of `kernel`, the names it uses)."""
-    from nnefc.kernels.memory import ITEMSIZE
-    from nnefc.kernels.scalar import Scope, source
-
-    scope = Scope()
-    types = [*inputs, *(dtype for _, _, dtype, _ in steps)]
-    names = [f"v{i}" for i in range(len(types))]
-    body: list[str] = []
-    for i, (op, operands, dtype, value) in enumerate(steps, len(inputs)):
-        if op == "literal":
-            assert value is not None
-            names[i] = scope.constant(value, dtype)
-            continue
-        given, kinds = [names[o] for o in operands], [types[o] for o in operands]
-        body.append(f"{names[i]} = {source(op, given, kinds, dtype, scope)}")
-    where = iter(layout(len(inputs), len(results)).offsets)
-    x_at, y_at, space_at = (
-        [next(where) for _ in inputs],
-        [next(where) for _ in results],
-        next(where),
-    )
-    strides_at = list(where)[-len(inputs) :]
-    columns = range(len(inputs))
-    fast = [i for i in columns if access[i] == CONTIGUOUS]
-    fixed = [i for i in columns if access[i] == REPEATED]
-    sizes = [ITEMSIZE[types[r]] for r in results]
-    lines = [
-        "def kernel(bases, params, first, last):",
-        f"    space = params + {space_at}",
-        f"    columns = load_word(space + {_COLUMNS})",
-        *([f"    libm = load_word(bases + {8 * BASE_LIBM})"] if scope.uses_libm else []),
-        *(f"    base_x{i} = address(bases, params + {at})" for i, at in enumerate(x_at)),
-        *(f"    base_y{i} = address(bases, params + {at})" for i, at in enumerate(y_at)),
-        "    for tile in range(first, last):",
-        "        row, column = first_row(space, tile), first_column(space, tile)",
-        "        end, count = end_row(space, row), column_count(space, column)",
-        "        while row < end:",
-        *(
-            f"            x{i} = base_x{i} + row_offset(space, params + {strides_at[i]}, row)"
-            for i in columns
-        ),
-        *(f"            x{i} += column * {ITEMSIZE[inputs[i]]}" for i in fast),
-        "            item = row * columns + column",
-        *(f"            y{i} = base_y{i} + item * {size}" for i, size in enumerate(sizes)),
-        "            lines = line_count(space, row, end)",
-        "            row += lines",
-        "            for _ in range(lines):",
-        *(f"                v{i} = load_{inputs[i]}(x{i}, 0)" for i in fixed),
-        "                for i in range(count):",
-        *(f"                    v{i} = load_{inputs[i]}(x{i}, i)" for i in fast),
-        *(f"                    {line}" for line in body),
-        *(
-            f"                    store_{types[r]}(y{i}, i, {names[r]})"
-            for i, r in enumerate(results)
-        ),
-        *(
-            f"                x{i} += load_word(params + {strides_at[i] + 8 * OUTER})"
-            for i in columns
-        ),
-        *(f"                y{i} += columns * {size}" for i, size in enumerate(sizes)),
-    ]
-    return "\n".join(lines) + "\n", scope.names
+    return kernel

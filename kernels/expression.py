@@ -87,7 +87,7 @@ def _extreme(op: str, x: Lanes, y: Lanes) -> Lanes:
 
 
 def _sign(x: Lanes) -> Lanes:
-    return select(x > 0, 1, select(x < 0, constant(x.v, x.dtype, -1), 0))
+    return select(x > 0, 1, select(x < 0, -1, x))  # NaN and zeros are what they are
 
 
 def _relu(x: Lanes) -> Lanes:

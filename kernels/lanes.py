@@ -23,7 +23,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.scalar import Number
-from nnefc.kernels.vector import I8, I32, Vector
+from nnefc.kernels.vector import I8, I32, I64, Vector
 
 BITS: Final = {"float32": 32, "float64": 64, "int32": 32, "int64": 64, "bool": 8}
 """Size of an item in memory."""
@@ -284,7 +284,24 @@ def convert(x: Lanes, dtype: str) -> Lanes:
     return Lanes(x.v, dtype, value)
 
 
+def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:
+    """A vector with the lanes of `v`: lane i is lane order[i] of x."""
+    undefined = ir.Constant(x.value.type, ir.Undefined)
+    lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+    return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
+
+
 # -- memory
+
+
+def mask(v: Vector, count: Any) -> Any:
+    """The first `count` lanes (a 64-bit integer, any value), as an LLVM vector of i1."""
+    kind = ir.VectorType(I32, v.lanes)
+    few = v.builder.select(v.builder.icmp_signed("<", count, I64(v.lanes)), count, I64(v.lanes))
+    some = v.builder.select(v.builder.icmp_signed(">", few, I64(0)), few, I64(0))
+    limit = splat(v, "int32", v.builder.trunc(some, I32)).value
+    numbers = ir.Constant(kind, list(range(v.lanes)))
+    return v.builder.icmp_signed("<", numbers, limit)
 
 
 def splat(v: Vector, dtype: str, item: Any) -> Lanes:
@@ -320,10 +337,10 @@ def load(v: Vector, dtype: str, pointer: Any, mask: Any = None) -> Lanes:
     return Lanes(v, dtype, value)
 
 
-def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: bool = False) -> None:
+def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: int = 0) -> None:
     """Contiguous items; only those of `mask` are written.
 
-    `stream`: past the caches, `pointer` is aligned to whole vectors.
+    `stream`: if not 0, past the caches; `pointer` is aligned to so many bytes.
     """
     v, value, align = x.v, x.value, BITS[x.dtype] // 8
     if x.dtype == "bool":
@@ -332,7 +349,7 @@ def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: bool = False) -> 
         name = f"llvm.masked.store.{_suffix(v, x.dtype)}.p0"
         v.call(name, ir.VoidType(), value, pointer, I32(align), mask)
         return
-    done = v.builder.store(value, pointer, align=align * v.lanes if stream else align)
+    done = v.builder.store(value, pointer, align=stream or align)
     if stream:
         done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
 

@@ -248,7 +248,8 @@ _COS_SERIES = [(-1) ** k / math.factorial(2 * k) for k in range(7, -1, -1)]
 
 
 def _is_odd(q: Lanes) -> Lanes:
-    return (q - 2.0 * floor(q * 0.5)).differs(0.0)
+    """Of a whole number; false for infinity."""
+    return (2.0 * floor(q * 0.5)).differs(q)
 
 
 def _sin_of_quadrant(q: Lanes, r: Lanes) -> Lanes:

@@ -17,12 +17,15 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Step, TensorType
 from nnefc.kernels import elementwise as kernels
+from nnefc.kernels import isa
 from nnefc.kernels.codegen import emit
+from nnefc.kernels.elementwise import Access, Walk
 from nnefc.kernels.isa import TABLE
 from nnefc.kernels.linker import link
+from nnefc.kernels.scalar import ELEMENTARY, Expression
 from nnefc.kernels.template import Kernel
 from nnefc.lower import lower
-from nnefc.lower.elementwise import iteration_space
+from nnefc.lower.elementwise import flat_row, join, strides
 from nnefc.runtime.code import compile_kernels
 from nnefc.runtime.plan import make_plan
 from tests.native import Array, evaluate, graph_of
@@ -60,30 +63,75 @@ def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 4), max_size=8), st.data())
-def test_iteration_space_finds_every_item(shape: list[int], data: st.DataObject) -> None:
+def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject) -> None:
     """The loops give NumPy's broadcast, whatever was joined."""
     inputs = [
         tuple(n if data.draw(st.booleans()) else 1 for n in shape[: data.draw(st.integers(0, 8))])
         for _ in range(data.draw(st.integers(1, 3)))
     ]
-    dims, strides = iteration_space(inputs, tuple(shape))
+    space = tuple(shape)
+    dims, steps = join(space, [strides(dense, space) for dense in inputs])
     assert len(dims) >= 2
     assert np.prod(dims) == np.prod(shape)
-    for dense, steps in zip(inputs, strides):
+    for dense, along in zip(inputs, steps):
         items = np.arange(np.prod(dense, dtype=int)).reshape(
             dense + (1,) * (len(shape) - len(dense))
         )
         expected = np.broadcast_to(items, shape).ravel()
-        grid = sum(i * s for i, s in zip(np.indices(dims), steps))
+        grid = sum(i * s for i, s in zip(np.indices(dims), along))
         np.testing.assert_array_equal(np.ravel(grid), expected)
 
 
+def joined(space: tuple[int, ...], *shapes: tuple[int, ...]) -> Any:
+    return join(space, [strides(shape, space) for shape in shapes])
+
+
 def test_dense_operands_are_one_loop() -> None:
-    assert iteration_space([(2, 3, 4), (2, 3, 4)], (2, 3, 4)) == ([1, 24], [(24, 1), (24, 1)])
-    assert iteration_space([()], ()) == ([1, 1], [(1, 1)])
+    assert joined((2, 3, 4), (2, 3, 4), (2, 3, 4)) == ([1, 24], [(0, 1), (0, 1)])
+    assert joined((), ()) == ([1, 1], [(0, 1)])
     # a bias per channel: one row per channel
-    dims, strides = iteration_space([(2, 3, 4, 5), (1, 3)], (2, 3, 4, 5))
-    assert (dims, strides) == ([2, 3, 20], [(60, 20, 1), (0, 1, 0)])
+    dims, steps = joined((2, 3, 4, 5), (2, 3, 4, 5), (1, 3))
+    assert (dims, steps) == ([2, 3, 20], [(60, 20, 1), (0, 1, 0)])
+
+
+def walk_of(space: tuple[int, ...], *shapes: tuple[int, ...], lanes: int = 16) -> Walk | None:
+    dims, steps = joined(space, *shapes, space)
+    return flat_row(dims, steps, len(shapes), lanes)
+
+
+def test_short_rows_are_walked_as_one() -> None:
+    access = Access
+    assert walk_of((9, 3), (9, 3), (9, 1)) == Walk((access.CONTIGUOUS, access.STRETCHED), 3)
+    assert walk_of((9, 5), (9, 5), (1, 5)) == Walk((access.CONTIGUOUS, access.PERIODIC))
+    assert walk_of((9, 5), (9, 1), (1, 5)) == Walk((access.STRETCHED, access.PERIODIC), 5)
+    assert walk_of((9, 16), (9, 16), (1, 16)) == Walk((access.CONTIGUOUS, access.BLOCK))
+    assert walk_of((9, 16), (9, 1), (1, 16)) == Walk((access.STRETCHED, access.BLOCK), 16)
+    # a row of its own serves as well, or there is no vector of such a stretch
+    assert walk_of((9, 500), (9, 500), (1, 500)) is None
+    assert walk_of((9, 15), (9, 15), (9, 1)) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+@pytest.mark.parametrize("inner", [*range(2, 10), 15, 16, 17, 32, 63, 64, 65])
+def test_every_way_along_a_row(inner: int, dtype: str) -> None:
+    """Per row, per column, one item, and dense; rows that end anywhere in a vector."""
+    rng = np.random.default_rng(inner)
+    op, oracle = ("and", np.logical_and) if dtype == "bool" else ("mul", np.multiply)
+    kind = DType(dtype)
+    for outer in (2, 7, 33):
+        for rank in ((outer, inner), (3, outer, inner)):
+            shapes = [
+                rank,
+                (*rank[:-1], 1),
+                (*[1] * (len(rank) - 1), inner),
+                (rank[0], *[1] * (len(rank) - 1)),
+            ]
+            xs = [rng.integers(0, 9, shape).astype(dtype) for shape in shapes]
+            steps = [Step(op, (0, 1), kind), Step(op, (4, 2), kind), Step(op, (5, 3), kind)]
+            got = evaluate(steps, [6, 4], *xs)
+            first = oracle(xs[0], xs[1])
+            np.testing.assert_array_equal(got[1], first)
+            np.testing.assert_array_equal(got[0], oracle(oracle(first, xs[2]), xs[3]))
 
 
 def test_large_operands_are_cut_into_tiles() -> None:
@@ -212,17 +260,19 @@ def test_copy_of_bytes_in_tiles() -> None:
         np.testing.assert_array_equal(x, y)
 
 
-def test_the_generated_source_reads_well() -> None:
-    source, _ = kernels.generate(["float32"], ["contiguous"], [("exp", (0,), "float32", None)], [1])
-    assert "v1 = exp_float32(v0)" in source
-    assert "store_float32(y0, i, v1)" in source
-
-
-def test_expressions_link_for_every_instruction_set() -> None:
+@pytest.mark.parametrize("name", TABLE)
+def test_expressions_link_for_every_instruction_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No call of a library is left over, and every relocation is one the linker knows."""
-    steps = (("exp", (0,), "float32", None), ("sin", (1,), "float32", None))
-    function = Kernel(
-        "elementwise.expression", (("float32",), ("contiguous",), steps, (2,))
-    ).function()
-    for isa in TABLE.values():
-        assert list(link([emit(function, "f", isa)]).symbols) == ["f"]
+    monkeypatch.setattr(isa, "host", lambda: TABLE[name])
+    steps = tuple(
+        (op, tuple(range(2 if op == "pow" else 1)), dtype, None)
+        for dtype in ("float32", "float64")
+        for op in sorted(ELEMENTARY)
+    )
+    for dtype in ("float32", "float64"):
+        key = Expression((dtype, dtype), tuple(s for s in steps if s[2] == dtype), (7,))
+        walk = Walk((Access.CONTIGUOUS, Access.PERIODIC))
+        function = Kernel("elementwise.expression", (key, walk)).function()
+        assert list(link([emit(function, "f", TABLE[name])]).symbols) == ["f"]

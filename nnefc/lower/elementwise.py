@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from nnefc.ir import Expression, Op, Shape, Step, Value
+from nnefc.ir import DType, Expression, Op, Shape, Step, Value
 from nnefc.kernels import elementwise, scalar
-from nnefc.kernels.elementwise import CONTIGUOUS, OUTER, REPEATED
+from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
@@ -16,6 +16,21 @@ from nnefc.runtime.program import Ref
 
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
+COLUMN_STEP = 256
+"""Tiles of parts of rows are so many columns, or a multiple: whole vectors, several at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor in memory, as an element-wise kernel walks it."""
+
+    ref: Ref
+    dtype: DType
+    strides: tuple[int, ...]
+    """Along the dimensions of the iteration space, in items; 0 where it repeats.
+
+    The last one is 0 or 1.
+    """
 
 
 @lowering("fused")
@@ -36,34 +51,55 @@ def launch(
     lower: Lowering, expression: Expression, inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> None:
     """Compute `expression` for every item of `outputs`, which are of one shape."""
-    expression, kept = _literals(lower, expression, inputs)
+    expression, kept = literals(lower, expression, inputs)
     shape = outputs[0].type.dims
-    dims, strides = iteration_space([v.type.dims for v in kept], shape)
-    itemsizes = [v.type.dtype.itemsize for v in kept]
-    access = tuple(CONTIGUOUS if s[-1] else REPEATED for s in strides)
-    kernel = Kernel(
-        "elementwise.expression",
-        (
-            tuple(t.value for t in expression.inputs),
-            access,
-            tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
-            expression.results,
-        ),
-    )
-    *outer, middle, columns = dims
-    rows = math.prod(outer) * middle
-    widest = max([*itemsizes, *(v.type.dtype.itemsize for v in outputs)])
-    tile_rows, tile_columns = _tile(rows, columns, max(TILE_BYTES // widest, 1))
-    column_tiles = -(-columns // tile_columns)
-    references = {f"x{i}": lower.read(v) for i, v in enumerate(kept)}
+    sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
     same = tuple(
-        references[f"x{i}"]
-        for i, v in enumerate(kept)
+        source.ref
+        for source, v in zip(sources, kept)
         if len(outputs) == 1 and v.type.nbytes == outputs[0].type.nbytes and v.type.dims == shape
     )
-    references |= {f"y{i}": lower.write(v) for i, v in enumerate(outputs)}
-    words = elementwise.layout(len(kept), len(outputs)).pack(
-        **references,
+    targets = [Strided(lower.write(v), v.type.dtype, strides(shape, shape)) for v in outputs]
+    launch_strided(lower, expression, sources, targets, shape, in_place=same)
+
+
+def launch_strided(
+    lower: Lowering,
+    expression: Expression,
+    inputs: Sequence[Strided],
+    outputs: Sequence[Strided],
+    shape: Shape,
+    *,
+    in_place: tuple[Ref, ...] = (),
+) -> None:
+    """Compute `expression` over an iteration space of any shape and tensors of any strides."""
+    operands = [*inputs, *outputs]
+    dims, steps = join(shape, [operand.strides for operand in operands])
+    key = scalar.Expression(
+        tuple(t.value for t in expression.inputs),
+        tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
+        expression.results,
+    )
+    period = dims[-1]
+    flat = flat_row(dims, steps, len(inputs), elementwise.lanes(key))
+    if flat is None:
+        walk = Walk(
+            tuple(Access.CONTIGUOUS if s[-1] else Access.REPEATED for s in steps[: len(inputs)])
+        )
+    else:
+        walk = flat
+        dims = [1, *dims[:-2], dims[-2] * dims[-1]]
+        steps = [(0, *s[:-2], 1) for s in steps]
+    *outer, middle, columns = dims
+    rows = math.prod(outer) * middle
+    widest = max(operand.dtype.itemsize for operand in operands)
+    tile_rows, tile_columns = _tile(
+        rows, columns, max(TILE_BYTES // widest, 1), COLUMN_STEP * walk.factor
+    )
+    column_tiles = -(-columns // tile_columns)
+    names = [f"x{i}" for i in range(len(inputs))] + [f"y{i}" for i in range(len(outputs))]
+    words = elementwise.layout(len(inputs), len(outputs)).pack(
+        **{name: operand.ref for name, operand in zip(names, operands)},
         rows=rows,
         columns=columns,
         tile_rows=tile_rows,
@@ -71,20 +107,22 @@ def launch(
         column_tiles=column_tiles,
         middle=middle,
         outer=len(outer),
+        period=period,
         extents=outer[::-1],
         **{
-            f"strides{i}": [
-                *[s * size for s in reversed(steps[:-2])],
+            f"strides_{name}": [
+                *[s * operand.dtype.itemsize for s in reversed(along[:-2])],
                 *[0] * (OUTER - len(outer)),
-                steps[-2] * size,
+                along[-2] * operand.dtype.itemsize,
             ]
-            for i, (steps, size) in enumerate(zip(strides, itemsizes))
+            for name, operand, along in zip(names, operands, steps)
         },
     )
-    lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=same)
+    kernel = Kernel("elementwise.expression", (key, walk))
+    lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
 
 
-def _literals(
+def literals(
     lower: Lowering, expression: Expression, inputs: Sequence[Value]
 ) -> tuple[Expression, list[Value]]:
     """The expression with inputs that are one known item, perhaps repeated, made literals."""
@@ -92,7 +130,7 @@ def _literals(
     kept = [i for i in range(len(inputs)) if i not in known]
     place = {old: new for new, old in enumerate(kept)}
     place |= {old: len(kept) + new for new, old in enumerate(known)}
-    literals = [Step("literal", (), expression.inputs[i], item) for i, item in known.items()]
+    made = [Step("literal", (), expression.inputs[i], item) for i, item in known.items()]
     first = len(inputs)
     place |= {first + i: first + i for i in range(len(expression.steps))}
     steps = [
@@ -101,57 +139,90 @@ def _literals(
     return (
         Expression(
             tuple(expression.inputs[i] for i in kept),
-            (*literals, *steps),
+            (*made, *steps),
             tuple(place[r] for r in expression.results),
         ),
         [inputs[i] for i in kept],
     )
 
 
-def iteration_space(
-    inputs: Sequence[Shape], output: Shape
-) -> tuple[list[int], list[tuple[int, ...]]]:
-    """(extents, strides of each input in items): the loops that compute `output`.
+def strides(shape: Shape, space: Shape) -> tuple[int, ...]:
+    """Of a dense tensor that is broadcast as NNEF does: aligned at dimension 0."""
+    steps: list[int] = []
+    step = 1
+    for extent in reversed(shape + (1,) * (len(space) - len(shape))):
+        steps.append(step if extent > 1 else 0)
+        step *= extent
+    return tuple(reversed(steps))
 
-    Inputs are dense and broadcast as NNEF does: aligned at dimension 0, singular extents repeat.
-    Singular dimensions of the output are left out, and neighbours joined where every input
-    allows it; there are at least two dimensions.
+
+def join(
+    shape: Shape, strides: Sequence[tuple[int, ...]]
+) -> tuple[list[int], list[tuple[int, ...]]]:
+    """(extents, strides): the same iteration space in as few dimensions as possible.
+
+    Singular dimensions are left out, and neighbours joined where all strides allow it; there are
+    at least two dimensions.
     """
-    padded = [shape + (1,) * (len(output) - len(shape)) for shape in inputs]
-    dims: list[int] = [1, 1]
-    repeats: list[tuple[bool, ...]] = [(), ()]
-    for axis, extent in enumerate(output):
+    dims: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, extent in enumerate(shape):
         if extent == 1:
             continue
-        repeated = tuple(shape[axis] == 1 for shape in padded)
-        if repeats[-1] == repeated and dims[-1] > 1:
+        inner = [s[axis] for s in strides]
+        if dims and all(along[-1] == step * extent for along, step in zip(steps, inner)):
             dims[-1] *= extent
+            for along, step in zip(steps, inner):
+                along[-1] = step
+            continue
+        dims.append(extent)
+        for along, step in zip(steps, inner):
+            along.append(step)
+    missing = max(2 - len(dims), 0)
+    # A dimension that only fills up is walked by nobody; the last one is contiguous.
+    fill = ([0, 1] if missing == 2 else [0])[:missing]
+    return [1] * missing + dims, [(*fill, *along) for along in steps]
+
+
+def flat_row(
+    dims: Sequence[int], strides: Sequence[tuple[int, ...]], inputs: int, lanes: int
+) -> Walk | None:
+    """How to walk the two innermost dimensions as one row; None to leave them as they are.
+
+    That pays where the innermost is short, and where a vector of it is the same for all rows.
+    """
+    outer, inner = dims[-2:]
+    if outer == 1 or inner > MAX_PERIOD:
+        return None
+    access: list[Access] = []
+    for i, (*_, step, last) in enumerate(strides):
+        if last == 1 and step == inner:
+            access.append(Access.CONTIGUOUS)
+        elif i >= inputs:
+            return None
+        elif last == 0 and step == 0:
+            access.append(Access.REPEATED)
+        elif last == 0 and step == 1:
+            access.append(Access.STRETCHED)
+        elif last == 1 and step == 0:
+            access.append(Access.BLOCK if inner == lanes else Access.PERIODIC)
         else:
-            dims.append(extent)
-            repeats.append(repeated)
-    dims = dims[2:] if len(dims) >= 4 else dims[-2:]
-    repeats = repeats[2:] if len(repeats) >= 4 else repeats[-2:]
-    strides: list[tuple[int, ...]] = []
-    for i in range(len(inputs)):
-        steps: list[int] = []
-        step = 1
-        for extent, repeated in zip(reversed(dims), reversed(repeats)):
-            # An extent of 1 that only fills up to two dimensions is repeated by nobody.
-            if repeated and repeated[i]:
-                steps.append(0)
-            else:
-                steps.append(step)
-                step *= extent
-        strides.append(tuple(reversed(steps)))
-    return dims, strides
+            return None
+    factor = inner if Access.STRETCHED in access else 1
+    if factor > 8 and factor != lanes:
+        return None
+    return Walk(tuple(access[:inputs]), factor)
 
 
-def _tile(rows: int, columns: int, items: int) -> tuple[int, int]:
-    """(rows, columns) of a tile of about `items` items, not more tiles than there may be."""
+def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
+    """(rows, columns) of a tile of about `items` items, not more tiles than there may be.
+
+    Columns are a multiple of `step`, unless they are all of a row.
+    """
     items = max(items, -(-rows * columns // (MAX_TILES // 2)))
-    if columns >= 2 * items:
-        parts = columns // items
-        return 1, -(-columns // parts)
+    if columns >= 2 * max(items, step):
+        parts = columns // max(items, step)
+        return 1, -(-columns // parts // step) * step
     return min(max(items // columns, 1), rows), columns
 
 
