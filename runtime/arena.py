@@ -74,14 +74,14 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
         if not launch.in_place:
             continue
         refs = launch.refs
-        written = {r.buffer for r in refs if r.writes}
+        written = {(r.buffer, r.offset) for r in refs if r.writes}
         allowed = {r.buffer for r in launch.in_place if r.offset == 0}
         # Another look at the same buffer, such as a part of it, would see what is overwritten.
         allowed -= {r.buffer for r in refs if not r.writes and r not in launch.in_place}
         if len(written) != 1:
             continue
-        (y,) = written
-        if y.space != "arena" or lifetimes[y].first != i:
+        ((y, offset),) = written
+        if offset or y.space != "arena" or lifetimes[y].first != i:
             continue
         for x in allowed:
             if x.space == "arena" and x.nbytes == y.nbytes and ends[x] == i and x is not y:

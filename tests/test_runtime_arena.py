@@ -75,6 +75,12 @@ def test_in_place_only_where_the_input_dies_whole() -> None:
         assert offsets.get(x, offsets.get(half)) != offsets[y]
 
 
+def test_a_part_of_a_buffer_takes_over_nothing() -> None:
+    x, y = Buffer("arena", 64), Buffer("arena", 64)
+    offsets = arrange([launch(Ref(x), Ref(y, 32, writes=True), in_place=(Ref(x),))]).offsets
+    assert offsets[x] != offsets[y]
+
+
 def test_the_same_input_twice_may_be_overwritten() -> None:
     x, y = Buffer("arena", 64), Buffer("arena", 64)
     offsets = arrange(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.lower.context import Lowering, find_lowering, lowering
+from nnefc.lower.parts import find_parts, source
 from nnefc.lower.work import count_work
 from nnefc.runtime.program import Buffer, Program, Ref
 
@@ -29,9 +30,9 @@ _MODULES = (
     "roi",
     "direct",
     "layout",
+    "blocked_elementwise",
+    "layout",
 )
-_VIEWS = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "update": 1}
-"""Operations whose result is the memory of the operand with this index."""
 
 
 @cache
@@ -58,8 +59,10 @@ def lower(graph: Graph) -> Program:
     context.program.states.extend(updates)
     for index, value in enumerate(graph.inputs):
         context.place(value, Ref(Buffer("input", value.type.nbytes, index, value.name)))
-    for value, index in _direct_outputs(graph):
+    outputs = dict(_direct_outputs(graph))
+    for value, index in outputs.items():
         context.assign_output(value, index)
+    context.assign_parts(find_parts(graph, outputs))
     for op in graph.ops:
         context.begin(op)
         if op.name == "variable":
@@ -127,8 +130,7 @@ def _direct_outputs(graph: Graph) -> Iterator[tuple[Value, int]]:
     """Values that may be computed right in the buffer of a graph output, each for one output."""
     seen: set[Value] = set()
     for index, value in enumerate(graph.outputs):
-        while value.op is not None and value.op.name in _VIEWS:
-            value = value.op.inputs[_VIEWS[value.op.name]]
+        value = source(value)
         if value.op is None or value.op.name in ("constant", "variable") or value in seen:
             continue
         seen.add(value)
@@ -157,7 +159,7 @@ def _finish(context: Lowering, updates: dict[str, Value]) -> None:
     graph, program = context.graph, context.program
     for index, value in enumerate(graph.outputs):
         place = context.read(value)
-        if place.buffer.space == "output" and place.buffer.index == index:
+        if (place.buffer.space, place.buffer.index, place.offset) == ("output", index, 0):
             continue
         name = graph.output_names[index]
         target = Ref(Buffer("output", value.type.nbytes, index, name), writes=True)

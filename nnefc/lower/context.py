@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.ir import Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
+from nnefc.lower.parts import Part
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 
 if TYPE_CHECKING:
@@ -78,6 +79,10 @@ class Lowering:
         self._label = ""
         self._outputs: dict[Value, int] = {}
         """Values to be computed in the buffer of a graph output."""
+        self._parts: dict[Value, Part] = {}
+        """Values to be computed in the memory of others."""
+        self._taken: dict[Value, Ref] = {}
+        """Memory of values to be computed, which parts of them have already."""
 
     # -- for lowering functions
 
@@ -91,19 +96,29 @@ class Lowering:
     def write(self, value: Value) -> Ref:
         """Where to put the items of `value`, an output of the operation; allocates the buffer."""
         assert value not in self._places, f"%{value.name} has a buffer already"
+        place = self._places[value] = self._memory(value)
+        return replace(place, writes=True)
+
+    def _memory(self, value: Value) -> Ref:
+        """Memory for a value: its own, that of a graph output, or a part of another value's."""
+        found = self._taken.get(value)
+        if found is not None:
+            return found
         nbytes = value.type.nbytes
-        index = self._outputs.get(value)
-        if index is None:
-            buffer = Buffer("arena", nbytes, label=value.name)
+        part, index = self._parts.get(value), self._outputs.get(value)
+        if part is not None:
+            found = replace(self._memory(part.whole), offset=part.offset)
+        elif index is not None:
+            found = Ref(Buffer("output", nbytes, index, label=self.graph.output_names[index]))
         else:
-            buffer = Buffer("output", nbytes, index, label=self.graph.output_names[index])
-        self._places[value] = Ref(buffer)
-        return Ref(buffer, writes=True)
+            found = Ref(Buffer("arena", nbytes, label=value.name))
+        self._taken[value] = found
+        return found
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
         """`value` is a view: the bytes of `of` from `offset` on."""
         known = self._data.get(of)
-        if known is not None and of not in self._places and offset == 0:
+        if known is not None and of not in self._places and known.size == value.type.volume:
             self._data[value] = known.reshape(value.type.dims)
             return
         place = self.read(of)
@@ -192,6 +207,10 @@ class Lowering:
     def assign_output(self, value: Value, index: int) -> None:
         """`value` will be computed in the buffer of graph output `index`."""
         self._outputs[value] = index
+
+    def assign_parts(self, parts: dict[Value, Part]) -> None:
+        """Values that will be computed in the memory of others."""
+        self._parts = parts
 
     def begin(self, op: Op) -> None:
         """The launches that follow belong to `op`."""

@@ -14,6 +14,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import block, tiles
+from nnefc.lower.parts import taken_at
 from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
@@ -117,27 +118,35 @@ def stack(lower: Lowering, op: Op) -> None:
 
 
 def _join_values(lower: Lowering, op: Op, axis: int) -> None:
-    """Every input goes to its part of each row of the output; a row is what `axis` starts."""
+    """Every input goes to its part of each row of the output; a row is what `axis` starts.
+
+    What was computed there stays (`lower.parts`).
+    """
     y, itemsize = lower.write(op.output), op.output.type.dtype.itemsize
     outer = math.prod(op.output.type.dims[:axis])
     pitch, offset = op.output.type.nbytes // outer, 0
     for value in op.inputs:
-        width = value.type.nbytes // outer
+        x, width = lower.read(value), value.type.nbytes // outer
         part = replace(y, offset=y.offset + offset)
-        _copy_rows(lower, lower.read(value), part, outer, width, width, pitch, itemsize)
+        if replace(x, writes=True) != part:
+            _copy_rows(lower, x, part, outer, width, width, pitch, itemsize)
         offset += width
 
 
 @lowering("split", "unstack")
 def split(lower: Lowering, op: Op) -> None:
+    """Chunks that lie in one piece are views."""
     x, type_ = lower.read(op.inputs[0]), op.inputs[0].type
     outer = math.prod(type_.dims[: op.attributes["axis"]])
     pitch, offset = type_.nbytes // outer, 0
-    for value in op.outputs:
+    for index, value in enumerate(op.outputs):
         width = value.type.nbytes // outer
-        part = replace(x, offset=x.offset + offset)
-        target = lower.write(value)
-        _copy_rows(lower, part, target, outer, width, pitch, width, type_.dtype.itemsize)
+        at = taken_at(op, index)
+        if at is not None:
+            lower.alias(value, op.inputs[0], at)
+        else:
+            part, target = replace(x, offset=x.offset + offset), lower.write(value)
+            _copy_rows(lower, part, target, outer, width, pitch, width, type_.dtype.itemsize)
         offset += width
 
 
@@ -158,6 +167,11 @@ def _copy_rows(
 
 @lowering("slice")
 def slice_(lower: Lowering, op: Op) -> None:
+    """What lies in one piece is a view."""
+    at = taken_at(op, 0)
+    if at is not None:
+        lower.alias(op.output, op.inputs[0], at)
+        return
     type_, a = op.inputs[0].type, op.attributes
     itemsize = type_.dtype.itemsize
     ranges = slice_ranges(type_.dims, a["axes"], a["begin"], a["end"], a.get("stride", ()))

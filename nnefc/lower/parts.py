@@ -1,0 +1,124 @@
+"""Values that are parts of others: what is concatenated is computed right where it belongs.
+
+A concatenation whose operands lie one after the other in its result costs nothing if they are
+computed there, and chunks of a tensor that lie in it without gaps are views of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from nnefc.ir import Graph, Op, Value
+from nnefc.ops.slicing import slice_ranges
+
+VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update": 1}
+"""Operations whose results are the memory of the operand with this index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value whose bytes are those of `whole`, itself no part, from `offset` on."""
+
+    whole: Value
+    offset: int
+
+
+def find_parts(graph: Graph, elsewhere: Container[Value]) -> dict[Value, Part]:
+    """Values that can be computed within others, with the bytes from where on.
+
+    A value is in one place: the first concatenation has it, others copy.  What is not computed
+    (inputs, constants, variables, chunks of other values) and what is computed `elsewhere` is
+    copied, too.
+    """
+    parts: dict[Value, Part] = {}
+    for op in graph.ops:
+        if op.name not in ("concat", "stack"):
+            continue
+        for index, operand in enumerate(op.inputs):
+            value, offset = source(operand), joined_at(op, index)
+            if offset is None or value in parts or value in elsewhere or not _is_computed(value):
+                continue
+            parts[value] = Part(op.output, offset)
+    for value, part in reversed(parts.items()):
+        # what takes in the whole stands after it
+        if outer := parts.get(part.whole):
+            parts[value] = Part(outer.whole, outer.offset + part.offset)
+    return parts
+
+
+def source(value: Value) -> Value:
+    """The value in whose memory `value` is as a whole."""
+    while value.op is not None and value.op.name in VIEWS:
+        value = value.op.inputs[VIEWS[value.op.name]]
+    return value
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether launches write the value where they are told."""
+    op = value.op
+    if op is None or op.name in ("constant", "variable"):
+        return False
+    return taken_at(op, value.index) is None
+
+
+# -- where a part lies in the whole
+
+
+def joined_at(op: Op, index: int) -> int | None:
+    """Bytes into the result where all of operand `index` lies; None if it is not in one piece."""
+    if op.name not in ("concat", "stack"):
+        return None
+    return _chunk(op.output, op.inputs, index, op.attributes["axis"])
+
+
+def taken_at(op: Op, index: int) -> int | None:
+    """Bytes into the operand where all of result `index` lies; None if it is not in one piece."""
+    if op.name in ("split", "unstack"):
+        return _chunk(op.inputs[0], op.outputs, index, op.attributes["axis"])
+    return _slice(op) if op.name == "slice" else None
+
+
+def _chunk(whole: Value, chunks: tuple[Value, ...], index: int, axis: int) -> int | None:
+    """Where chunk `index` of `whole` starts, if all that is before `axis` is singular."""
+    if any(extent != 1 for extent in whole.type.dims[:axis]):
+        return None
+    if not _blocks_fit(whole, chunks[: index + 1], axis):
+        return None
+    return sum(value.type.nbytes for value in chunks[:index])
+
+
+def _blocks_fit(whole: Value, chunks: tuple[Value, ...], axis: int) -> bool:
+    """Whether chunks, from the first one on, lie in memory as their part of the whole does.
+
+    Blocked ones are whole blocks of channels; the last block of all may be filled up.
+    """
+    layout = whole.type.layout
+    if any(value.type.layout != layout for value in chunks):
+        return False
+    if layout is None:
+        return True
+    ends = list(accumulate(value.type.dims[1] for value in chunks))
+    return axis == 1 and all(e % layout.block == 0 or e == whole.type.dims[1] for e in ends)
+
+
+def _slice(op: Op) -> int | None:
+    """Where the result of a slice starts, if all before the last dimension it cuts is singular."""
+    type_, a = op.inputs[0].type, op.attributes
+    shape, layout = type_.dims, type_.layout
+    ranges = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))
+    cut = [d for d, taken in enumerate(ranges) if taken != range(shape[d])]
+    if not cut or op.output.type.layout != layout:
+        return None if cut else 0
+    last = ranges[cut[-1]]
+    if any(len(r) != 1 for r in ranges[: cut[-1]]) or (last.step != 1 and len(last) > 1):
+        return None
+    if layout is None:
+        items = sum(r.start * math.prod(shape[d + 1 :]) for d, r in enumerate(ranges))
+        return items * type_.dtype.itemsize
+    if cut != [1] or last.start % layout.block:
+        return None
+    return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)
