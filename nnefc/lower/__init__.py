@@ -31,7 +31,6 @@ _MODULES = (
     "direct",
     "layout",
     "blocked_elementwise",
-    "layout",
 )
 
 
