@@ -7,9 +7,10 @@ the limits that something is compared with are measured in the same run.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -25,8 +26,10 @@ _STEPS = 20_000
 """Steps of a tile of multiply-adds: some 50 us."""
 _PIECE = 1 << 20
 """Bytes of a tile that reads or copies."""
+_PART = 8 * _PIECE
+"""Bytes that are timed together: some 300 us, as other processes interrupt us."""
 _LEAST, _MOST = 64 << 20, 512 << 20
-"""Bytes that are read, at least and at most."""
+"""Bytes that are read one after the other, at least and at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,50 +57,50 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     """
     from nnefc.kernels.machine import CHAIN, SLOT, STREAM, step_flops
 
-    pieces = min(max(4 * largest_cache(), _LEAST), _MOST) // _PIECE
+    parts = min(max(4 * largest_cache(), _LEAST), _MOST) // _PART
     crew = team(threads)
     tiles = 8 * crew.threads
-    sums = Buffer("arena", SLOT * max(tiles, pieces))
-    x = Buffer("arena", pieces * _PIECE)
-    half = x.nbytes // 2
+    sums = Ref(Buffer("arena", SLOT * max(tiles, _PART // _PIECE)), writes=True)
+    memory = Buffer("arena", parts * _PART)
+    x = [Ref(memory, _PART * i) for i in range(parts)]
+    y = [replace(ref, writes=True) for ref in x]
+    chains = CHAIN.pack(sums=sums, steps=_STEPS)
+    reads = [STREAM.pack(x=ref, y=sums, nbytes=_PIECE) for ref in x]
+    copies = [STREAM.pack(x=x[i], y=y[i - parts // 2], nbytes=_PIECE) for i in range(parts)]
+    pieces = _PART // _PIECE
     launches = [
-        Launch(
-            Kernel("machine.multiply_add", ("float32",)),
-            CHAIN.pack(sums=Ref(sums, writes=True), steps=_STEPS),
-            tiles,
-        ),
-        Launch(
-            Kernel("machine.read"),
-            STREAM.pack(x=Ref(x), y=Ref(sums, writes=True), nbytes=_PIECE),
-            pieces,
-        ),
-        Launch(
-            Kernel("machine.copy"),
-            STREAM.pack(x=Ref(x), y=Ref(x, half, writes=True), nbytes=_PIECE),
-            pieces // 2,
-        ),
+        Launch(Kernel("machine.multiply_add", ("float32",)), chains, tiles),
+        *(Launch(Kernel("machine.read"), words, pieces) for words in reads),
+        *(Launch(Kernel("machine.copy"), words, pieces) for words in copies),
     ]
     code = compile_kernels(launch.kernel for launch in launches)
     plan = make_plan(Program(launches), 0, 0, code.offset)
-    memory = aligned(plan.arena.nbytes, "measuring its speed")
-    memory[:] = 0  # pages that nobody wrote are one and the same
+    arena = aligned(plan.arena.nbytes, "measuring its speed")
+    arena[:] = 0  # pages that nobody wrote are one and the same
     bases = (ctypes.c_int64 * plan.table.size)()
     bases[BASE_CODE] = code.address
     bases[BASE_PARAMS] = plan.params.ctypes.data
-    bases[BASE_ARENA] = memory.ctypes.data
-    work = [float(tiles * _STEPS * step_flops("float32")), float(x.nbytes), 2.0 * half]
-    best: list[float] = []
-    for i, amount in enumerate(work):
-        at = plan.launches.ctypes.data + LAUNCH_BYTES * i
-        end = perf_counter() + seconds / len(work)
+    bases[BASE_ARENA] = arena.ctypes.data
+    first = plan.launches.ctypes.data
+
+    def best(start: int, count: int) -> float:
+        """Seconds of the quickest of some launches, which run one by one, again and again."""
         times: list[float] = []
-        while len(times) < 3 or perf_counter() < end:
-            start = perf_counter()
-            crew.run(at, 1, ctypes.addressof(bases))
-            times.append(perf_counter() - start)
-        best.append(amount / min(times) / 1e9)
-    fma, read, copy = best
-    return Machine(threads=crew.threads, fma_gflops=fma, read_gbps=read, copy_gbps=copy)
+        end = perf_counter() + seconds / 3
+        for i in itertools.cycle(range(start, start + count)):
+            begin = perf_counter()
+            crew.run(first + LAUNCH_BYTES * i, 1, ctypes.addressof(bases))
+            times.append(perf_counter() - begin)
+            if len(times) >= count and perf_counter() > end:
+                break
+        return min(times)
+
+    return Machine(
+        threads=crew.threads,
+        fma_gflops=tiles * _STEPS * step_flops("float32") / best(0, 1) / 1e9,
+        read_gbps=_PART / best(1, parts) / 1e9,
+        copy_gbps=2 * _PART / best(1 + parts, parts) / 1e9,
+    )
 
 
 def largest_cache() -> int:
