@@ -119,13 +119,9 @@ def copy() -> KernelFunction:
 def expression(expression: Expression, walk: Walk) -> KernelFunction:
     """Walk along rows of the operands as `walk` says."""
     from nnefc.kernels.elementwise_loops import Loops
-    from nnefc.kernels.memory import WORD, native
+    from nnefc.kernels.vector_kernel import VectorKernel
 
-    @native(None, *[WORD] * 4)
-    def body(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
+    def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         Loops(builder, expression, walk).emit(bases, params, first, last)
 
-    def kernel(bases: int, params: int, first: int, last: int) -> None:
-        body(bases, params, first, last)
-
-    return kernel
+    return VectorKernel(emit)
