@@ -1,6 +1,8 @@
 """Matrix products over batches: blocked on the register tile, or as dot products.
 
-Operands are named by strides, so that transposition and broadcasting are data.
+Operands are named by strides, so that transposition and broadcasting are data.  The rows and
+columns of C are cut into nearly equal parts of the height and width of a tile, so that no tile is
+nearly empty: 197 rows are 22 times 8 and 3 times 7.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -10,144 +12,211 @@ Operands are named by strides, so that transposition and broadcasting are data.
 
 from __future__ import annotations
 
-from nnefc.kernels.isa import host
-from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word
-from nnefc.kernels.rows import copy_row
+from functools import cache
+
+from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.epilogue import APPLY_ARGUMENTS, Epilogue, apply_rows
+from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
+from nnefc.kernels.pack import BATCH, batch_offset
 from nnefc.kernels.template import KernelFunction, Layout, family
-from nnefc.kernels.tile import (
-    PANEL_BYTES,
-    dots,
-    local_bytes,
-    panel_columns,
-    panel_depth,
-    register_tile,
-    tile_height,
-    tile_rows,
-)
+from nnefc.kernels.tile import TILE_ARGUMENTS, dots, local_bytes, product_tile
+from nnefc.kernels.vector import lanes_of
 
-BATCH = 6
+store_word = STORE["int64"]
 
-MATMUL = Layout(
-    "a:ref b:ref c:ref bias:ref m n depth a_row a_step b_row b_step c_row c_step bias_row "
-    "batch_rank batch:6 a_batch:6 b_batch:6 c_batch:6 bias_batch:6 m_block n_block units unit_block"
-)
-"""Parameters of the `matmul` kernels: C[m, n] = bias[m] + A[m, depth] B[depth, n].
+_OPERAND = f"row step batch:{BATCH}"
 
-x_row and x_step are the distances of rows and columns in bytes, `bias_row` that of the items
-of bias (0: one for all).  There are `batch_rank` batch dimensions of extents `batch`, in which
-the operands advance by so many bytes.  A unit is m_block x n_block of C, a tile `unit_block`
-of `units`.
-`matmul.gemm`: c_step is the item size.  `matmul.dots`: so are a_step and b_row.
+
+def _fields(name: str, fields: str) -> str:
+    return " ".join([f"{name}:ref", *(f"{name}_{field}" for field in fields.split())])
+
+
+_SHARED = [
+    *(_fields(name, _OPERAND) for name in ("a", "b", "c", "bias")),
+    f"m n depth batch_rank batch:{BATCH} m_block units unit_block",
+]
+DOTS = Layout(" ".join(_SHARED))
+"""Parameters of `matmul.dots`: C[m, n] = bias[m] + A[m, depth] B[depth, n].
+
+`x_row` and `x_step` are the distances of rows and columns in bytes (those of bias are 0 where it is
+repeated).  There are `batch_rank` batch dimensions of extents `batch`, in which the operands
+advance by `x_batch` bytes.  a_step and b_row are the item size.  A unit of work is `m_block` rows
+of a batch item, a tile `unit_block` of `units`.
 """
+
+
+def gemm_layout(operands: int) -> Layout:
+    """Parameters of `matmul.gemm`: those of `DOTS`, how C is cut, and operands of an epilogue.
+
+    Rows of C are in `m_parts` parts, columns in `n_parts`, of as many rows and vectors as a tile
+    may have.  If `a_packed`, A is in panels of those columns of its transpose, if `b_packed`, B in
+    panels, see `nnefc.kernels.pack`; otherwise rows of B are contiguous, and whole vectors.
+    The tile walks `k_block` of the depth at a time.  A unit is `m_block` x `n_block` parts.
+    `x0`, `x1`, ...: the `operands` of the epilogue, laid out like C.
+    """
+    cut = "n_block m_parts n_parts a_packed b_packed k_block operands"
+    return Layout(" ".join([*_SHARED, cut, *(_fields(f"x{i}", _OPERAND) for i in range(operands))]))
+
+
 (
     A,
+    A_ROW,
+    A_STEP,
+    A_BATCH,
     B,
+    B_ROW,
+    B_STEP,
+    B_BATCH,
     C,
+    C_ROW,
+    C_STEP,
+    C_BATCH,
     BIAS,
+    BIAS_ROW,
+    _,
+    BIAS_BATCH,
     M,
     N,
     DEPTH,
-    A_ROW,
-    A_STEP,
-    B_ROW,
-    B_STEP,
-    C_ROW,
-    C_STEP,
-    BIAS_ROW,
     BATCH_RANK,
     BATCH_EXTENTS,
-    A_BATCH,
-    B_BATCH,
-    C_BATCH,
-    BIAS_BATCH,
     M_BLOCK,
-    N_BLOCK,
     UNITS,
     UNIT_BLOCK,
-) = MATMUL.offsets
-
-
-@helper
-def batch_offset(params, pitches, number):
-    """Offset of an operand in batch item `number`; `pitches` is where its distances are."""
-    offset = 0
-    for d in range(load_word(params + BATCH_RANK) - 1, -1, -1):
-        extent = load_word(params + BATCH_EXTENTS + 8 * d)
-        offset += number % extent * load_word(params + pitches + 8 * d)
-        number = number // extent
-    return offset
+    N_BLOCK,
+    M_PARTS,
+    N_PARTS,
+    A_PACKED,
+    B_PACKED,
+    K_BLOCK,
+    OPERANDS,
+) = gemm_layout(0).offsets
+OPERAND_WORDS = gemm_layout(0).nbytes
+ROW, STEP, OFFSETS = Layout(_fields("x", _OPERAND)).offsets[1:]
+OPERAND_BYTES = Layout(_fields("x", _OPERAND)).nbytes
+"""Of an operand of the epilogue."""
 
 
 @family("matmul.gemm")
-def gemm(item: str) -> KernelFunction:
-    size = ITEMSIZE[item]
-    columns, depth_limit, rows = panel_columns(item), panel_depth(item), tile_rows()
-    height = tile_height()
-    load, store = LOAD[item], STORE[item]
-    tile, copy = register_tile(item, *host().tile), copy_row(item)
-    panel = local_bytes(PANEL_BYTES)
+def gemm(
+    item: str,
+    heights: tuple[int, ...],
+    widths: tuple[int, ...],
+    ahead: int = 0,
+    epilogue: Epilogue | None = None,
+) -> KernelFunction:
+    """Tiles of any of the `heights` and `widths`; `ahead` as in `product_tile`."""
+    drive = _driver(item)
+    tile = product_tile(item, heights, widths, ahead)
+    if epilogue is None:
+
+        def matmul(bases, params, first, last):
+            drive(bases, params, first, last, tile(), 0, 0)
+
+        return matmul
+    finish, operands = apply_rows(item, epilogue), len(epilogue.repeated)
+    table = local_bytes(16 * max(operands, 1))
+
+    def fused_matmul(bases, params, first, last):
+        drive(bases, params, first, last, tile(), finish(), table())
+
+    return fused_matmul
+
+
+@cache
+def _driver(item: str):
+    """Helper `drive(bases, params, first, last, tile, finish, table)`: the loops around a tile.
+
+    It is translated once for all kernels: what they differ in are the addresses of `product_tile`
+    and `apply_rows` (or 0), and `table`, memory for operands.
+    """
+    size, lanes = ITEMSIZE[item], lanes_of(item)
+    call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
 
     @helper
-    def pack(packed, b, row, step, depth, count):
-        if step == size:
-            for k in range(depth):
-                copy(packed + k * columns * size, b + k * row, count)
-        else:
-            for j in range(count):
-                for k in range(depth):
-                    store(packed, k * columns + j, load(b + j * step + k * row))
-
-    def matmul(bases, params, first, last):
+    def drive(bases, params, first, last, tile, finish, table):
         a0, b0 = address(bases, params + A), address(bases, params + B)
         c0, bias0 = address(bases, params + C), address(bases, params + BIAS)
         m, n, depth = load_word(params + M), load_word(params + N), load_word(params + DEPTH)
         a_row, a_step = load_word(params + A_ROW), load_word(params + A_STEP)
-        b_row, b_step = load_word(params + B_ROW), load_word(params + B_STEP)
-        c_row, bias_row = load_word(params + C_ROW), load_word(params + BIAS_ROW)
+        b_row, c_row = load_word(params + B_ROW), load_word(params + C_ROW)
+        bias_row = load_word(params + BIAS_ROW)
+        a_packed, b_packed = load_word(params + A_PACKED), load_word(params + B_PACKED)
+        m_parts, n_parts = load_word(params + M_PARTS), load_word(params + N_PARTS)
         m_block, n_block = load_word(params + M_BLOCK), load_word(params + N_BLOCK)
-        m_blocks, n_blocks = (m + m_block - 1) // m_block, (n + n_block - 1) // n_block
-        packed = panel()
+        m_blocks, n_blocks = (m_parts + m_block - 1) // m_block, (n_parts + n_block - 1) // n_block
+        vectors = (n + lanes - 1) // lanes
+        height0, higher = m // m_parts, m % m_parts
+        width0, wider = vectors // n_parts, vectors % n_parts
+        k_block = load_word(params + K_BLOCK)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        libm = load_word(bases + 8 * BASE_LIBM)
         for t in range(first * unit_block, min(last * unit_block, units)):
-            j_first = t % n_blocks * n_block
-            j_end = min(j_first + n_block, n)
-            i_first = t // n_blocks % m_blocks * m_block
-            i_end = min(i_first + m_block, m)
-            number = t // n_blocks // m_blocks
-            a = a0 + batch_offset(params, A_BATCH, number)
-            b = b0 + batch_offset(params, B_BATCH, number)
-            c = c0 + batch_offset(params, C_BATCH, number)
-            bias = bias0 + batch_offset(params, BIAS_BATCH, number)
-            for k in range(0, depth, depth_limit):
-                some = min(depth_limit, depth - k)
-                for j in range(j_first, j_end, columns):
-                    count = min(columns, j_end - j)
-                    source, pitch = b + k * b_row + j * b_step, b_row
-                    # Whole panels that few rows use are read where they are.
-                    if b_step != size or count < columns or i_end - i_first > 2 * rows:
-                        pack(packed, source, b_row, b_step, some, count)
-                        source, pitch = packed, columns * size
-                    i = i_first
-                    while i < i_end:
-                        some_rows = height(i_end - i)
-                        tile(
-                            some_rows,
+            i_first = t % m_blocks * m_block
+            i_end = min(i_first + m_block, m_parts)
+            j_first = t // m_blocks % n_blocks * n_block
+            j_end = min(j_first + n_block, n_parts)
+            number = t // m_blocks // n_blocks
+            a = a0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, A_BATCH, number)
+            b = b0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, B_BATCH, number)
+            c = c0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, C_BATCH, number)
+            bias = bias0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, BIAS_BATCH, number)
+            top = i_first * height0 + min(i_first, higher)
+            for k in range(0, depth, k_block):
+                some = min(k_block, depth - k)
+                for j in range(j_first, j_end):
+                    start = (j * width0 + min(j, wider)) * lanes
+                    width = (width0 + 1 if j < wider else width0) * lanes
+                    count = min(width, n - start)
+                    if b_packed:
+                        panel, pitch = b + (start * depth + k * width) * size, width * size
+                    else:
+                        panel, pitch = b + start * size + k * b_row, b_row
+                    target = c + start * size
+                    row = top
+                    for i in range(i_first, i_end):
+                        height = height0 + 1 if i < higher else height0
+                        if a_packed:
+                            rows = a + (row * depth + k * height) * size
+                            pitch_a, step_a = size, height * size
+                        else:
+                            rows = a + row * a_row + k * a_step
+                            pitch_a, step_a = a_row, a_step
+                        call_tile(
+                            tile,
+                            height,
                             count,
                             some,
-                            a + i * a_row + k * a_step,
-                            a_row,
-                            a_step,
-                            source,
+                            rows,
+                            pitch_a,
+                            step_a,
+                            panel,
                             pitch,
-                            c + i * c_row + j * size,
+                            target + row * c_row,
                             c_row,
-                            bias + i * bias_row,
+                            bias + row * bias_row,
                             bias_row,
                             1 if k == 0 else 0,
                         )
-                        i += some_rows
+                        row += height
+                    if finish != 0 and k + some == depth:
+                        place_operands(bases, params, number, top, start, table)
+                        block = target + top * c_row
+                        call_finish(finish, row - top, count, block, c_row, table, libm)
 
-    return matmul
+    return drive
+
+
+@helper
+def place_operands(bases, params, number, row, column, table):
+    """The table of operands that `apply_rows` takes, for a block from (row, column) on."""
+    for x in range(load_word(params + OPERANDS)):
+        at = OPERAND_WORDS + x * OPERAND_BYTES
+        pitch, step = load_word(params + at + ROW), load_word(params + at + STEP)
+        place = batch_offset(params, BATCH_RANK, BATCH_EXTENTS, at + OFFSETS, number)
+        place += address(bases, params + at) + row * pitch + column * step
+        store_word(table, 2 * x, place)
+        store_word(table, 2 * x + 1, pitch)
 
 
 DOT_ROWS = 4
@@ -162,7 +231,11 @@ def matmul_dots(item: str) -> KernelFunction:
     def matmul(bases, params, first, last):
         a0, b0 = address(bases, params + A), address(bases, params + B)
         c0, bias0 = address(bases, params + C), address(bases, params + BIAS)
-        m, n, depth = load_word(params + M), load_word(params + N), load_word(params + DEPTH)
+        m, n, depth = (
+            load_word(params + M),
+            load_word(params + N),
+            load_word(params + DEPTH),
+        )
         a_row, b_step = load_word(params + A_ROW), load_word(params + B_STEP)
         c_row, c_step = load_word(params + C_ROW), load_word(params + C_STEP)
         bias_row, m_block = load_word(params + BIAS_ROW), load_word(params + M_BLOCK)
@@ -173,10 +246,10 @@ def matmul_dots(item: str) -> KernelFunction:
             i_first = t % m_blocks * m_block
             i_end = min(i_first + m_block, m)
             number = t // m_blocks
-            a = a0 + batch_offset(params, A_BATCH, number)
-            b = b0 + batch_offset(params, B_BATCH, number)
-            c = c0 + batch_offset(params, C_BATCH, number)
-            bias = bias0 + batch_offset(params, BIAS_BATCH, number)
+            a = a0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, A_BATCH, number)
+            b = b0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, B_BATCH, number)
+            c = c0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, C_BATCH, number)
+            bias = bias0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, BIAS_BATCH, number)
             for i in range(i_first, i_end, DOT_ROWS):
                 count = min(DOT_ROWS, i_end - i)
                 for j in range(n):

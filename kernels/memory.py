@@ -306,6 +306,15 @@ def call_kernel(builder, function, bases, params, first, last):
     builder.call(kernel, [bases, params, first, last])
 
 
+def procedure(arguments: int) -> Any:
+    """Intrinsic `call(function, *words)` of an address and so many 64-bit integers."""
+
+    def call(builder, function, *words):
+        builder.call(_function(builder, function, ir.VoidType(), [_I64] * arguments), words)
+
+    return native(None, *_integers(arguments + 1))(call)
+
+
 @native(WORD, WORD)
 def call_int(builder, function):
     """`int f(void)`."""

@@ -14,6 +14,7 @@ contiguous, in whole vectors).  Only the columns asked for are read and written 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from llvmlite import ir
 
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import ITEMSIZE, WORD, helper, native
-from nnefc.kernels.vector import I64, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector import I64, Vector, lanes_of, vector_function, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
 """A piece of B that is walked again and again: it should stay in the first cache."""
@@ -32,8 +33,11 @@ CHAIN = 256
 Sums of so many are added in a second chain: the error grows with the length of the longer chain,
 not of the product (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
 """
+TILE_ARGUMENTS = 13
+CASE = 64
+"""More rows than any tile has: what tells cases of one width from those of the next."""
 DOTS_CHAIN = 32
-"""The same in dot products, which add to several vectors of sums at a time."""
+"""`CHAIN` in dot products, which add to several vectors of sums at a time."""
 
 
 def tile_rows() -> int:
@@ -73,91 +77,145 @@ def tile_height() -> Any:
 
 @cache
 def register_tile(item: str, rows: int, vectors: int) -> Any:
-    """Intrinsic `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
+    """Intrinsic: `product_tile` for the `heights` of `rows`, one vector wide or `vectors`."""
+    emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})), 0)
+    return vector_intrinsic(item, lanes_of(item), TILE_ARGUMENTS, apart=True)(emit)
 
-    m is one of the `heights`, n <= columns of the tile; strides are in bytes.  B must be readable
-    in whole vectors: one if n fits into one, else all.  If `fresh`, C starts from the item at
-    bias + i * bias_row in row i, else from what C holds; the products are summed before they are
-    added to it.  depth may be 0.
+
+def tile_width(height: int) -> int:
+    """The most vectors that `height` rows can be wide: sums, operands and all in registers."""
+    registers = host().registers
+    fitting = [w for w in range(1, 9) if height * w + min(height, w) + 1 <= registers]
+    return fitting[-1]
+
+
+@cache
+def product_tile(
+    item: str, heights: tuple[int, ...], widths: tuple[int, ...], ahead: int = 0
+) -> Any:
+    """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
+
+    m is one of `heights`, n items fit into the largest of `widths`, in vectors; strides are in
+    bytes.  B must be readable in whole vectors, as many as the smallest width that n fits into.
+    If `fresh`, C starts from the item at bias + i * bias_row in row i, else from what C holds; the
+    products are summed before they are added to it.  depth may be 0.
+    `ahead`: how many bytes of B to prefetch ahead; worth it if B comes from memory.
     """
+    emit = _product_tile(item, heights, widths, ahead)
+    return vector_function(item, lanes_of(item), TILE_ARGUMENTS)(emit)
+
+
+def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...], ahead: int) -> Any:
     lanes = lanes_of(item)
 
-    @vector_intrinsic(item, lanes, 13, apart=True)
     def tile(v: Vector, m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
         builder = v.builder
         a, b, c, bias = (v.pointer(p) for p in (a, b, c, bias))
         out = builder.append_basic_block("out")
-        narrow = builder.icmp_signed("<=", n, v.word(lanes))
-        case = builder.select(narrow, m, builder.add(m, v.word(rows)))
+        case = m
+        for width in widths[:-1]:
+            wider = builder.icmp_signed(">", n, v.word(lanes * width))
+            case = builder.add(case, builder.select(wider, v.word(CASE), v.word(0)))
         switch = builder.switch(case, out)
-        for width in dict.fromkeys((1, vectors)):
-            for height in heights(rows):
+        for number, width in enumerate(widths):
+            for height in heights:
                 block = builder.append_basic_block(f"tile{height}x{width}")
-                switch.add_case(ir.Constant(I64, height if width == 1 else height + rows), block)
+                switch.add_case(ir.Constant(I64, height + CASE * number), block)
                 builder.position_at_end(block)
-                _walk(
-                    v,
-                    height,
-                    width,
-                    n,
-                    depth,
-                    a,
-                    a_row,
-                    a_step,
-                    b,
-                    b_row,
-                    c,
-                    c_row,
-                    bias,
-                    bias_row,
-                    fresh,
-                )
+                walk = _Walk(v, height, width, ahead)
+                values = walk.products(depth, a, a_row, a_step, b, b_row)
+                walk.finish(values, n, c, c_row, bias, bias_row, fresh)
                 builder.branch(out)
         builder.position_at_end(out)
 
     return tile
 
 
-def _walk(v, height, width, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
-    builder = v.builder
-    rows = [v.at(c, builder.mul(c_row, v.word(i))) for i in range(height)]
-    offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
+@dataclass(frozen=True)
+class _Walk:
+    """One shape of a tile: `height` rows, `width` vectors."""
 
-    def step(values, at_a, at_b):
-        parts = [v.load(at_b, v.nbytes * j) for j in range(width)]
+    v: Vector
+    height: int
+    width: int
+    ahead: int
+
+    def products(self, depth, a, a_row, a_step, b, b_row):
+        """Sums of products, row by row."""
+        v, builder = self.v, self.v.builder
+        offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
+        count = self.height * self.width
+        unroll = 2 if count >= 8 else 4
+        even = builder.and_(depth, v.word(-unroll))
+        with v.loop(0, even, unroll, [*[v.zero()] * count, a, b]) as turn:
+            *values, at_a, at_b = turn.values
+            for _ in range(unroll):
+                values = self._step(values, at_a, offsets, at_b)
+                at_a, at_b = v.at(at_a, a_step), v.at(at_b, b_row)
+            turn.next = [*values, at_a, at_b]
+        with v.loop(even, depth, 1, turn.values) as turn:
+            *values, at_a, at_b = turn.values
+            values = self._step(values, at_a, offsets, at_b)
+            turn.next = [*values, v.at(at_a, a_step), v.at(at_b, b_row)]
+        return turn.values[:-2]
+
+    def _step(self, values, at_a, offsets, at_b):
+        """Add the products of a column of A and a row of B."""
+        v = self.v
+        if self.ahead:
+            for line in range(0, self.width * v.nbytes, 64):
+                v.prefetch(at_b, self.ahead + line)
+        # what there is less of stays in registers meanwhile
+        if self.height < self.width:
+            xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]
+            columns = []
+            for j in range(self.width):
+                part = v.load(at_b, v.nbytes * j)
+                columns.append([v.fma(x, part, y) for x, y in zip(xs, values[j :: self.width])])
+            return [y for row in zip(*columns) for y in row]
+        parts = [v.load(at_b, v.nbytes * j) for j in range(self.width)]
         result = []
-        for i in range(height):
-            x = v.splat(v.load_item(v.at(at_a, offsets[i])))
-            result += [v.fma(x, part, values[i * width + j]) for j, part in enumerate(parts)]
+        for i, offset in enumerate(offsets):
+            x = v.splat(v.load_item(v.at(at_a, offset)))
+            row = values[i * self.width : (i + 1) * self.width]
+            result += [v.fma(x, part, y) for part, y in zip(parts, row, strict=True)]
         return result
 
-    unroll = 2 if width > 1 else 4
-    even = builder.and_(depth, v.word(-unroll))
-    with v.loop(0, even, unroll, [*[v.zero()] * (height * width), a, b]) as turn:
-        *values, at_a, at_b = turn.values
-        for _ in range(unroll):
-            values = step(values, at_a, at_b)
-            at_a, at_b = v.at(at_a, a_step), v.at(at_b, b_row)
-        turn.next = [*values, at_a, at_b]
-    with v.loop(even, depth, 1, turn.values) as turn:
-        *values, at_a, at_b = turn.values
-        values = step(values, at_a, at_b)
-        turn.next = [*values, v.at(at_a, a_step), v.at(at_b, b_row)]
-    masks = [v.mask(builder.sub(n, v.word(v.lanes * j))) for j in range(width)]
-    begin, resume, done = (builder.append_basic_block(x) for x in ("begin", "resume", "done"))
-    builder.cbranch(builder.icmp_signed("!=", fresh, v.word(0)), begin, resume)
-    for block in (begin, resume):
-        builder.position_at_end(block)
-        for k, value in enumerate(turn.values[:-2]):
-            i, j = divmod(k, width)
-            target = v.at(rows[i], v.nbytes * j)
-            if block is begin:
-                start = v.splat(v.load_item(v.at(bias, builder.mul(bias_row, v.word(i)))))
-            else:
-                start = v.masked_load(target, masks[j])
-            v.masked_store(v.add(start, value), target, masks[j])
-        builder.branch(done)
-    builder.position_at_end(done)
+    def finish(self, values, n, c, c_row, bias, bias_row, fresh):
+        """Add the sums to C, or to the bias; only the first n columns."""
+        v, builder = self.v, self.v.builder
+        rows = [v.at(c, builder.mul(c_row, v.word(i))) for i in range(self.height)]
+        is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
+        is_whole = builder.icmp_signed("==", n, v.word(self.width * v.lanes))
+        with builder.if_else(is_whole) as (whole, part):
+            for block, masked in ((whole, False), (part, True)):
+                with block:
+                    masks = self._masks(n) if masked else None
+                    with builder.if_else(is_fresh) as (begin, resume):
+                        with begin:
+                            self._store(values, rows, masks, (bias, bias_row))
+                        with resume:
+                            self._store(values, rows, masks, None)
+
+    def _masks(self, n):
+        """The columns of each vector that there are."""
+        v = self.v
+        return [v.mask(v.builder.sub(n, v.word(v.lanes * j))) for j in range(self.width)]
+
+    def _store(self, values, rows, masks, bias):
+        v = self.v
+        for i, row in enumerate(rows):
+            start = None
+            if bias is not None:
+                first, pitch = bias
+                start = v.splat(v.load_item(v.at(first, v.builder.mul(pitch, v.word(i)))))
+            for j in range(self.width):
+                target, value = v.at(row, v.nbytes * j), values[i * self.width + j]
+                if masks is None:
+                    v.store(v.add(v.load(target) if start is None else start, value), target)
+                else:
+                    before = v.masked_load(target, masks[j]) if start is None else start
+                    v.masked_store(v.add(before, value), target, masks[j])
 
 
 @cache

@@ -109,6 +109,11 @@ class Vector:
         name = f"llvm.masked.store.{self._suffix}.p0"
         self.call(name, ir.VoidType(), value, pointer, align, mask)
 
+    def prefetch(self, pointer: Any, offset: Any = 0) -> None:
+        """The line there will be read soon; the address may be any."""
+        flags = [ir.Constant(I32, flag) for flag in (0, 3, 1)]  # read, keep, data
+        self.call("llvm.prefetch.p0", ir.VoidType(), self.at(pointer, offset), *flags)
+
     def local(self, kind: Any) -> Any:
         """Pointer to memory for a value of an LLVM type on the stack, of the whole function."""
         with self.builder.goto_entry_block():
@@ -187,24 +192,46 @@ def vector_intrinsic(
 
     def wrap(emit: Callable[..., Any]) -> Any:
         def generate(builder: Any, *words: Any) -> None:
-            if not apart:
+            if apart:
+                builder.call(_function(builder, emit, item, lanes, arguments), words)
+            else:
                 emit(Vector(builder, item, lanes), *words)
-                return
-            kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
-            name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
-            function = ir.Function(builder.module, kind, name)
-            function.linkage = "internal"
-            for attribute in ("noinline", "nounwind"):
-                function.attributes.add(attribute)
-            inside = ir.IRBuilder(function.append_basic_block("entry"))
-            emit(Vector(inside, item, lanes), *function.args)
-            inside.ret_void()
-            builder.call(function, words)
 
         generate.__name__ = emit.__name__
         return native(None, *[WORD] * arguments)(generate)
 
     return wrap
+
+
+def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable[..., Any]], Any]:
+    """Decorator: `emit(v: Vector, *words)` becomes an intrinsic that gives a function's address.
+
+    To be called by `nnefc.kernels.memory.procedure(arguments)`: so one piece of code, translated
+    once, serves kernels that differ in what they call.
+    """
+
+    def wrap(emit: Callable[..., Any]) -> Any:
+        def generate(builder: Any) -> Any:
+            return builder.ptrtoint(_function(builder, emit, item, lanes, arguments), I64)
+
+        generate.__name__ = emit.__name__
+        return native(WORD)(generate)
+
+    return wrap
+
+
+def _function(builder: Any, emit: Callable[..., Any], item: str, lanes: int, arguments: int) -> Any:
+    """A function of so many words in the module, which is not inlined."""
+    kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
+    name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
+    function = ir.Function(builder.module, kind, name)
+    function.linkage = "internal"
+    for attribute in ("noinline", "nounwind"):
+        function.attributes.add(attribute)
+    inside = ir.IRBuilder(function.append_basic_block("entry"))
+    emit(Vector(inside, item, lanes), *function.args)
+    inside.ret_void()
+    return function
 
 
 def lanes_of(item: str) -> int:

@@ -1,101 +1,373 @@
-"""matmul (section 4.7), and products of matrices for other lowerings."""
+"""matmul (section 4.7), alone or with what follows it, and dot products for other lowerings."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Op, Shape
-from nnefc.kernels.matmul import BATCH, DOT_ROWS, MATMUL
+from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.kernels import scalar
+from nnefc.kernels.epilogue import Epilogue
+from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
+from nnefc.kernels.pack import BATCH
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.tile import panel_columns, tile_rows
+from nnefc.kernels.tile import CHAIN, tile_rows, tile_width
+from nnefc.kernels.vector import lanes_of
+from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
 from nnefc.lower.partition import block, tiles
-from nnefc.runtime.program import Ref
+from nnefc.runtime.program import Buffer, Ref
 
 FEW_ROWS = 8
 """Up to so many, a product with a transposed matrix is a set of dot products."""
-TILE_FLOPS = 4e6
+REUSE = 16
+"""A matrix that so many rows or columns read is worth packing."""
+CONFLICT = 2048
+"""Rows a multiple of so many bytes apart compete for the same lines of a cache."""
+UNIT_SECONDS = 20e-6
+"""What a unit of work should take."""
+FLOPS, READ = 100e9, 20e9
+"""Floating-point operations and bytes per second of one thread, about."""
+TILES = 1 << 16
+"""More tiles than this help nobody."""
+AHEAD = 2048
+"""Bytes that weights are prefetched ahead of a product with few rows."""
+K_BLOCK = CHAIN
+"""How much of the depth a tile walks: the rows it reads stay in the first cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Matrix:
-    """Where items are: bytes from row to row, column to column, and along the batch dimensions."""
+class Side:
+    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known."""
 
-    at: Ref
-    row: int
-    step: int
-    batch: tuple[int, ...] = ()
+    at: Matrix
+    data: Array | None = None
+
+    @property
+    def turned(self) -> Side:
+        """The transpose."""
+        data = None if self.data is None else self.data.swapaxes(-1, -2)
+        return Side(self.at.turned, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C[m, n] = expression(A[m, depth] B[depth, n], operands) over a batch."""
+
+    dtype: DType
+    m: int
+    n: int
+    depth: int
+    batch: Shape
+    a: Side
+    b: Side
+    c: Matrix
+    expression: Expression | None = None
+    operands: tuple[Matrix, ...] = ()
+
+    @property
+    def turned(self) -> Product:
+        """The same for the transposes, C[n, m] = B[n, depth] A[depth, m]."""
+        return replace(
+            self,
+            m=self.n,
+            n=self.m,
+            a=self.b.turned,
+            b=self.a.turned,
+            c=self.c.turned,
+            operands=tuple(x.turned for x in self.operands),
+        )
 
 
 @lowering("matmul")
 def matmul(lower: Lowering, op: Op) -> None:
-    a_value, b_value = op.inputs
-    dtype, item = op.output.type.dtype, op.output.type.dtype.itemsize
-    *batch, m, n = op.output.type.dims
-    a_transposed, b_transposed = op.attributes["transposeA"], op.attributes["transposeB"]
-    depth = a_value.type.dims[-2 if a_transposed else -1]
-    a = _operand(lower.read(a_value), a_value.type.dims, a_transposed, item)
-    b = _operand(lower.read(b_value), b_value.type.dims, b_transposed, item)
-    volume = m * n * item
-    pitches = tuple(volume * math.prod(batch[i + 1 :]) for i in range(len(batch)))
-    c = Matrix(lower.write(op.output), n * item, item, pitches)
-    zero = Matrix(lower.constant(_zero(dtype)), 0, 0, (0,) * len(batch))
-    # A few rows against contiguous columns, or the other way round, are dot products.
-    if m <= FEW_ROWS and a.step == item and b.row == item:
-        flip = Matrix(b.at, b.step, b.row, b.batch), Matrix(a.at, a.step, a.row, a.batch)
-        turned = Matrix(c.at, c.step, c.row, c.batch)
-        dots(lower, dtype, n, m, depth, flip[0], flip[1], turned, zero, tuple(batch))
-    elif n == 1 and a.step == item and b.row == item:
-        dots(lower, dtype, m, n, depth, a, b, c, zero, tuple(batch))
+    launch(lower, _product(lower, op, lower.write(op.output)))
+
+
+@lowering("fused_matmul")
+def fused_matmul(lower: Lowering, op: Op) -> None:
+    """A product and an expression, which is applied to pieces that are in the cache."""
+    result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
+    values = [result, *op.inputs[2:]]
+    product = _product(lower, op, lower.scratch(result.type.nbytes))
+    if _few(product):  # there are no pieces
+        lower.place(result, Ref(product.c.at.buffer))
+        launch(lower, product)
+        elementwise.launch(lower, op.attributes["expression"], values, op.outputs)
+        return
+    dims = op.output.type.dims
+    expression, values = elementwise.literals(lower, op.attributes["expression"], values)
+    operands = tuple(_broadcast(lower.read(v), v.type, dims) for v in values[1:])
+    product = _product(lower, op, lower.write(op.output), expression, operands)
+    launch(lower, product)
+
+
+def _product(
+    lower: Lowering,
+    op: Op,
+    at: Ref,
+    expression: Expression | None = None,
+    operands: tuple[Matrix, ...] = (),
+) -> Product:
+    """The product of the first two operands, to be written at `at`."""
+    a, b = op.inputs[:2]
+    a_turned, b_turned = op.attributes["transposeA"], op.attributes["transposeB"]
+    dims = op.output.type.dims
+    a_side, b_side = _side(lower, a), _side(lower, b)
+    product = Product(
+        dtype=a.type.dtype,
+        m=dims[-2],
+        n=dims[-1],
+        depth=a.type.dims[-2 if a_turned else -1],
+        batch=dims[:-2],
+        a=a_side.turned if a_turned else a_side,
+        b=b_side.turned if b_turned else b_side,
+        c=_dense(at, TensorType(a.type.dtype, dims)),
+        expression=expression,
+        operands=operands,
+    )
+    product = _joined(product)
+    return product.turned if product.n == 1 < product.m else product
+
+
+def _dense(at: Ref, type_: TensorType) -> Matrix:
+    """A dense tensor; batch dimensions of extent 1 are repeated."""
+    *batch, rows, columns = type_.dims
+    item = type_.dtype.itemsize
+    volume = rows * columns * item
+    pitches = tuple(
+        volume * math.prod(batch[i + 1 :]) if batch[i] > 1 else 0 for i in range(len(batch))
+    )
+    return Matrix(at, columns * item, item, pitches)
+
+
+def _broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
+    """A dense tensor, repeated wherever `dims` is larger."""
+    *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
+    return Matrix(at, row, step, tuple(batch))
+
+
+def _side(lower: Lowering, value: Value) -> Side:
+    data = lower.data(value)
+    # What is known is packed now: its own memory is not needed.
+    at = lower.read(value) if data is None else Ref(Buffer("constant", 0))
+    return Side(_dense(at, value.type), data)
+
+
+def _joined(product: Product) -> Product:
+    """Without batch dimensions that are one, or can be rows of the same product."""
+    kept = [i for i, extent in enumerate(product.batch) if extent > 1]
+    product = _with_batch(product, kept)
+    while product.batch and not product.b.at.batch[-1] and _rows_follow(product):
+        product = _rows_joined(product)
+    return product
+
+
+def _with_batch(product: Product, kept: list[int]) -> Product:
+    def matrix(x: Matrix) -> Matrix:
+        return replace(x, batch=tuple(x.batch[i] for i in kept))
+
+    def side(x: Side) -> Side:
+        data = x.data
+        if data is not None:
+            data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
+        return Side(matrix(x.at), data)
+
+    return replace(
+        product,
+        batch=tuple(product.batch[i] for i in kept),
+        a=side(product.a),
+        b=side(product.b),
+        c=matrix(product.c),
+        operands=tuple(map(matrix, product.operands)),
+    )
+
+
+def _rows_follow(product: Product) -> bool:
+    """Whether the rows of a batch item follow those of the one before, in A, C and operands."""
+    matrices = (product.a.at, product.c, *product.operands)
+    return product.m == 1 or all(x.batch[-1] == product.m * x.row for x in matrices)
+
+
+def _rows_joined(product: Product) -> Product:
+    """One product of the rows of the last batch dimension."""
+    extent = product.batch[-1]
+
+    def matrix(x: Matrix) -> Matrix:
+        return replace(x, row=x.batch[-1] if product.m == 1 else x.row, batch=x.batch[:-1])
+
+    a, b = product.a, product.b
+    a_data = a.data if a.data is None else a.data.reshape(*a.data.shape[:-3], -1, a.data.shape[-1])
+    b_data = b.data if b.data is None else b.data.reshape(*b.data.shape[:-3], *b.data.shape[-2:])
+    return replace(
+        product,
+        m=product.m * extent,
+        batch=product.batch[:-1],
+        a=Side(matrix(a.at), a_data),
+        b=Side(replace(b.at, batch=b.at.batch[:-1]), b_data),
+        c=matrix(product.c),
+        operands=tuple(map(matrix, product.operands)),
+    )
+
+
+def launch(lower: Lowering, product: Product) -> None:
+    """Compute a product."""
+    if _few(product):
+        a, b = _resident(lower, product.a), _resident(lower, product.b)
+        zero = Matrix(lower.constant(_zero(product.dtype)), 0, 0, (0,) * len(product.batch))
+        turned = product.turned
+        dots(
+            lower,
+            product.dtype,
+            turned.m,
+            turned.n,
+            product.depth,
+            b.turned,
+            a.turned,
+            turned.c,
+            zero,
+            product.batch,
+        )
     else:
-        gemm(lower, dtype, m, n, depth, a, b, c, zero, tuple(batch))
+        gemm(lower, product)
 
 
-_zeros: dict[DType, np.ndarray[tuple[int, ...], np.dtype[np.generic]]] = {}
+def _few(product: Product) -> bool:
+    """Whether this is better done as dot products of rows of A and columns of B, as they are."""
+    item = product.dtype.itemsize
+    contiguous = product.a.at.step == item and product.b.at.row == item
+    return product.m <= FEW_ROWS and product.b.data is None and contiguous and product.n > 1
 
 
-def _zero(dtype: DType) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+def _resident(lower: Lowering, side: Side) -> Matrix:
+    """An operand in memory, as it is."""
+    if side.data is None:
+        return side.at
+    data = np.ascontiguousarray(side.data)
+    type_ = TensorType(DType(data.dtype.name), data.shape)
+    return _dense(lower.constant(data), type_)
+
+
+_zeros: dict[DType, Array] = {}
+
+
+def _zero(dtype: DType) -> Array:
     """One array per type, so that programs share it."""
     return _zeros.setdefault(dtype, np.zeros(1, dtype.numpy))
 
 
-def _operand(at: Ref, shape: Shape, transposed: bool, item: int) -> Matrix:
-    """Batch dimensions of extent 1 are repeated."""
-    *batch, rows, columns = shape
-    volume = rows * columns * item
-    pitches = tuple(
-        volume * math.prod(batch[i + 1 :]) if extent > 1 else 0 for i, extent in enumerate(batch)
+def gemm(lower: Lowering, product: Product) -> None:
+    """A product by register tiles."""
+    cut = _cut(product)
+    item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
+    a, b = product.a, product.b
+    in_order = a.at.step == item and (a.at.row % CONFLICT or product.m <= FEW_ROWS)
+    a_packed = a.data is not None or (cut.n_parts > 2 and not in_order)
+    whole = b.at.step == item and product.n % lanes == 0
+    b_packed = b.data is not None or not whole or product.m > REUSE
+    a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
+    b_at = _packed(lower, product, b, product.n, cut.n_parts, lanes) if b_packed else b.at
+    zero = Matrix(lower.constant(_zero(product.dtype)), 0, 0, (0,) * len(product.batch))
+    words = gemm_layout(len(product.operands)).pack(
+        **_words(product, a_at, b_at, product.c, zero),
+        **{
+            f"x{i}{field}": value
+            for i, x in enumerate(product.operands)
+            for field, value in (
+                ("", x.at),
+                ("_row", x.row),
+                ("_step", x.step),
+                ("_batch", x.batch),
+            )
+        },
+        m_block=cut.m_block,
+        n_block=cut.n_block,
+        m_parts=cut.m_parts,
+        n_parts=cut.n_parts,
+        a_packed=a_packed,
+        b_packed=b_packed,
+        k_block=K_BLOCK,
+        operands=len(product.operands),
+        units=cut.units,
+        unit_block=cut.unit_block,
     )
-    row, step = columns * item, item
-    if transposed:
-        row, step = step, row
-    return Matrix(at, row, step, pitches)
+    epilogue = None
+    if product.expression is not None:
+        repeated = tuple(not x.step for x in product.operands)
+        epilogue = Epilogue(_key(product.expression), repeated)
+    ahead = AHEAD if b_packed and cut.m_parts == 1 else 0
+    arguments = (str(product.dtype), cut.heights, cut.widths, ahead, epilogue)
+    lower.launch(Kernel("matmul.gemm", arguments), words, tiles(cut.units, cut.unit_block))
 
 
-def gemm(
-    lower: Lowering,
-    dtype: DType,
-    m: int,
-    n: int,
-    depth: int,
-    a: Matrix,
-    b: Matrix,
-    c: Matrix,
-    bias: Matrix,
-    batch: Shape,
-) -> None:
-    """C[m, n] = bias[m] + A[m, depth] B[depth, n]; C's columns are contiguous."""
-    columns, rows = panel_columns(str(dtype)), tile_rows()
-    wanted = min(16, max(int(math.prod(batch) * m * n * depth / TILE_FLOPS), 1))
-    wanted = tiles(wanted, math.prod(batch))
-    n_parts = min(wanted, tiles(n, columns))
-    m_parts = min(tiles(wanted, n_parts), tiles(m, 4 * rows))
-    n_block = tiles(tiles(n, columns), n_parts) * columns
-    m_block = tiles(tiles(m, rows), m_parts) * rows
-    _launch(lower, "matmul.gemm", dtype, (m, n, depth), (a, b, c, bias), batch, m_block, n_block)
+def _key(e: Expression) -> scalar.Expression:
+    """An expression as kernels take it."""
+    steps = tuple((s.op, s.operands, s.dtype.value, s.value) for s in e.steps)
+    return scalar.Expression(tuple(t.value for t in e.inputs), steps, e.results)
+
+
+def _packed(
+    lower: Lowering, product: Product, side: Side, count: int, parts: int, unit: int
+) -> Matrix:
+    """[depth, count] in panels."""
+    depth, dtype = product.depth, product.dtype
+    if side.data is None:
+        return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
+    data = side.data
+    at = lower.derived(data, f"panels {parts} {unit}", lambda: panels(data, parts, unit))
+    *batch, _, _ = data.shape
+    nbytes = packed_bytes(depth, count, unit, dtype)
+    pitches = (
+        math.prod(batch[i + 1 :]) * nbytes if extent > 1 else 0 for i, extent in enumerate(batch)
+    )
+    return Matrix(at, 0, 0, tuple(pitches))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How C is cut: see `nnefc.kernels.matmul.gemm_layout`."""
+
+    m_parts: int
+    n_parts: int
+    heights: tuple[int, ...]
+    widths: tuple[int, ...]
+    m_block: int
+    n_block: int
+    units: int
+    unit_block: int
+
+
+def _cut(product: Product) -> _Cut:
+    rows, lanes = tile_rows(), lanes_of(str(product.dtype))
+    m_parts, vectors = tiles(product.m, rows), tiles(product.n, lanes)
+    heights = _sizes(product.m, m_parts)
+    n_parts = tiles(vectors, tile_width(heights[-1]))
+    widths = _sizes(vectors, n_parts)
+    # time of one row of parts, and of one part in it
+    item = product.dtype.itemsize
+    part = 2 * heights[-1] * widths[-1] * lanes * product.depth / (FLOPS * 4 / item)
+    read = widths[-1] * lanes * product.depth * item / READ
+    m_block = _even(m_parts, max(3, UNIT_SECONDS / part))
+    column = max(m_block * part, read if m_parts == 1 else 0)
+    n_block = _even(n_parts, UNIT_SECONDS / column)
+    units = math.prod(product.batch) * tiles(m_parts, m_block) * tiles(n_parts, n_block)
+    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), tiles(units, TILES))
+    return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, min(unit_block, units))
+
+
+def _sizes(count: int, parts: int) -> tuple[int, ...]:
+    """The sizes of nearly equal parts, in order."""
+    return tuple(sorted({count // parts, tiles(count, parts)}))
+
+
+def _even(count: int, wanted: float) -> int:
+    """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
+    blocks = max(1, round(count / max(wanted, 1)))
+    return tiles(count, blocks)
 
 
 def dots(
@@ -110,50 +382,33 @@ def dots(
     bias: Matrix,
     batch: Shape,
 ) -> None:
-    """The same for few columns; rows of A and columns of B are contiguous."""
+    """C[m, n] = bias[m] + A[m, depth] B[depth, n] for few columns.
+
+    Rows of A and columns of B are contiguous.
+    """
     m_block = tiles(block(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
-    _launch(lower, "matmul.dots", dtype, (m, n, depth), (a, b, c, bias), batch, m_block, n)
-
-
-def _launch(
-    lower: Lowering,
-    family: str,
-    dtype: DType,
-    extents: tuple[int, int, int],
-    matrices: tuple[Matrix, Matrix, Matrix, Matrix],
-    batch: Shape,
-    m_block: int,
-    n_block: int,
-) -> None:
-    assert len(batch) <= BATCH
-    m, n, depth = extents
-    a, b, c, bias = matrices
-    units = math.prod(batch) * tiles(m, m_block) * tiles(n, n_block)
-    unit_block = block(units, m_block * n_block * depth / 32)
-    words = MATMUL.pack(
-        a=a.at,
-        b=b.at,
-        c=c.at,
-        bias=bias.at,
-        m=m,
-        n=n,
-        depth=depth,
-        a_row=a.row,
-        a_step=a.step,
-        b_row=b.row,
-        b_step=b.step,
-        c_row=c.row,
-        c_step=c.step,
-        bias_row=bias.row,
-        batch_rank=len(batch),
-        batch=batch,
-        a_batch=a.batch,
-        b_batch=b.batch,
-        c_batch=c.batch,
-        bias_batch=bias.batch,
-        m_block=m_block,
-        n_block=n_block,
-        units=units,
-        unit_block=unit_block,
+    units = math.prod(batch) * tiles(m, m_block)
+    unit_block = block(units, m_block * n * depth / 32)
+    product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
+    words = DOTS.pack(
+        **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block
     )
-    lower.launch(Kernel(family, (str(dtype),)), words, tiles(units, unit_block))
+    lower.launch(Kernel("matmul.dots", (str(dtype),)), words, tiles(units, unit_block))
+
+
+def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> dict[str, Any]:
+    """Parameters that all kernels take."""
+    assert len(product.batch) <= BATCH
+    words: dict[str, Any] = {
+        "m": product.m,
+        "n": product.n,
+        "depth": product.depth,
+        "batch_rank": len(product.batch),
+        "batch": product.batch,
+    }
+    for name, matrix in (("a", a), ("b", b), ("c", c), ("bias", bias)):
+        words[name] = matrix.at
+        words[f"{name}_row"] = matrix.row
+        words[f"{name}_step"] = matrix.step
+        words[f"{name}_batch"] = matrix.batch
+    return words
