@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Graph, Op, Shape, Value
+from nnefc.passes.base import only_user
 from nnefc.passes.known import Known
 
 Array = np.ndarray[Any, Any]
@@ -69,14 +70,6 @@ def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
                 return x, Affine(c, zero)
             case _:
                 return x, Affine(1 / c, zero)
-
-
-def only_user(graph: Graph, value: Value) -> Op | None:
-    """The operation that uses `value`, if there is one alone, with one operand."""
-    if len(value.users) != 1 or graph.is_output(value):
-        return None
-    ((user, count),) = value.users.items()
-    return user if count == 1 else None
 
 
 Fits = Callable[[Shape], bool]

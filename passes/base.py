@@ -32,6 +32,14 @@ def replace(graph: Graph, op: Op, values: Sequence[Value]) -> None:
     graph.erase(op)
 
 
+def only_user(graph: Graph, value: Value) -> Op | None:
+    """The operation that uses `value`, if there is one alone, with one operand."""
+    if len(value.users) != 1 or graph.is_output(value):
+        return None
+    ((user, count),) = value.users.items()
+    return user if count == 1 else None
+
+
 def is_constant(value: Value) -> bool:
     return value.op is not None and value.op.name == "constant"
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from nnefc.ir import Graph, Op, Shape, TensorType, Value
 from nnefc.ops.window_rules import convolution_groups, convolution_window
-from nnefc.passes.affine import Affine, chain_after, chain_before, only_user, per_channel
-from nnefc.passes.base import replace
+from nnefc.passes.affine import Affine, chain_after, chain_before, per_channel
+from nnefc.passes.base import only_user, replace
 from nnefc.passes.known import Known, constant_op
 
 Array = np.ndarray[Any, Any]

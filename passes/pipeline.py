@@ -29,6 +29,7 @@ from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
+from nnefc.passes.nest_concats import NestConcats
 
 DEFAULT: tuple[Pass, ...] = (
     ExpandCompounds(),
@@ -38,6 +39,7 @@ DEFAULT: tuple[Pass, ...] = (
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
     FoldAffine(),
+    NestConcats(),
     FuseElementwise(),
     EliminateDeadCode(),
 )

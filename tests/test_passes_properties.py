@@ -22,6 +22,7 @@ from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
+from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
 from tests.graphs import graphs, sample_data, sample_inputs
 
@@ -31,6 +32,7 @@ EXACT: list[Pass] = [
     FoldConstants(growth=0, small=2),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    NestConcats(),
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseMatmulEpilogue(),
