@@ -14,7 +14,7 @@ product of matrices is one whose pixels are rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
@@ -49,7 +49,8 @@ those of a pixel; x_pixels, y_pixels, residual_pixels: int32 [pixels], offsets f
 plane.  filter: [groups, group_tiles, depth, channels, vectors * lanes]; bias: one item per output
 channel.  mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word.
 A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of
-which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of `units`.
+which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of
+`units`.
 """
 (
     X,
@@ -175,7 +176,7 @@ class _Tile:
 
     def _sums(self) -> list[Any]:
         """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
-        v, builder = self.v, self.builder
+        v = self.v
         base = [v.at(self.x, self._offset(self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
         zeros = [v.zero()] * (self.height * self.vectors)
@@ -211,7 +212,7 @@ class _Tile:
             yield from (v.at(p, offset) for p in planes)
 
     @contextmanager
-    def _if(self, bit: int) -> Iterator[_Choice]:
+    def _if(self, bit: int) -> Generator[_Choice]:
         flag = self.builder.and_(self.mode, self.v.word(bit))
         choice = _Choice(self.builder, self.builder.icmp_signed("!=", flag, self.v.word(0)))
         yield choice
@@ -235,7 +236,7 @@ class _Choice:
         self._builder.branch(self._end)
 
     @contextmanager
-    def otherwise(self) -> Iterator[None]:
+    def otherwise(self) -> Generator[None]:
         self._builder.position_at_end(self._no)
         yield
         self.finish()

@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
-from nnefc.arguments import check_import, check_limits, check_progress, check_threads, memory_for
+from nnefc.arguments import (
+    check_accuracy,
+    check_import,
+    check_limits,
+    check_progress,
+    check_threads,
+    memory_for,
+)
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, NnefWarning
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
@@ -104,6 +111,7 @@ def compile(
     threads: int | None = None,
     progress: Progress | None = None,
     strict: bool = False,
+    accuracy: Literal["fast", "strict"] = "fast",
     **options: Unpack[ImportOptions],
 ) -> CompiledModel:
     """Compile a model to native code.
@@ -115,6 +123,9 @@ def compile(
         threads: Threads a call may use, the calling one included; None: all usable CPUs.
         progress: Called as `progress(done, total, label)` while kernels are compiled.
         strict: As for `import_model`; not with a graph.
+        accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
+            a few times larger: below 2e-4 of the largest result.  "strict" keeps to sums of
+            products, below 1e-5.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`, as for
             `import_model`; not with a graph.
 
@@ -126,11 +137,13 @@ def compile(
     """
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
+    from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
-    from nnefc.passes.pipeline import run_pipeline
+    from nnefc.passes.pipeline import for_machine, run_pipeline
     from nnefc.runtime.model import CompiledModel
 
     threads = check_threads(threads)
+    sums_only = check_accuracy(accuracy)
     check_progress(progress)
     if not isinstance(source, Graph):
         graph = import_model(source, strict=strict, **options)
@@ -146,7 +159,8 @@ def compile(
     _require_fitting_data(graph)
     working = graph.clone()
     with memory_for("compile the model"):
-        run_pipeline(working, lookup=custom_spec)
+        passes = for_machine(lanes_of("float32"), strict=sums_only)
+        run_pipeline(working, passes, lookup=custom_spec)
         return CompiledModel(lower(working), graph, threads=threads, progress=progress)
 
 

@@ -35,6 +35,13 @@ def check_threads(threads: object) -> int | None:
     return count
 
 
+def check_accuracy(accuracy: object) -> bool:
+    """Whether `accuracy` is "strict", not "fast"; raises NnefError `input/argument`."""
+    if accuracy not in ("fast", "strict"):
+        raise NnefError.of("input/argument", f"accuracy = {accuracy!r}: must be 'fast' or 'strict'")
+    return accuracy == "strict"
+
+
 def check_limits(limits: object) -> Limits:
     """The limits, by default those that are set; raises NnefError `input/argument`."""
     if limits is None:

@@ -29,6 +29,7 @@ _MODULES = (
     "movement",
     "roi",
     "direct",
+    "blocked_elementwise",
     "layout",
     "blocked_elementwise",
 )

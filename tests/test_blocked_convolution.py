@@ -1,0 +1,196 @@
+"""Convolutions through all passes, on blocked tensors, against PyTorch in float64."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (torch is typed in part)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
+from nnefc.ops.build import build
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution with what follows it."""
+
+    inputs: int
+    outputs: int
+    spatial: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    groups: int = 1
+    batch: int = 1
+    deconv: bool = False
+    residual: bool = False
+    activation: str = ""
+
+    @property
+    def rank(self) -> int:
+        return len(self.spatial)
+
+
+def square(
+    inputs: int, outputs: int, size: int, kernel: int, stride: int = 1, pad: int = 0, **rest: Any
+) -> Case:
+    two: dict[str, Any] = {
+        "stride": (stride, stride),
+        "padding": ((pad, pad),) * 2,
+        "dilation": (1, 1),
+    }
+    return Case(inputs, outputs, (size, size), (kernel, kernel), **{**two, **rest})
+
+
+def expected(case: Case, x: Array, w: Array, b: Array, r: Array | None) -> Array:
+    """In float64."""
+    tx, tw = (torch.from_numpy(a).double() for a in (x, w))
+    if case.deconv:
+        function = getattr(torch.nn.functional, f"conv_transpose{case.rank}d")
+        y = function(tx, tw, None, case.stride, 0, 0, case.groups, case.dilation)
+        for axis, (before, after) in enumerate(case.padding, 2):
+            y = y.narrow(axis, before, y.shape[axis] - before - after)
+    else:
+        pads = [n for pair in reversed(case.padding) for n in pair]
+        tx = torch.nn.functional.pad(tx, pads)
+        function = getattr(torch.nn.functional, f"conv{case.rank}d")
+        y = function(tx, tw, None, case.stride, 0, case.dilation, case.groups)
+    y = y.numpy() + b.astype(np.float64).reshape(1, -1, *[1] * case.rank)
+    if r is not None:
+        y = y + r
+    match case.activation:
+        case "relu":
+            return np.maximum(y, 0)
+        case "relu6":
+            return np.clip(y, 0, 6)
+        case _:
+            return y
+
+
+def random(seed: int, *shape: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def variable(graph: Graph, label: str, data: Array) -> Value:
+    type_ = TensorType(DType.FLOAT32, data.shape)
+    graph.variables[label] = Variable(label, type_, data)
+    return graph.insert(Op("variable", (), {"shape": data.shape, "label": label}, [type_])).output
+
+
+def compare(case: Case, **options: Any) -> None:
+    inside = case.inputs // case.groups, case.outputs // case.groups
+    shape = (case.inputs, inside[1]) if case.deconv else (case.outputs, inside[0])
+    x = random(1, case.batch, case.inputs, *case.spatial)
+    w, b = random(2, *shape, *case.kernel), random(3, 1, case.outputs)
+    wanted = expected(case, x, w, b, None)
+    r = random(4, *wanted.shape) if case.residual else None
+    wanted = expected(case, x, w, b, r)
+    graph = Graph("convolution")
+    arrays = [x] if r is None else [x, r]
+    values = [
+        graph.add_input(TensorType(DType.FLOAT32, a.shape), f"x{i}") for i, a in enumerate(arrays)
+    ]
+    attributes: dict[str, Any] = {
+        "border": "constant",
+        "padding": case.padding,
+        "stride": case.stride,
+        "dilation": case.dilation,
+        "groups": case.groups,
+    }
+    operands = [values[0], variable(graph, "w", w), variable(graph, "b", b)]
+    y = build(graph, "deconv" if case.deconv else "conv", operands, attributes).output
+    if r is not None:
+        y = build(graph, "add", [values[1], y], {}).output
+    if case.activation == "relu":
+        y = build(graph, "relu", [y], {}).output
+    elif case.activation == "relu6":
+        bounds = [constant(graph, bound) for bound in (0.0, 6.0)]
+        y = build(graph, "clamp", [y, *bounds], {}).output
+    graph.add_output(y, "y")
+    model = nnefc.compile(graph, **options)
+    assert any(launch.kernel.startswith("direct") for launch in model.launches)
+    for _ in range(2):  # the second time, memory holds what the first one left
+        got = model(*arrays)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
+
+
+def constant(graph: Graph, number: float) -> Value:
+    type_ = TensorType(DType.FLOAT32, ())
+    return graph.insert(Op("constant", (), {"shape": (), "value": (number,)}, [type_])).output
+
+
+CASES = {
+    "first": square(3, 24, 30, 7, 2, 3, activation="relu"),
+    "pointwise": square(40, 72, 14, 1, residual=True, activation="relu"),
+    "one-channel": square(1, 1, 9, 3, pad=1),
+    "blocks-of-three": square(16, 48, 7, 3, pad=1, batch=3),
+    "strided-pointwise": square(32, 64, 15, 1, 2),
+    "deep": square(512, 16, 5, 3, pad=1),
+    "one-pixel": square(130, 70, 1, 1, activation="relu6"),
+    "one-pixel-out": square(20, 33, 6, 6),
+    "groups": square(64, 96, 8, 3, pad=1, groups=2, batch=2),
+    "wide-border": square(8, 8, 4, 3, pad=5),
+    "asymmetric": square(8, 16, 9, 3, 2, padding=((0, 1), (2, 0))),
+    "dilated": square(20, 20, 17, 3, pad=2, dilation=(2, 3)),
+    "line": Case(12, 20, (37,), (5,), (2,), (1,), ((2, 2),), residual=True),
+    "volume": Case(5, 9, (6, 7, 8), (3, 1, 2), (1, 2, 1), (1, 1, 2), ((1, 1), (0, 0), (2, 0))),
+    "deconv": square(20, 12, 7, 2, 2, deconv=True, activation="relu"),
+    "deconv-overlap": square(12, 20, 7, 4, 2, 1, deconv=True, batch=2, residual=True),
+    "deconv-gaps": square(8, 8, 5, 2, 3, deconv=True),
+    "deconv-dilated": square(8, 8, 6, 3, 2, dilation=(3, 2), deconv=True),
+    "deconv-groups": square(32, 64, 5, 3, 2, 1, groups=2, deconv=True),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_case(case: Case) -> None:
+    compare(case, threads=1, accuracy="strict")
+
+
+@pytest.mark.parametrize("name", ["pointwise", "groups", "deconv-overlap"])
+def test_threads(name: str) -> None:
+    compare(CASES[name], threads=2, accuracy="strict")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    rank = draw(st.integers(1, 3))
+    each = st.tuples(*[st.integers(1, 3)] * rank)
+    kernel, dilation = draw(each), draw(st.tuples(*[st.integers(1, 2)] * rank))
+    stride = draw(each)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
+    deconv = draw(st.booleans())
+    spatial = tuple(draw(st.integers(max(r, 2), 11)) for r in reach)
+    pads = [draw(st.integers(0, (r - 1) // (2 if deconv else 1))) for r in reach]
+    return Case(
+        draw(st.integers(1, 40)),
+        draw(st.integers(1, 40)),
+        spatial,
+        kernel,
+        stride,
+        dilation,
+        tuple((p, p) for p in pads),
+        batch=draw(st.integers(1, 2)),
+        deconv=deconv,
+        residual=draw(st.booleans()),
+        activation=draw(st.sampled_from(["", "relu", "relu6"])),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases())
+def test_any_case(case: Case) -> None:
+    compare(case, threads=1, accuracy="strict")
