@@ -1,0 +1,73 @@
+"""Convolution with one input channel per output channel, on channel-blocked tensors.
+
+Rows of taps are a loop over a table of byte offsets; within a row, every pixel of the input is
+read once and meets the weights, which are in registers, for all outputs of the piece.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnefc.kernels.isa import host
+from nnefc.kernels.pieces import Emit, Piece, heights, pieces_kernel
+from nnefc.kernels.template import KernelFunction, family
+
+
+def depthwise_heights(row: int) -> list[int]:
+    """Numbers of outputs that a piece may have, where taps come in rows of `row`."""
+    return heights(host(), row + 2)
+
+
+def row_fits(row: int) -> bool:
+    """Whether the weights of a row fit into registers, with some outputs."""
+    return host().registers - row - 2 >= 4
+
+
+@family("depthwise.convolution")
+def convolution(block: int, step: int, row: int, residual: bool) -> KernelFunction:
+    """The kind of a piece is its number of outputs, which are `step` pixels apart in x.
+
+    Taps come in rows of `row` neighbouring pixels; the table has one entry per row.
+    Weights of a channel block: bias, then one vector per tap.  The residual has no gaps between
+    the pixels of a row.
+    """
+    return pieces_kernel(
+        block, {h: _convolve(h, step, row, residual) for h in depthwise_heights(row)}
+    )
+
+
+def _convolve(height: int, step: int, row: int, residual: bool) -> Emit:
+    def emit(piece: Piece) -> None:
+        v = piece.v
+        bias = v.load(piece.weights)
+        with v.loop(0, piece.count, 1, [v.at(piece.weights, v.nbytes), *[bias] * height]) as turn:
+            at, *sums = turn.values
+            source = v.at(piece.x, piece.tap(turn.index))
+            weights = [v.load(at, k * v.nbytes) for k in range(row)]
+            # every pixel is read once, for all outputs that meet it
+            for column in range((height - 1) * step + row):
+                met = [
+                    (i, column - i * step) for i in range(height) if 0 <= column - i * step < row
+                ]
+                if met:
+                    x = v.load(source, column * v.nbytes)
+                    for i, k in met:
+                        sums[i] = v.fma(x, weights[k], sums[i])
+            turn.next = [v.at(at, row * v.nbytes), *sums]
+        low, high = (v.splat(v.load_item(piece.clamp, 4 * i)) for i in range(2))
+        for i, total in enumerate(turn.values[1:]):
+            if residual:
+                total = v.add(total, v.load(piece.other, i * v.nbytes))
+            v.store(clamp(v, total, low, high), piece.y, i * v.nbytes)
+
+    return emit
+
+
+def clamp(v: Any, x: Any, low: Any, high: Any) -> Any:
+    """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
+    x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
+    return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)

@@ -1,0 +1,110 @@
+"""Launches of kernels over pieces of planes, and how rows are cut into pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.kernels.pieces import FIELDS, PIECES
+from nnefc.kernels.template import Kernel
+from nnefc.lower.blocked import Tensor
+from nnefc.lower.context import Lowering
+from nnefc.lower.partition import block, tiles
+from nnefc.runtime.program import Ref
+
+Records = npt.NDArray[np.int32]
+
+BAND_NS = 10_000
+"""Work of a unit: planes are cut into bands only if they are worth more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Memory [blocks, plane_bytes]; 0 bytes: all channel blocks have the same."""
+
+    at: Ref
+    plane_bytes: int
+
+
+@lru_cache(maxsize=256)
+def split(width: int, heights: tuple[int, ...], overhead: float = 2.0) -> tuple[int, ...]:
+    """Heights that add up to `width`, with the least work.
+
+    Every piece costs its height and `overhead`, in multiply-adds, and pieces of less than 4 wait
+    for their sums.
+    """
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    for n in range(1, width + 1):
+        best.append(
+            min(
+                (best[n - h][0] + max(h, 4) + overhead, (h, *best[n - h][1]))
+                for h in heights
+                if h <= n
+            )
+        )
+    return best[width][1]
+
+
+def records(
+    kind: Sequence[int] | npt.NDArray[np.int64],
+    x: npt.NDArray[np.int64],
+    y: npt.NDArray[np.int64],
+    other: npt.NDArray[np.int64],
+    first_tap: int | npt.NDArray[np.int64],
+    taps: int | npt.NDArray[np.int64],
+    number: float | npt.NDArray[np.float32] = 0.0,
+) -> Records:
+    """[pieces, FIELDS]; see `nnefc.kernels.pieces`."""
+    table = np.empty((x.size, FIELDS), np.int32)
+    for i, column in enumerate((kind, x, y, other, first_tap, taps)):
+        table[:, i] = np.ravel(column)
+    table[:, 6] = np.asarray(number, np.float32).view(np.int32)
+    return table
+
+
+def launch(
+    lower: Lowering,
+    kernel: Kernel,
+    x: Tensor,
+    y: Tensor,
+    pieces: Records,
+    taps: npt.NDArray[np.int32],
+    plane_ns: float,
+    *,
+    other: Tensor | None = None,
+    weights: Weights | None = None,
+    clamp: int = 0,
+) -> None:
+    """`plane_ns`: about how long all pieces of one plane take, in nanoseconds."""
+    third, weights = other or y, weights or Weights(x.at, 0)
+    count = len(pieces)
+    bands = min(max(round(plane_ns / BAND_NS), 1), count)
+    band = tiles(count, bands)
+    units = x.batch * x.blocks * tiles(count, band)
+    unit_block = block(units, plane_ns / bands)
+    words = PIECES.pack(
+        x=Ref(x.at.buffer, x.at.offset),
+        y=y.at,
+        other=Ref(third.at.buffer, third.at.offset, third is y),
+        weights=weights.at,
+        pieces=lower.table(pieces),
+        taps=lower.table(taps),
+        blocks=x.blocks,
+        x_batch=x.batch_bytes,
+        x_plane=x.plane_bytes,
+        y_batch=y.batch_bytes,
+        y_plane=y.plane_bytes,
+        other_batch=third.batch_bytes,
+        other_plane=third.plane_bytes,
+        weights_plane=weights.plane_bytes,
+        clamp=clamp,
+        count=count,
+        band=band,
+        units=units,
+        unit_block=unit_block,
+    )
+    lower.launch(kernel, words, tiles(units, unit_block))
