@@ -31,6 +31,8 @@ class Isa:
     """Width that templates emit."""
     registers: int
     """Architectural vector registers."""
+    fma: bool = True
+    """Whether a multiply-add is one instruction, and rounds once."""
     tile: tuple[int, int]
     """Rows x vectors of the dense register tile (fits the registers without spilling)."""
     pause: str
@@ -50,11 +52,12 @@ X86_64_V2 = Isa(
     cpu="x86-64-v2",
     vector_bits=128,
     registers=16,
+    fma=False,
     tile=(6, 2),
     pause="llvm.x86.sse2.pause",
 )
 """SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
-X86_64_V3 = replace(X86_64_V2, name="x86-64-v3", cpu="x86-64-v3", vector_bits=256)
+X86_64_V3 = replace(X86_64_V2, name="x86-64-v3", cpu="x86-64-v3", vector_bits=256, fma=True)
 """AVX2 and FMA."""
 X86_64_V4 = replace(
     X86_64_V3,
