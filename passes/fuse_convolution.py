@@ -76,7 +76,7 @@ class FuseConvolution:
         if groups == 1:
             return True
         if groups == inputs == outputs:
-            return False
+            return op.name == "conv"
         return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
 
 

@@ -121,7 +121,8 @@ def compare(case: Case, **options: Any) -> None:
         y = build(graph, "clamp", [y, *bounds], {}).output
     graph.add_output(y, "y")
     model = nnefc.compile(graph, **options)
-    assert any(launch.kernel.startswith("direct") for launch in model.launches)
+    method = "depthwise" if case.groups == case.inputs > 1 else "direct"
+    assert any(launch.kernel.startswith(method) for launch in model.launches)
     for _ in range(2):  # the second time, memory holds what the first one left
         got = model(*arrays)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6 * np.abs(wanted).max())
@@ -142,6 +143,8 @@ CASES = {
     "one-pixel": square(130, 70, 1, 1, activation="relu6"),
     "one-pixel-out": square(20, 33, 6, 6),
     "groups": square(64, 96, 8, 3, pad=1, groups=2, batch=2),
+    "depthwise": square(24, 24, 15, 3, 2, 1, groups=24, batch=2, activation="relu6"),
+    "depthwise-dilated": square(20, 20, 9, 3, pad=2, dilation=(2, 2), groups=20, residual=True),
     "wide-border": square(8, 8, 4, 3, pad=5),
     "asymmetric": square(8, 16, 9, 3, 2, padding=((0, 1), (2, 0))),
     "dilated": square(20, 20, 17, 3, pad=2, dilation=(2, 3)),

@@ -28,7 +28,7 @@ _MODULES = (
     "reduce",
     "movement",
     "roi",
-    "direct",
+    "fused_convolution",
     "blocked_elementwise",
     "layout",
     "blocked_elementwise",

@@ -17,7 +17,7 @@ from nnefc.kernels.direct import DIRECT, RESIDUAL, tile_pixels
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
-from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.context import Lowering
 from nnefc.lower.partition import block, tiles
 from nnefc.ops.epilogue import epilogue
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
@@ -62,21 +62,6 @@ class Convolution:
     bias: Array
     """[groups * outputs]"""
     epilogue: Epilogue
-
-
-@blocked_lowering("fused_conv", "fused_deconv")
-def fused_convolution(lower: Lowering, op: Op) -> None:
-    method = op.attributes["method"]
-    if method == "depthwise":
-        from nnefc.lower.depthwise import lower_depthwise
-
-        lower_depthwise(lower, op)
-    elif method.startswith("winograd"):
-        from nnefc.lower.winograd import lower_winograd
-
-        lower_winograd(lower, op)
-    else:
-        lower_direct(lower, op)
 
 
 def read_epilogue(lower: Lowering, op: Op) -> Epilogue:
