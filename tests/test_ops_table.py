@@ -60,7 +60,7 @@ conv deconv box debox argmax_pool sample desample max_pool max_pool_with_index
 multilinear_upsample avg_roi_pool max_roi_pool roi_resample
 sum_reduce max_reduce min_reduce argmax_reduce argmin_reduce all_reduce any_reduce
 reshape squeeze unsqueeze transpose split concat stack unstack slice pad tile gather
-matmul copy_n
+matmul copy_n local_response_normalization
 """)
 
 NAMES = sorted(operations())

@@ -23,6 +23,7 @@ _MODULES = (
     "elementwise",
     "convolution",
     "window",
+    "normalization",
     "sampling",
     "matmul",
     "reduce",
@@ -31,7 +32,6 @@ _MODULES = (
     "fused_convolution",
     "blocked_elementwise",
     "layout",
-    "blocked_elementwise",
 )
 
 

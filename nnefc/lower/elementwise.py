@@ -75,11 +75,7 @@ def launch_strided(
     """Compute `expression` over an iteration space of any shape and tensors of any strides."""
     operands = [*inputs, *outputs]
     dims, steps = join(shape, [operand.strides for operand in operands])
-    key = scalar.Expression(
-        tuple(t.value for t in expression.inputs),
-        tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
-        expression.results,
-    )
+    key = kernel_expression(expression)
     period = dims[-1]
     flat = flat_row(dims, steps, len(inputs), elementwise.lanes(key))
     if flat is None:
@@ -120,6 +116,15 @@ def launch_strided(
     )
     kernel = Kernel("elementwise.expression", (key, walk))
     lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
+
+
+def kernel_expression(expression: Expression) -> scalar.Expression:
+    """The expression as kernels are told of it."""
+    return scalar.Expression(
+        tuple(t.value for t in expression.inputs),
+        tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
+        expression.results,
+    )
 
 
 def literals(

@@ -24,7 +24,7 @@ def box(lower: Lowering, op: Op) -> None:
     """Sums; the window is separable in the dimensions."""
     window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=op.name == "debox")
     border, normalize = op.attributes["border"], op.attributes["normalize"]
-    dimensions = _dimensions(window, border)
+    dimensions = dimensions_of(window, border)
     divisor = 1.0
     if normalize and border == "ignore":
         divisor = 0.0
@@ -34,7 +34,8 @@ def box(lower: Lowering, op: Op) -> None:
         ]
     elif normalize:
         divisor = float(window.volume)
-    _separable(lower, op, "sum", dimensions, window.input, divisor=divisor)
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
 @lowering("max_pool")
@@ -42,7 +43,9 @@ def max_pool(lower: Lowering, op: Op) -> None:
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
     border = op.attributes["border"]
     zeros = border != "ignore"
-    _separable(lower, op, "max", _dimensions(window, border), window.input, zeros=zeros)
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    dimensions = dimensions_of(window, border)
+    separable(lower, "max", x, y, dtype, dimensions, window.input, zeros=zeros)
 
 
 @lowering("argmax_pool", "max_pool_with_index")
@@ -55,7 +58,7 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     launch(
         lower,
         Kernel("window.argmax", (str(dtype), str(index), values)),
-        _dimensions(window, op.attributes["border"]),
+        dimensions_of(window, op.attributes["border"]),
         dtype,
         x=x,
         y=lower.write(op.outputs[0]) if values else index_y,
@@ -64,16 +67,19 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     )
 
 
-def _dimensions(window: Window, border: str) -> list[Dimension]:
+def dimensions_of(window: Window, border: str) -> list[Dimension]:
+    """What the taps meet along each dimension."""
     return [
         Dimension(window.input[axis], table) for axis, table in enumerate(window.tables(border))
     ]
 
 
-def _separable(
+def separable(
     lower: Lowering,
-    op: Op,
     kind: str,
+    x: Ref,
+    y: Ref,
+    dtype: DType,
     dimensions: Sequence[Dimension],
     shape: Shape,
     *,
@@ -81,8 +87,6 @@ def _separable(
     zeros: bool = False,
 ) -> None:
     """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
-    x, y = lower.read(op.inputs[0]), lower.write(op.output)
-    dtype = op.output.type.dtype
     axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
     if divisor and all(dimensions[axis].covers for axis in axes):
         reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)

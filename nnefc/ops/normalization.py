@@ -87,13 +87,6 @@ def _batch(*operands: Array, epsilon: float) -> Array:
 # -- expansions
 
 
-def _expand_response(emit: Emit, op: Op) -> Any:
-    (input,), a = op.inputs, op.attributes
-    mean = emit("box", emit("sqr", input), size=a["size"], normalize=True)
-    sigma = emit("add", emit("mul", mean, a["alpha"]), a["bias"])
-    return emit("div", input, emit("pow", sigma, a["beta"]))
-
-
 def _expand_local_mean(emit: Emit, op: Op) -> Any:
     return _centered(emit, op.inputs[0], op.attributes["size"])
 
@@ -193,7 +186,7 @@ def _op(
     summary: str,
     infer: Callable[[Call], TensorType],
     reference: Callable[..., Array],
-    expand: Callable[[Emit, Op], Any],
+    expand: Callable[[Emit, Op], Any] | None,
     samples: tuple[Sample, ...],
 ) -> OpSpec:
     return OpSpec(
@@ -218,7 +211,7 @@ SPECS: tuple[OpSpec, ...] = (
         "Input divided by a power of the local mean square.",
         _local,
         _response,
-        _expand_response,
+        None,
         _windows() + _windows(alpha=0.5, beta=0.75, bias=2.0),
     ),
     _op(
