@@ -1,0 +1,82 @@
+"""Minimal filtering: the exact matrices of Winograd's convolution, by Cook and Toom's construction.
+
+m outputs of a filter with r taps are values of a polynomial product, and those are known from
+n = m + r - 1 points:
+
+    y = A ((G w) * (B x))        y: m, w: r, x: n, *: item by item
+
+A is [m, n], G [n, r], B [n, n]; along two dimensions, Y = A ((G W G') * (B X B')) A'.
+
+Row i of all three belongs to point i, infinity first.  The points of a smaller m are the first ones
+of those of a larger one, and a row of G depends on its point alone: tiles of all sizes share their
+transformed filters.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+POINTS: Final = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "3/2", "-3/2")))
+"""The finite points, small and simple ones first: rounding errors grow with them."""
+
+_MAX_OUTPUTS: Final = 6
+_MAX_POINTS: Final = 8
+"""Along each of two dimensions: more cost too many digits; along one alone all can be used."""
+
+
+def points(outputs: int, taps: int) -> int:
+    """n: items read, and products, for so many outputs."""
+    return outputs + taps - 1
+
+
+def max_outputs(*taps: int) -> int:
+    """The most outputs along a dimension, for a filter with so many taps along each."""
+    most = _MAX_POINTS if sum(t > 1 for t in taps) > 1 else len(POINTS) + 1
+    return min(most - max(taps) + 1, _MAX_OUTPUTS)
+
+
+@cache
+def output_matrix(outputs: int, taps: int) -> Matrix:
+    """A: point p contributes p^i to output i, infinity its leading coefficient to the last one."""
+    finite = POINTS[: points(outputs, taps) - 1]
+    return tuple((Fraction(int(i == outputs - 1)), *(p**i for p in finite)) for i in range(outputs))
+
+
+@cache
+def filter_matrix(number: int, taps: int) -> Matrix:
+    """G, its first `number` rows: the filter's polynomial at each point, scaled to at most 1."""
+    rows = [
+        tuple(p**k / max(abs(p), Fraction(1)) ** (taps - 1) for k in range(taps))
+        for p in POINTS[: number - 1]
+    ]
+    return (tuple(Fraction(int(k == taps - 1)) for k in range(taps)), *rows)
+
+
+@cache
+def input_matrix(outputs: int, taps: int) -> Matrix:
+    """B: interpolation by Lagrange's polynomials, transposed, and without the scale of G."""
+    finite = POINTS[: points(outputs, taps) - 1]
+    rows = [_with_roots(finite)]
+    for p in finite:
+        others = tuple(q for q in finite if q != p)
+        denominator = Fraction(1)
+        for q in others:
+            denominator *= p - q
+        factor = max(abs(p), Fraction(1)) ** (taps - 1) / denominator
+        rows.append((*(factor * c for c in _with_roots(others)), Fraction(0)))
+    return tuple(rows)
+
+
+def _with_roots(roots: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """Coefficients of the monic polynomial with these roots, constant term first."""
+    coefficients = [Fraction(1)]
+    for root in roots:
+        shifted = [Fraction(0), *coefficients]
+        coefficients = [
+            s - root * c for s, c in zip(shifted, [*coefficients, Fraction(0)], strict=True)
+        ]
+    return tuple(coefficients)
