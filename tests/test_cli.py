@@ -18,7 +18,8 @@ from tests.command_line import DIGITS, SMALL, Cli
 def test_help_lists_commands_and_examples(cli: Cli) -> None:
     result = cli("--help")
     assert result.status == 0
-    for command in ("check", "inspect", "flatten", "run", "compare", "compile", "bench", "demo"):
+    listed = "check inspect flatten run compare compile bench profile demo"
+    for command in listed.split():
         assert command in result.out
         assert "Examples:" in cli(command, "--help").out
 

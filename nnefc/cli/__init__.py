@@ -1,4 +1,4 @@
-"""The command line: `nnefc check | inspect | flatten | run | compare | compile | bench | demo`.
+"""The command line: `nnefc check | inspect | flatten | run | compare | compile | bench | ...`.
 
 Every command is a module with one function of the same name.  What a command needs is
 imported inside it, so that `--help` and completion answer at once.
@@ -23,6 +23,7 @@ from nnefc.cli.demo import demo
 from nnefc.cli.flatten import flatten
 from nnefc.cli.inspect import inspect
 from nnefc.cli.ops import ops
+from nnefc.cli.profile import profile
 from nnefc.cli.run import run
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ for name, command in {
     "compare": compare,
     "compile": compile_,
     "bench": bench,
+    "profile": profile,
     "ops": ops,
     "demo": demo,
 }.items():

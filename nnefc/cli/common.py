@@ -141,8 +141,9 @@ def load(
     strict: bool = False,
     limits: Sequence[str] | None = None,
     data: bool = True,
+    quiet: bool = False,
 ) -> Graph:
-    """Import a model as the options say; warnings go to standard error."""
+    """Import a model as the options say; warnings go to standard error, unless `quiet`."""
     from nnefc.api import import_with
 
     parsed = parse_limits(limits)
@@ -158,7 +159,8 @@ def load(
             load_data=data,
         )
     finally:
-        report(diagnostics.warnings)
+        if not quiet:
+            report(diagnostics.warnings)
 
 
 def compile_graph(graph: Graph, threads: int | None = None) -> CompiledModel:
