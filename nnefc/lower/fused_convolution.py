@@ -6,6 +6,7 @@ from nnefc.ir import Op
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.depthwise import lower_depthwise
 from nnefc.lower.direct import lower_direct
+from nnefc.lower.winograd import lower_winograd
 
 
 @blocked_lowering("fused_conv", "fused_deconv")
@@ -15,5 +16,7 @@ def fused_convolution(lower: Lowering, op: Op) -> None:
             lower_direct(lower, op)
         case "depthwise":
             lower_depthwise(lower, op)
+        case method if method.startswith("winograd"):
+            lower_winograd(lower, op)
         case method:
             raise ValueError(f"convolutions have no method {method!r}")
