@@ -29,6 +29,7 @@ from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
+from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.nest_concats import NestConcats
 
 DEFAULT: tuple[Pass, ...] = (
@@ -41,6 +42,7 @@ DEFAULT: tuple[Pass, ...] = (
     FoldAffine(),
     NestConcats(),
     FuseElementwise(),
+    FuseMatmulEpilogue(),
     EliminateDeadCode(),
 )
 

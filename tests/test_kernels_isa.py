@@ -21,6 +21,8 @@ from nnefc.runtime.code import object_code
 KERNELS = [
     Kernel("convolution.gemm", ("float32",)),
     Kernel("matmul.dots", ("float64",)),
+    Kernel("matmul.gemm", ("float32", (3, 4), (2, 3), 512)),
+    Kernel("pack.panels", ("float32",)),
     Kernel("window.max", ("float32",)),
     Kernel("softmax.rows", ("float32",)),
 ]

@@ -1,39 +1,116 @@
-"""Matrix products against NumPy, between guard pages."""
+"""Matrix products against NumPy, between guard pages; operands known when compiled, or not."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.one_op import normal, run
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value, Variable
+from nnefc.lower import lower
+from nnefc.runtime.model import CompiledModel
+from tests.one_op import guarded, normal, run
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two operands, as they are and as float64 matrices, and which of them are known."""
+
+    a: Array
+    b: Array
+    attributes: dict[str, Any]
+    known: tuple[bool, bool]
+
+    @property
+    def product(self) -> Array:
+        left, right = self.a.astype(np.float64), self.b.astype(np.float64)
+        left = left.swapaxes(-1, -2) if self.attributes["transposeA"] else left
+        return left @ (right.swapaxes(-1, -2) if self.attributes["transposeB"] else right)
+
+    @property
+    def tolerance(self) -> float:
+        depth = self.a.shape[-2 if self.attributes["transposeA"] else -1]
+        return float(np.sqrt(depth)) * (2e-6 if self.a.dtype == np.float32 else 1e-14)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    size = st.one_of(st.integers(1, 6), st.integers(1, 140))
+    m, n, k = (draw(size) for _ in range(3))
+    batch = draw(st.lists(st.integers(1, 3), max_size=3))
+    a_batch = [draw(st.sampled_from([1, extent])) for extent in batch]
+    b_batch = [extent if a != extent else draw(st.sampled_from([1, extent]))
+               for a, extent in zip(a_batch, batch, strict=True)]  # fmt: skip
+    a_turned, b_turned = draw(st.booleans()), draw(st.booleans())
+    dtype = draw(st.sampled_from(["float32", "float32", "float64"]))
+    return Case(
+        normal(1, *a_batch, *((k, m) if a_turned else (m, k)), dtype=dtype),
+        normal(2, *b_batch, *((n, k) if b_turned else (k, n)), dtype=dtype),
+        {"transposeA": a_turned, "transposeB": b_turned},
+        (draw(st.booleans()), draw(st.booleans())),
+    )
+
+
+def compute(
+    name: str, case: Case, others: list[Array], attributes: dict[str, Any], *, at_end: bool
+) -> Array:
+    """What an operation over the operands of a case, and others, gives; inputs are guarded."""
+    graph = Graph("g")
+    values: list[Value] = []
+    given_arrays: list[Array] = []
+    arrays = [case.a, case.b, *others]
+    known = [*case.known, *([False] * len(others))]
+    for i, (array, constant) in enumerate(zip(arrays, known, strict=True)):
+        type_ = TensorType(DType(array.dtype.name), array.shape)
+        if constant:
+            graph.variables[f"v{i}"] = Variable(f"v{i}", type_, array)
+            attribute: Any = {"label": f"v{i}", "shape": array.shape}
+            values.append(graph.insert(Op("variable", (), attribute, [type_], [f"v{i}"])).output)
+        else:
+            values.append(graph.add_input(type_, f"x{i}"))
+            given_arrays.append(guarded(array.shape, array.dtype, at_end=at_end))
+            given_arrays[-1][...] = array
+    result = TensorType(DType(case.a.dtype.name), case.product.shape)
+    graph.add_output(graph.insert(Op(name, values, attributes, [result], ["y"])).output)
+    out = guarded(result.dims, case.a.dtype, at_end=at_end)
+    out.reshape(-1).view(np.uint8)[...] = 0xAA
+    CompiledModel(lower(graph), graph, threads=1)(*given_arrays, out=out)
+    return out.copy()
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(case=cases(), at_end=st.booleans())
+def test_matmul_is_numpy(case: Case, at_end: bool) -> None:
+    got, want = compute("matmul", case, [], case.attributes, at_end=at_end), case.product
+    np.testing.assert_allclose(got, want, atol=case.tolerance, rtol=case.tolerance)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(st.data())
-def test_matmul_is_numpy(data: st.DataObject) -> None:
-    size = st.one_of(st.integers(1, 6), st.integers(1, 140))
-    m, n, k = (data.draw(size) for _ in range(3))
-    batch = data.draw(st.lists(st.integers(1, 3), max_size=3))
-    a_batch = [data.draw(st.sampled_from([1, extent])) for extent in batch]
-    b_batch = [extent if a != extent else data.draw(st.sampled_from([1, extent]))
-               for a, extent in zip(a_batch, batch, strict=True)]  # fmt: skip
-    a_transposed, b_transposed = data.draw(st.booleans()), data.draw(st.booleans())
-    dtype = data.draw(st.sampled_from(["float32", "float32", "float64"]))
-    a = normal(1, *a_batch, *((k, m) if a_transposed else (m, k)), dtype=dtype)
-    b = normal(2, *b_batch, *((n, k) if b_transposed else (k, n)), dtype=dtype)
-    got = run(
-        "matmul", a, b, transposeA=a_transposed, transposeB=b_transposed,
-        at_end=data.draw(st.booleans()),
-    )  # fmt: skip
-    left, right = a.astype(np.float64), b.astype(np.float64)
-    left = left.swapaxes(-1, -2) if a_transposed else left
-    right = right.swapaxes(-1, -2) if b_transposed else right
-    want = left @ right
-    assert got.shape == want.shape
-    scale = np.sqrt(k) * (2e-6 if dtype == "float32" else 1e-14)
-    np.testing.assert_allclose(got, want, atol=scale, rtol=scale)
+@given(case=cases(), at_end=st.booleans(), data=st.data())
+def test_fused_matmul_is_numpy(case: Case, at_end: bool, data: st.DataObject) -> None:
+    """(product + x) * y, or tanh of it if it is small; operands repeat along any dimensions."""
+    want, dtype = case.product, DType(case.a.dtype.name)
+    others: list[Array] = []
+    for i in range(2):
+        rank = data.draw(st.integers(0, want.ndim))
+        shape = [data.draw(st.sampled_from([1, extent])) for extent in want.shape[:rank]]
+        others.append(normal(3 + i, *shape, dtype=case.a.dtype))
+    expanded = [x.reshape(x.shape + (1,) * (want.ndim - x.ndim)).astype(np.float64) for x in others]
+    steps = [Step("add", (0, 1), dtype), Step("mul", (3, 2), dtype)]
+    want = (want + expanded[0]) * expanded[1]
+    if data.draw(st.booleans()):
+        steps.append(Step("tanh", (4,), dtype))
+        want = np.tanh(want)
+    expression = Expression((dtype,) * 3, tuple(steps), (2 + len(steps),))
+    attributes = {**case.attributes, "expression": expression}
+    got = compute("fused_matmul", case, others, attributes, at_end=at_end)
+    np.testing.assert_allclose(got, want, atol=10 * case.tolerance, rtol=10 * case.tolerance)
 
 
 @pytest.mark.parametrize(

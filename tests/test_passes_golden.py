@@ -18,12 +18,11 @@ from nnefc.ir.verify import verify
 from nnefc.ops.reference import evaluate
 from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
-from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.pipeline import for_machine, rule_problems
 from tests.graphs import fill_variables, sample_inputs
 
 GOLDEN = Path(__file__).parent / "golden"
-PASSES = {pass_.name: type(pass_) for pass_ in (*for_machine(8), FuseMatmulEpilogue())}
+PASSES = {pass_.name: type(pass_) for pass_ in for_machine(8)}
 
 
 def _split(text: str) -> tuple[str, str, str]:

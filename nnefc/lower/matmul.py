@@ -238,6 +238,8 @@ def launch(lower: Lowering, product: Product) -> None:
 
 def _few(product: Product) -> bool:
     """Whether this is better done as dot products of rows of A and columns of B, as they are."""
+    if product.expression is not None:
+        return False
     item = product.dtype.itemsize
     contiguous = product.a.at.step == item and product.b.at.row == item
     return product.m <= FEW_ROWS and product.b.data is None and contiguous and product.n > 1
