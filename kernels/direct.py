@@ -30,8 +30,12 @@ ACCUMULATORS: Final = 24
 """More vectors of sums than this hide no more latency, and cost code."""
 MAX_HEIGHT: Final = 8
 """Every pixel has a pointer of its own in a general register, of which there are few."""
-PREFETCH: Final = 8192
-"""Bytes that weights are fetched ahead: within a network they come from main memory."""
+PREFETCH: Final = 4
+"""Tiles of a strip that share the work of fetching the weights that come next, which within a
+network lie in the last cache or in main memory."""
+
+LINE: Final = 64
+"""Bytes of a cache line."""
 
 FIRST, LAST, RESIDUAL = 1, 2, 4
 """`mode`: sums start from the bias, not from y; they are complete; a residual is added to them."""
@@ -46,8 +50,9 @@ DIRECT = Layout(
 x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
 (`_plane`) and groups of input channels (`x_group`).  taps: int32 [depth], offsets that are added to
 those of a pixel; x_pixels, y_pixels, residual_pixels: int32 [pixels], offsets from the start of a
-plane.  filter: [groups, group_tiles, depth, channels, vectors * lanes]; bias: one item per output
-channel.  mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word.
+plane.  filter: [groups, pieces of depth, group_tiles, depth_block, channels, vectors * lanes], the
+last piece without gaps; bias: one item per output channel.  mode: RESIDUAL or 0; clamp: the
+lowest and the highest result, two float32 in a word.
 A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of
 which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of
 `units`.
@@ -106,7 +111,7 @@ def strip(vectors: int, channels: int) -> Any:
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
-                _Tile(v, pixels, vectors, channels, turn.index, *words).emit()
+                _Tile(v, pixels, vectors, channels, turn.index, tiles, *words).emit()
             builder.branch(out)
         builder.position_at_end(out)
 
@@ -123,6 +128,7 @@ class _Tile:
         vectors: int,
         channels: int,
         number: Any,
+        tiles: Any,
         depth: Any,
         taps: Any,
         x: Any,
@@ -140,7 +146,7 @@ class _Tile:
     ) -> None:
         self.v, self.builder = v, v.builder
         self.height, self.vectors, self.channels = height, vectors, channels
-        self.depth, self.mode = depth, mode
+        self.number, self.tiles, self.depth, self.mode = number, tiles, depth, mode
         self.taps, self.filter = v.pointer(taps), v.pointer(filter_)
         self.x, self.y, self.residual = v.pointer(x), v.pointer(y), v.pointer(residual)
         self.bias, self.clamp = v.pointer(bias), v.pointer(clamp)
@@ -185,8 +191,7 @@ class _Tile:
             offset = self._offset(self.taps, turn.index)
             sources = [v.at(p, offset) for p in base]
             if self.channels > 1:
-                for line in range(0, self.channels * row, 64):
-                    _prefetch(v, v.at(at, PREFETCH + line))
+                self._prefetch(at, self.channels * row)
             for c in range(self.channels):
                 weights = [v.load(at, c * row + j * v.nbytes) for j in range(self.vectors)]
                 for i, source in enumerate(sources):
@@ -196,6 +201,20 @@ class _Tile:
                         sums[k] = v.fma(item, weight, sums[k])
             turn.next = [v.at(at, self.channels * row), *sums]
         return turn.values[1:]
+
+    def _prefetch(self, at: Any, nbytes: int) -> None:
+        """Fetch a share of what lies as far ahead of an entry's weights as they reach in all."""
+        v, builder = self.v, self.builder
+        ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
+        share = -(-nbytes // PREFETCH // LINE) * LINE
+        turn = builder.and_(self.number, v.word(PREFETCH - 1))
+        mine = v.at(ahead, builder.mul(turn, v.word(share)))
+        for line in range(0, share, LINE):
+            _prefetch(v, v.at(mine, line))
+        few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
+        with builder.if_then(few):
+            for line in range(0, nbytes, LINE):
+                _prefetch(v, v.at(ahead, line))
 
     def _offset(self, table: Any, index: Any) -> Any:
         """An int32 of a table."""
@@ -377,6 +396,7 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
                     mode += FIRST
                 if k + some == depth:
                     mode += LAST + load_word(params + MODE)
+                panels = filter_ + (group * depth + k) * group_tiles * step
                 for o in range(begin, end):
                     run(
                         count,
@@ -384,7 +404,7 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
                         taps + 4 * k,
                         source,
                         x_pixels + 4 * p,
-                        filter_ + (o * depth + k) * step,
+                        panels + (o - group * group_tiles) * some * step,
                         target + o * vectors * y_plane,
                         y_pixels + 4 * p,
                         y_plane,

@@ -160,11 +160,13 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
     done = 0
     for vectors, count in _split(blocks, it.groups):
         columns = slice(done * lanes, (done + vectors * count) * lanes)
-        packed = _pack(filter_[..., columns], vectors * lanes, it.groups)
+        width = vectors * lanes
+        depth_block = _depth_block(len(entries), filter_.shape[2] * width * ITEM)
+        packed = _pack(filter_[..., columns], width, depth_block)
         bias = np.zeros((it.groups, vectors * count * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part
-        _launch_tiles(lower, it, phase, entries, packed, bias, vectors, count, done)
+        _launch_tiles(lower, it, phase, entries, packed, bias, vectors, count, done, depth_block)
         done += vectors * count
 
 
@@ -217,12 +219,28 @@ def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.in
     )
 
 
-def _pack(weights: Array, width: int, groups: int) -> Array:
-    """[groups, depth, channels, outputs] -> [groups, tiles, depth, channels, width]"""
-    _, depth, channels, outputs = weights.shape
+def _depth_block(depth: int, entry_bytes: int) -> int:
+    """Entries of the reduction that are done at a time: their weights stay in the first cache."""
+    pieces = max(round(depth * entry_bytes / PANEL_BYTES), 1)
+    return tiles(depth, pieces)
+
+
+def _pack(weights: Array, width: int, depth_block: int) -> Array:
+    """[groups, depth, channels, outputs] -> [groups, pieces, tiles, depth_block, channels, width]
+
+    Flat, since the last piece may be shorter: as the kernel walks through it.
+    """
+    groups, depth, channels, outputs = weights.shape
     count = -(-outputs // width)
-    split = weights.reshape(groups, depth, channels, count, width)
-    return np.ascontiguousarray(split.transpose(0, 3, 1, 2, 4))
+    split = weights.reshape(groups, depth, channels, count, width).transpose(0, 3, 1, 2, 4)
+    packed = np.empty(weights.size, np.float32)
+    done = 0
+    for group in split:
+        for first in range(0, depth, depth_block):
+            piece = group[:, first : first + depth_block]
+            packed[done : done + piece.size] = piece.ravel()
+            done += piece.size
+    return packed
 
 
 def _launch_tiles(
@@ -235,15 +253,13 @@ def _launch_tiles(
     vectors: int,
     count: int,
     first_block: int,
+    depth_block: int,
 ) -> None:
     """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
     x, y, residual = it.x, it.y, it.epilogue.residual
     pixels = math.prod(map(len, phase.outputs))
     macs = float(x.batch * pixels * packed.size)
     depth = len(entries)
-    lanes = lanes_of("float32")
-    entry_bytes = packed.shape[3] * vectors * lanes * ITEM
-    pieces = max(round(depth * entry_bytes / PANEL_BYTES), 1)
     pixel_block, part_tiles = _units(it, pixels, count, vectors, macs)
     units = x.batch * it.groups * tiles(pixels, pixel_block) * tiles(count, part_tiles)
     unit_block = block(units, macs / units / 16)
@@ -272,7 +288,7 @@ def _launch_tiles(
         mode=RESIDUAL if residual else 0,
         clamp=it.epilogue.clamp,
         pixel_block=pixel_block,
-        depth_block=tiles(depth, pieces),
+        depth_block=depth_block,
         part_tiles=part_tiles,
         units=units,
         unit_block=unit_block,
