@@ -280,8 +280,8 @@ def _clamp(builder: Any, x: Any, low: Any, high: Any) -> Any:
 
 
 def _prefetch(v: Vector, pointer: Any) -> None:
-    read, all_caches, data = (ir.Constant(I32, n) for n in (0, 3, 1))
-    v.call("llvm.prefetch.p0", ir.VoidType(), pointer, read, all_caches, data)
+    read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+    v.call("llvm.prefetch.p0", ir.VoidType(), pointer, read, second_cache, data)
 
 
 @cache
