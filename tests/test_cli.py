@@ -168,14 +168,6 @@ def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
     assert facts["arena_bytes"] > 0
 
 
-def test_bench(cli: Cli, small: Path) -> None:
-    arguments = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--json")
-    facts = json.loads(cli("bench", small, *arguments).out)
-    assert facts["min_ms"] <= facts["median_ms"] <= facts["p99_ms"]
-    assert "more than 0 seconds" in cli("bench", small, "--duration", 0).err
-    assert "--warmup -1" in cli("bench", small, "--warmup", -1).err
-
-
 def test_ops(cli: Cli) -> None:
     assert "deconv" in cli("ops").out
     assert "groups: integer = 1" in cli("ops", "conv").out

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,102 +18,281 @@ from nnefc.cli.common import (
     RandomWeights,
     Scalar,
     Shapes,
-    Threads,
     compile_graph,
     console,
+    count,
     load,
+    parse_limits,
+    parse_shapes,
     print_json,
     print_table,
     size,
     table,
     usage,
 )
+from nnefc.cli.measuring import (
+    Batch,
+    batch_shapes,
+    duration,
+    histogram,
+    percentile,
+    repeat,
+    require_seconds,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from nnefc.ir import Graph
+    from nnefc.runtime.model import CompiledModel
+
+_SAMPLES = 1000
+"""Runs whose times are kept in JSON: enough to compare medians."""
+_USUAL = 0.95
+"""Share of the runs that histograms show: the slowest ones would take all the room."""
+
+ThreadCounts = Annotated[
+    str | None,
+    typer.Option(
+        "--threads",
+        "-t",
+        metavar="N[,N...]",
+        help="Threads to use (default: all CPUs); of several numbers each is measured.",
+    ),
+]
 
 
 def bench(
     model: Model,
-    duration: Annotated[float, typer.Option(help="Seconds to measure.")] = 3.0,
+    seconds: Annotated[float, typer.Option("--duration", help="Seconds to measure.")] = 3.0,
     warmup: Annotated[float, typer.Option(help="Seconds to run before measuring.")] = 0.5,
+    streams: Annotated[
+        int,
+        typer.Option(
+            metavar="K", min=1, max=1024, help="Python threads that call the model at once."
+        ),
+    ] = 1,
+    cold: Annotated[
+        bool, typer.Option(help="Measure the start of a fresh process up to its first result.")
+    ] = True,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", readable=False, help="Compare with what --json printed earlier."
+        ),
+    ] = None,
     random_weights: RandomWeights = None,
+    batch: Batch = None,
     shape: Shapes = None,
     scalar: Scalar = "float32",
-    threads: Threads = None,
+    threads: ThreadCounts = None,
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
     """Measure the latency and throughput of a compiled model on random inputs.
 
+    A comparison says faster or slower when the ratio of the medians is not 1 with a confidence of
+    99 % (bootstrap) and differs from it by at least 1 %.
+
     Examples:
 
         nnefc bench net.nnef.tgz
 
-        nnefc bench graph.nnef --random-weights 1 --threads 1 --duration 10 --json
-    """
-    from nnefc.cli.run import random_array
+        nnefc bench graph.nnef --random-weights 1 --threads 1,2 --duration 10
 
-    if not 0 < duration <= 3600:
-        raise usage(f"--duration {duration:g}: must be more than 0 seconds and at most 3600")
-    if not 0 <= warmup <= 3600:
-        raise usage(f"--warmup {warmup:g}: must be between 0 and 3600 seconds")
-    start = time.perf_counter()
-    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
-    imported = time.perf_counter()
-    compiled = compile_graph(graph, threads)
-    ready = time.perf_counter()
-    inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
-    compiled(*inputs)
-    first = time.perf_counter()
-    _repeat(lambda: compiled(*inputs), warmup)
-    seconds = sorted(_repeat(lambda: compiled(*inputs), duration))
-    batch = graph.inputs[0].type.dims[0] if graph.inputs and graph.inputs[0].type.dims else 1
+        nnefc bench net.nnef.tgz --batch 8 --streams 4 --threads 1
+
+        nnefc bench net.nnef.tgz --json > before.json
+
+        nnefc bench net.nnef.tgz --compare before.json
+    """
+    from nnefc.cli.bench_compare import compare_facts, print_comparison, read_facts
+    from nnefc.ops.cost import macs
+
+    require_seconds("--duration", seconds)
+    require_seconds("--warmup", warmup, zero=True)
+    counts = parse_threads(threads)
+    earlier = None if compare is None else read_facts(compare)
+    shapes = batch_shapes(model, batch, shape, limit)
+    graph = load(model, shapes=shapes, random_weights=random_weights, scalar=scalar, limits=limit)
+    results: list[dict[str, Any]] = []
     facts: dict[str, Any] = {
         "model": model,
-        "threads": compiled.threads,
-        "runs": len(seconds),
-        "median_ms": 1e3 * _percentile(seconds, 50),
-        "p10_ms": 1e3 * _percentile(seconds, 10),
-        "p90_ms": 1e3 * _percentile(seconds, 90),
-        "p99_ms": 1e3 * _percentile(seconds, 99),
-        "min_ms": 1e3 * seconds[0],
-        "per_second": batch / _percentile(seconds, 50),
-        "arena_bytes": compiled.arena_bytes,
-        "import_ms": 1e3 * (imported - start),
-        "compile_ms": 1e3 * (ready - imported),
-        "first_run_ms": 1e3 * (first - ready),
+        "batch": _batch(graph),
+        "macs": sum(macs(op) for op in graph.ops),
+        "machine": _machine(),
+        "results": results,
     }
+    for number in counts:
+        compiled = compile_graph(graph, number)
+        facts["arena_bytes"] = compiled.arena_bytes
+        results.append(_measure(compiled, facts, streams, warmup, seconds))
+    if cold:
+        facts["cold_start_ms"] = _cold_start(
+            model, shapes, random_weights, scalar, counts[0], limit
+        )
+    comparison = None if earlier is None else compare_facts(earlier, facts)
     if json:
-        print_json(facts)
+        print_json(facts if comparison is None else {**facts, "comparison": comparison})
         return
-    view = table("median", "p10", "p90", "p99", "min", "inputs/s", "runs", "threads", "arena")
-    view.add_row(
-        *(f"{facts[key]:.3f} ms" for key in ("median_ms", "p10_ms", "p90_ms", "p99_ms", "min_ms")),
-        f"{facts['per_second']:.1f}",
-        str(facts["runs"]),
-        str(facts["threads"]),
-        size(facts["arena_bytes"]),
-    )
-    out = console()
-    print_table(out, view)
-    out.print(
-        f"cold start: import {facts['import_ms']:.0f} ms, compile {facts['compile_ms']:.0f} ms, "
-        f"first run {facts['first_run_ms']:.1f} ms"
-    )
+    _print(facts)
+    if comparison is not None:
+        print_comparison(str(compare), comparison)
 
 
-def _repeat(action: Callable[[], Any], seconds: float) -> list[float]:
-    """Durations of as many runs as fit into a time, at least one."""
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while not times or time.perf_counter() < end:
+def parse_threads(option: str | None) -> list[int | None]:
+    """`--threads 1,2`; None stands for all CPUs."""
+    if option is None:
+        return [None]
+    try:
+        counts = [int(item) for item in option.split(",")]
+    except ValueError:
+        counts = [0]
+    if min(counts) < 1:
+        raise usage(f"--threads {option}: expected positive integers, as in 1,2")
+    return list(dict.fromkeys(counts))
+
+
+def _batch(graph: Graph) -> int:
+    """How many inputs a call takes: the first dimension of the first external."""
+    return graph.inputs[0].type.dims[0] if graph.inputs and graph.inputs[0].type.dims else 1
+
+
+def _measure(
+    compiled: CompiledModel, facts: dict[str, Any], streams: int, warmup: float, seconds: float
+) -> dict[str, Any]:
+    """Latencies and throughput of `streams` callers at once."""
+    from nnefc.cli.run import random_array
+
+    def caller(seed: int) -> Callable[[], Any]:
+        inputs = [random_array(v.type, seed, v.name) for v in compiled.graph.inputs]
+        return lambda: compiled(*inputs)
+
+    times, elapsed = run_streams([caller(i) for i in range(streams)], warmup, seconds)
+    ordered = sorted(times)
+    median = percentile(ordered, 50)
+    # One caller after the other: what would fit into a second, slow outliers apart.
+    calls = 1 / median if streams == 1 else len(times) / elapsed
+    return {
+        "threads": compiled.threads,
+        "streams": streams,
+        "runs": len(times),
+        "median_ms": 1e3 * median,
+        "p10_ms": 1e3 * percentile(ordered, 10),
+        "p90_ms": 1e3 * percentile(ordered, 90),
+        "p99_ms": 1e3 * percentile(ordered, 99),
+        "min_ms": 1e3 * ordered[0],
+        "max_ms": 1e3 * ordered[-1],
+        "per_second": facts["batch"] * calls,
+        "gflops": 2 * facts["macs"] * calls / 1e9,
+        "samples_ms": [round(1e3 * t, 6) for t in times[:: -(-len(times) // _SAMPLES)]],
+    }
+
+
+def run_streams(
+    actions: Sequence[Callable[[], Any]], warmup: float, seconds: float
+) -> tuple[list[float], float]:
+    """Durations of all runs, in the order of each action, and the time in which they ran.
+
+    Each action is repeated by a thread of its own; all begin to measure at the same time.
+    """
+    if len(actions) == 1:
+        repeat(actions[0], warmup)
         start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return times
+        return repeat(actions[0], seconds), time.perf_counter() - start
+    together = threading.Barrier(len(actions))
+    found: list[list[float]] = [[] for _ in actions]
+    starts, ends = [0.0] * len(actions), [0.0] * len(actions)
+    errors: list[BaseException] = []
+
+    def work(i: int) -> None:
+        try:
+            repeat(actions[i], warmup)
+            together.wait()
+            starts[i] = time.perf_counter()
+            found[i] = repeat(actions[i], seconds)
+            ends[i] = time.perf_counter()
+        except threading.BrokenBarrierError:
+            pass  # another one failed
+        except BaseException as error:
+            errors.append(error)
+            together.abort()
+
+    crew = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(actions))]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [t for times in found for t in times], max(ends) - min(starts)
 
 
-def _percentile(ordered: list[float], percent: float) -> float:
-    """Nearest-rank percentile of sorted values."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+def _cold_start(
+    model: str,
+    shapes: Sequence[str],
+    random_weights: int | None,
+    scalar: str,
+    threads: int | None,
+    limit: Sequence[str] | None,
+) -> dict[str, float]:
+    from dataclasses import asdict
+
+    from nnefc.cli.cold_start import cold_start
+
+    stages = cold_start(
+        model,
+        import_options={
+            "shapes": parse_shapes(shapes),
+            "random_weights": random_weights,
+            "scalar": scalar,
+        },
+        compile_options={"threads": threads},
+        limits=asdict(parse_limits(limit)),
+    )
+    return {stage: 1e3 * t for stage, t in stages.items()}
+
+
+def _machine() -> dict[str, Any]:
+    """What the numbers are of."""
+    from nnefc import __version__
+    from nnefc.kernels.isa import host
+    from nnefc.runtime.team import usable_cpus
+
+    isa = host()
+    return {"nnefc": __version__, "isa": isa.name, "cpu": isa.cpu, "cpus": usable_cpus()}
+
+
+def _print(facts: dict[str, Any]) -> None:
+    out = console()
+    several = any(result["streams"] > 1 for result in facts["results"])
+    columns = ["threads", *(["streams"] if several else []), "median", "p10", "p90", "p99", "min"]
+    columns += ["inputs/s", "GFLOP/s", "runs"]
+    view = table(*columns, numeric=columns)
+    for result in facts["results"]:
+        view.add_row(
+            str(result["threads"]),
+            *([str(result["streams"])] if several else []),
+            *(
+                duration(result[f"{key}_ms"] / 1e3)
+                for key in ("median", "p10", "p90", "p99", "min")
+            ),
+            f"{result['per_second']:,.1f}",
+            f"{result['gflops']:.3g}",
+            f"{result['runs']:,}",
+        )
+    print_table(out, view)
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    for result in facts["results"]:
+        ordered = sorted(result["samples_ms"])
+        usual = ordered[: int(len(ordered) * _USUAL) + 1]
+        bars = histogram(usual, 40, encoding)
+        low, high = duration(usual[0] / 1e3), duration(usual[-1] / 1e3)
+        name = count(result["threads"], "thread")
+        out.print(f"{name}: {low} |{bars}| {high} ({100 * _USUAL:.0f} % of the runs)")
+    out.print(f"arena {size(facts['arena_bytes'])}, batch {facts['batch']}")
+    if "cold_start_ms" in facts:
+        stages = {stage: duration(ms / 1e3) for stage, ms in facts["cold_start_ms"].items()}
+        out.print(
+            f"cold start {stages['total']}: start Python {stages['python']}, import "
+            f"{stages['import']}, read the model {stages['read']}, compile {stages['compile']}, "
+            f"first run {stages['first_run']}"
+        )

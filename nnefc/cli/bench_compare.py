@@ -1,0 +1,97 @@
+"""Two measurements of a model side by side: faster, slower, or the same?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nnefc.cli.common import console, print_table, table
+from nnefc.cli.measuring import duration, ratio_interval, verdict
+from nnefc.errors import NnefError, Place
+from nnefc.formats.files import open_regular, printable
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """What `nnefc bench --json` printed; NnefError `data/magic` if the file is something else."""
+    with open_regular(path) as file:
+        text = file.read()
+    try:
+        facts: Any = json.loads(text)
+        for result in facts["results"]:
+            times = [float(t) for t in result["samples_ms"]]
+            if not times or min(times) <= 0 or result["median_ms"] <= 0:
+                raise ValueError
+            hash(_key(result))
+    except (ValueError, KeyError, TypeError):
+        raise NnefError.of(
+            "data/magic",
+            "these are no times of a model",
+            Place(printable(str(path))),
+            hint="--compare takes what nnefc bench MODEL --json printed",
+        ) from None
+    return facts
+
+
+def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Ratios of medians for every number of threads and streams that both have.
+
+    Notes say what else differs: then the ratios compare different things.
+    """
+    known = {_key(result): result for result in old["results"]}
+    rows: list[dict[str, Any]] = []
+    notes = [
+        f"{what} was {old.get(what)}, is {new.get(what)}"
+        for what in ("model", "batch", "machine")
+        if old.get(what) != new.get(what)
+    ]
+    for result in new["results"]:
+        before = known.pop(_key(result), None)
+        name = f"{result['threads']} threads, {result['streams']} streams"
+        if before is None:
+            notes.append(f"{name}: not measured earlier")
+            continue
+        ratio, low, high = ratio_interval(before["samples_ms"], result["samples_ms"])
+        rows.append(
+            {
+                "threads": result["threads"],
+                "streams": result["streams"],
+                "old_ms": before["median_ms"],
+                "new_ms": result["median_ms"],
+                "ratio": ratio,
+                "low": low,
+                "high": high,
+                "verdict": verdict(ratio, low, high),
+            }
+        )
+    notes += [f"{t} threads, {s} streams: not measured now" for t, s in known]
+    return {"rows": rows, "notes": notes}
+
+
+def _key(result: Mapping[str, Any]) -> tuple[int, int]:
+    return result["threads"], result["streams"]
+
+
+def print_comparison(name: str, comparison: Mapping[str, Any]) -> None:
+    """Show what `compare_facts` found; `name`: of the earlier measurement."""
+    out = console()
+    for note in comparison["notes"]:
+        out.print(f"note: {note}")
+    columns = ["threads", "streams", "old", "new", "new / old", "99 % interval", "verdict"]
+    view = table(*columns, numeric=columns[:-1])
+    for row in comparison["rows"]:
+        view.add_row(
+            str(row["threads"]),
+            str(row["streams"]),
+            duration(row["old_ms"] / 1e3),
+            duration(row["new_ms"] / 1e3),
+            f"{row['ratio']:.3f}",
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            row["verdict"],
+        )
+    if comparison["rows"]:
+        out.print(f"compared with {name}")
+        print_table(out, view)
+    else:
+        out.print(f"nothing to compare with {name}")
