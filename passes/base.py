@@ -86,3 +86,11 @@ def is_zero(number: Number | None, sign: float) -> bool:
     if number is None or number != 0:
         return False
     return isinstance(number, int) or math.copysign(1.0, number) == sign
+
+
+def is_power_of_two(number: Number) -> bool:
+    """Whether dividing by `number` is the same as multiplying by its reciprocal, in any float."""
+    if not isinstance(number, float) or not math.isfinite(number):
+        return False
+    mantissa, exponent = math.frexp(number)
+    return abs(mantissa) == 0.5 and abs(exponent) < 100

@@ -1,6 +1,9 @@
 """The rules of `canonicalise`: what an operation may be replaced by without changing a bit.
 
 NaNs count as equal.  Zeros have signs, so x + 0.0 is not x (for x = -0.0), but x - 0.0 is.
+What is rounded less often, or is another way to the same root or power, counts as equal.
+
+Here are arithmetic and logic; `canonical_movement` and `canonical_windows` have the others.
 """
 
 from __future__ import annotations
@@ -10,8 +13,7 @@ from dataclasses import dataclass, field
 
 from nnefc.ir import Op, Value
 from nnefc.ir.graph import Attribute
-from nnefc.ops.table import operations
-from nnefc.passes.base import is_one, is_zero, splat
+from nnefc.passes.base import Number, is_one, is_power_of_two, is_zero, splat
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class New:
     """An operation to make in place of another one."""
 
     name: str
-    inputs: Sequence[Value]
+    inputs: Sequence[Value | float]
+    """Numbers become constants of the type of the result."""
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
 
 
@@ -28,37 +31,40 @@ Result = Sequence[Value] | New | None
 
 Rule = Callable[[Op], Result]
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, list[Rule]] = {}
+"""By the name of the operation; the first that finds something is taken."""
 
 
-def _rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a rule for operations."""
+
+    def register(function: Rule) -> Rule:
         for name in names:
-            assert name not in RULES, name
-            RULES[name] = rule
-        return rule
+            RULES.setdefault(name, []).append(function)
+        return function
 
     return register
 
 
-def _same_type(op: Op, value: Value) -> Result:
+def same_type(op: Op, value: Value) -> Result:
     """`value` if it may stand for the output of `op`; broadcasting may have grown it."""
     return [value] if value.type == op.output.type else None
 
 
-def _producer(value: Value, *names: str) -> Op | None:
+def producer(value: Value, *names: str) -> Op | None:
+    """The operation that computes `value`, if it is one of these."""
     return value.op if value.op is not None and value.op.name in names else None
 
 
 # -- copies
 
 
-@_rule("copy", "cast")
+@rule("copy", "cast")
 def _copy(op: Op) -> Result:
-    return _same_type(op, op.inputs[0])
+    return same_type(op, op.inputs[0])
 
 
-@_rule("copy_n")
+@rule("copy_n")
 def _copy_n(op: Op) -> Result:
     return [op.inputs[0]] * len(op.outputs)
 
@@ -66,35 +72,62 @@ def _copy_n(op: Op) -> Result:
 # -- arithmetic and logic
 
 
-@_rule("add")
+@rule("add")
 def _add(op: Op) -> Result:
     x, y = op.inputs
     if is_zero(splat(y), -1.0):
-        return _same_type(op, x)
-    return _same_type(op, y) if is_zero(splat(x), -1.0) else None
+        return same_type(op, x)
+    return same_type(op, y) if is_zero(splat(x), -1.0) else None
 
 
-@_rule("sub")
+@rule("sub")
 def _sub(op: Op) -> Result:
     x, y = op.inputs
-    return _same_type(op, x) if is_zero(splat(y), 1.0) else None
+    return same_type(op, x) if is_zero(splat(y), 1.0) else None
 
 
-@_rule("mul")
+@rule("mul")
 def _mul(op: Op) -> Result:
     x, y = op.inputs
-    if is_one(splat(y)):
-        return _same_type(op, x)
-    return _same_type(op, y) if is_one(splat(x)) else None
+    if x is y:
+        return New("sqr", [x])
+    for factor, other in ((x, y), (y, x)):
+        number = splat(factor)
+        if is_one(number):
+            return same_type(op, other)
+        if number is None or other.type != op.output.type:
+            continue
+        if number == -1:
+            return New("neg", [other])
+        if is_power_of_two(number) and (mean := _mean(other, 1 / number)):
+            return mean
+    return None
 
 
-@_rule("div")
+@rule("div")
 def _div(op: Op) -> Result:
     x, y = op.inputs
-    return _same_type(op, x) if is_one(splat(y)) else None
+    number = splat(y)
+    if number is None or x.type != op.output.type:
+        return None
+    if is_one(number):
+        return [x]
+    if mean := _mean(x, number):
+        return mean
+    return New("mul", [x, 1 / number]) if is_power_of_two(number) else None
 
 
-@_rule("pow")
+def _mean(x: Value, count: Number) -> Result:
+    """A sum divided by the number of its items."""
+    inner = producer(x, "sum_reduce")
+    if inner is None or inner.attributes["normalize"]:
+        return None
+    if count * x.type.volume != inner.inputs[0].type.volume:
+        return None
+    return New("sum_reduce", inner.inputs, {**inner.attributes, "normalize": True})
+
+
+@rule("pow")
 def _pow(op: Op) -> Result:
     x, y = op.inputs
     if x.type != op.output.type:
@@ -106,125 +139,79 @@ def _pow(op: Op) -> Result:
             return New("sqr", [x])
         case -1.0:
             return New("rcp", [x])
+        # of what is below zero, and of -0.0, roots are other than these powers
+        case 0.5 if _is_never_negative(x):
+            return New("sqrt", [x])
+        case -0.5 if _is_never_negative(x):
+            return New("rsqrt", [x])
         case _:
             return None
 
 
-@_rule("neg", "not")
+def _is_never_negative(value: Value, depth: int = 8) -> bool:
+    """Whether no item is below zero, nor -0.0; looks at so many operations one behind the other."""
+    number = splat(value)
+    if number is not None:
+        return number > 0 or is_zero(number, 1.0)
+    op = value.op
+    if op is None or depth == 0:
+        return False
+    if op.name in ("sqr", "abs", "exp", "sigmoid", "softmax"):
+        return True
+    if op.name == "max" and any((splat(v) or 0) > 0 for v in op.inputs):
+        return True
+    return op.name in _KEEP_SIGNS and all(_is_never_negative(v, depth - 1) for v in op.inputs)
+
+
+_KEEP_SIGNS = frozenset(
+    {
+        *("add", "mul", "div", "min", "max", "sqrt", "rcp", "copy", "box", "max_pool"),
+        *("sum_reduce", "max_reduce", "min_reduce", "reshape", "squeeze", "unsqueeze"),
+        *("transpose", "slice", "split", "concat", "stack", "unstack", "tile"),
+    }
+)
+"""Operations that give nothing negative of operands that are not."""
+
+
+@rule("rcp")
+def _rcp(op: Op) -> Result:
+    root = producer(op.inputs[0], "sqrt")
+    return New("rsqrt", root.inputs) if root is not None else None
+
+
+@rule("neg", "not")
 def _involution(op: Op) -> Result:
-    inner = _producer(op.inputs[0], op.name)
+    inner = producer(op.inputs[0], op.name)
     return [inner.inputs[0]] if inner is not None else None
 
 
-@_rule("abs", "relu", "floor", "ceil", "sign")
+@rule("abs", "relu", "floor", "ceil", "sign")
 def _idempotent(op: Op) -> Result:
-    if _producer(op.inputs[0], op.name) is not None:
+    if producer(op.inputs[0], op.name) is not None:
         return [op.inputs[0]]
-    negated = _producer(op.inputs[0], "neg")
+    negated = producer(op.inputs[0], "neg")
     return New("abs", negated.inputs) if negated is not None and op.name == "abs" else None
 
 
-@_rule("min", "max")
+@rule("min", "max")
 def _of_itself(op: Op) -> Result:
     x, y = op.inputs
     return [x] if x is y else None
 
 
-@_rule("and", "or")
+@rule("and", "or")
 def _logic(op: Op) -> Result:
     x, y = op.inputs
     neutral = op.name == "and"
     if x is y or splat(y) is neutral:
-        return _same_type(op, x)
-    return _same_type(op, y) if splat(x) is neutral else None
+        return same_type(op, x)
+    return same_type(op, y) if splat(x) is neutral else None
 
 
-@_rule("select")
+@rule("select")
 def _select(op: Op) -> Result:
     condition, yes, no = op.inputs
     if yes is no:
-        return _same_type(op, yes)
+        return same_type(op, yes)
     known = splat(condition)
-    return None if known is None else _same_type(op, yes if known else no)
-
-
-# -- other shapes for the same items
-
-
-@_rule("reshape", "squeeze", "unsqueeze")
-def _view(op: Op) -> Result:
-    source = op.inputs[0]
-    if source.type == op.output.type:
-        return [source]
-    inner = source.op
-    if inner is not None and inner.name in operations() and operations()[inner.name].view:
-        return _reshape(inner.inputs[0], op)
-    return None
-
-
-def _reshape(source: Value, op: Op) -> New:
-    """A reshape of `source` to what `op` gives."""
-    return New("reshape", [source], {"shape": op.output.type.dims})
-
-
-@_rule("transpose")
-def _transpose(op: Op) -> Result:
-    source = op.inputs[0]
-    order = _permutation(op)
-    if order == sorted(order):
-        return [source]
-    dims = source.type.dims
-    large = [d for d in order if dims[d] != 1]
-    if large == sorted(large):
-        return _reshape(source, op)
-    inner = _producer(source, "transpose")
-    if inner is None:
-        return None
-    first = _permutation(inner)
-    return New("transpose", inner.inputs, {"axes": tuple(first[d] for d in order)})
-
-
-def _permutation(op: Op) -> list[int]:
-    """Axes of a transpose, those that it does not name included."""
-    axes: tuple[int, ...] = op.attributes["axes"]
-    return [*axes, *range(len(axes), op.output.type.rank)]
-
-
-@_rule("slice")
-def _slice(op: Op) -> Result:
-    reversing = any(stride < 0 for stride in op.attributes["stride"])
-    return None if reversing else _same_type(op, op.inputs[0])
-
-
-@_rule("pad")
-def _pad(op: Op) -> Result:
-    unpadded = all(item == (0, 0) for item in op.attributes["padding"])
-    return [op.inputs[0]] if unpadded else None
-
-
-@_rule("tile")
-def _tile(op: Op) -> Result:
-    return _same_type(op, op.inputs[0])
-
-
-@_rule("max_reduce", "min_reduce", "all_reduce", "any_reduce")
-def _reduce(op: Op) -> Result:
-    """Nothing is reduced where all axes are singular (sums might turn -0.0 into 0.0)."""
-    return _same_type(op, op.inputs[0])
-
-
-@_rule("concat", "split")
-def _single(op: Op) -> Result:
-    return list(op.inputs) if len(op.inputs) == len(op.outputs) == 1 else None
-
-
-@_rule("stack")
-def _stack(op: Op) -> Result:
-    axes = (op.attributes["axis"],)
-    return New("unsqueeze", op.inputs, {"axes": axes}) if len(op.inputs) == 1 else None
-
-
-@_rule("unstack")
-def _unstack(op: Op) -> Result:
-    axes = (op.attributes["axis"],)
-    return New("squeeze", op.inputs, {"axes": axes}) if len(op.outputs) == 1 else None
+    return None if known is None else same_type(op, yes if known else no)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nnefc.ir import Graph, Op
-from nnefc.ops.build import build
+from nnefc.ir import Graph, Op, Value
+from nnefc.ops.build import build, constant
+from nnefc.passes import canonical_movement, canonical_windows
 from nnefc.passes.base import replace
-from nnefc.passes.canonical_rules import RULES, New
+from nnefc.passes.canonical_rules import RULES, New, Result
+
+__all__ = ["Canonicalise", "canonical_movement", "canonical_windows"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class Canonicalise:
         %y: float32[2,3] = mul(%c, %0)
 
     becomes, but for operations that are dead now, %x alone.  The rules stand in
-    `canonical_rules`.  Each looks at an operation and those before it and makes the operation
-    simpler, so one sweep in order, which looks again at what a rule made, is enough.
+    `canonical_rules` and the modules it names.  Each looks at an operation and those before it
+    and makes the operation simpler, so one sweep in order, which looks again at what a rule
+    made, is enough.
     """
 
     name: ClassVar[str] = "canonicalise"
@@ -35,21 +39,26 @@ class Canonicalise:
         return changed
 
 
+def _first(op: Op) -> Result:
+    """What the first rule that applies to `op` finds."""
+    if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
+        return None
+    found = (rule(op) for rule in RULES.get(op.name, ()))
+    return next((f for f in found if f is not None), None)
+
+
 def _simplify(graph: Graph, op: Op) -> bool:
     changed = False
-    while (rule := RULES.get(op.name)) is not None:
-        if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
-            break
-        found = rule(op)
-        if found is None:
-            break
+    while (found := _first(op)) is not None:
         changed = True
         if not isinstance(found, New):
             replace(graph, op, found)
             break
-        made = build(
-            graph, found.name, found.inputs, found.attributes, before=op, location=op.location
-        )
+        dtype = op.outputs[0].type.dtype
+        inputs = [
+            v if isinstance(v, Value) else constant(graph, v, dtype, op) for v in found.inputs
+        ]
+        made = build(graph, found.name, inputs, found.attributes, before=op, location=op.location)
         replace(graph, op, made.outputs)
         op = made
     return changed
