@@ -6,55 +6,25 @@ output.  Spatial sizes are small, so that the tests are quick; the structures ar
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import nnefc
+from benchmarks.zoo import ZOO, inputs_of
+from benchmarks.zoo.oracle import torch_outputs
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.ops.reference import evaluate
-from tests.models import (
-    EXAMPLES,
-    Network,
-    Shape,
-    alexnet_torch,
-    googlenet,
-    lstm_torch,
-    mobilenet,
-    nnef_text,
-    resnet,
-    torch_output,
-    unet,
-    vgg16,
-    weights,
-)
+from tests.models import EXAMPLES, alexnet_torch, lstm_torch
 
 Array = np.ndarray[Any, Any]
-
-NETWORKS: dict[str, tuple[Network, Shape]] = {
-    "resnet18": (partial(resnet, depth=18, size=64), (1, 3, 64, 64)),
-    "resnet50": (partial(resnet, depth=50, size=64), (1, 3, 64, 64)),
-    "googlenet": (partial(googlenet, size=96), (1, 3, 96, 96)),
-    "vgg16": (partial(vgg16, size=32, hidden=512), (1, 3, 32, 32)),
-    "mobilenet": (partial(mobilenet, size=64), (1, 3, 64, 64)),
-    "unet": (partial(unet, size=32), (2, 3, 32, 32)),
-}
 
 pytestmark = pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 
 
-def _graph(network: Network, name: str) -> Graph:
-    text, _ = nnef_text(network, name)
-    graph = import_text(text)
-    for variable in graph.variables.values():
-        variable.data = weights(variable.label, variable.type.dims)
-    return graph
-
-
-def _input(shape: Shape) -> Array:
+def _input(shape: tuple[int, ...]) -> Array:
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
@@ -64,16 +34,21 @@ def _relative(found: Array, expected: Array) -> float:
     return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ZOO)
 def test_network(name: str) -> None:
-    network, shape = NETWORKS[name]
-    graph, data = _graph(network, name), _input(shape)
-    expected = torch_output(network, data)
-    assert 0.01 * expected.max() < np.std(expected) < 0.4 * expected.max(), "a poor test"
-    reference = evaluate(graph, {"input": data}).outputs["output"]
-    assert _relative(reference, expected) < 1e-12
-    model = nnefc.compile(graph)
-    assert _relative(model(data), expected) < 1e-5
+    entry = ZOO[name]
+    document = entry.document(name, small=True)
+    graph = import_text(document.text)
+    for variable in graph.variables.values():
+        variable.data = document.variables[variable.label].data()
+    data = inputs_of(document.inputs)
+    expected = torch_outputs(entry.network(small=True), data)
+    reference = evaluate(graph, data).outputs
+    results = nnefc.compile(graph).run(data)
+    for output, want in expected.items():
+        assert 0.01 * want.max() < np.std(want) < 0.5 * want.max(), "a poor test"
+        assert _relative(reference[output], want) < 1e-12
+        assert _relative(results[output], want) < 1e-5
 
 
 def _example(name: str, **options: Any) -> Graph:

@@ -1,0 +1,162 @@
+"""Networks on disk: an NNEF container, and what engines load instead of it.
+
+A network has a folder that is named by a digest of everything its files come from, so that
+they are made once and never out of date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.zoo import ZOO, inputs_of
+
+Array = np.ndarray[Any, Any]
+
+ROOT = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network whose container is written.
+
+    `inputs` are shapes by name, `outputs` the names of the results, in order.
+    """
+
+    name: str
+    title: str
+    batch: int
+    folder: Path
+    archive: Path
+    inputs: dict[str, tuple[int, ...]]
+    outputs: tuple[str, ...]
+
+    def file(self, name: str) -> Path:
+        """The path of a file that is made from the container."""
+        return self.folder / name
+
+    def arrays(self, seed: int = 1) -> dict[str, Array]:
+        """Normally distributed float32 inputs by name."""
+        return inputs_of(self.inputs, seed)
+
+
+def default_folder() -> Path:
+    """Where networks are kept unless told otherwise: the user's cache."""
+    platformdirs: Any = import_module("platformdirs")
+    return Path(platformdirs.user_cache_dir("nnefc")) / "benchmarks"
+
+
+def prepare(source: str, folder: Path, batch: int | None = None, *, small: bool = False) -> Network:
+    """The network of that name in the zoo, or in a container of that path.
+
+    `batch`: the first extent of all inputs; None: as written (1 in the zoo).
+    """
+    if source in ZOO:
+        return _from_zoo(source, folder, batch or 1, small=small)
+    return _from_container(Path(source), folder, batch)
+
+
+def import_graph(network: Network, *, data: bool = True) -> Any:
+    """The graph, with data for all its variables unless that is not needed."""
+    import nnefc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nnefc.NnefWarning)
+        shapes = {name: list(dims) for name, dims in network.inputs.items()}
+        seed = 1 if data else None
+        return nnefc.import_model(
+            network.archive, shapes=shapes, random_weights=seed, load_data=data
+        )
+
+
+def _from_zoo(name: str, folder: Path, batch: int, *, small: bool) -> Network:
+    entry = ZOO[name]
+    document = entry.document(name, batch, small=small)
+    digest = _digest(document.text, *map(repr, document.variables.values()))
+    place = folder / f"{name}-{'small-' if small else ''}b{batch}-{digest}"
+    archive = place / f"{name}.nnef.tar"
+    if not archive.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        document.write(archive)
+    return _described(name, entry.title, batch, place, archive, document.inputs)
+
+
+def _from_container(path: Path, folder: Path, batch: int | None) -> Network:
+    import nnefc
+
+    graph = nnefc.import_model(path, load_data=False)
+    inputs = {
+        v.name: (batch or v.type.dims[0], *v.type.dims[1:]) if v.type.dims else ()
+        for v in graph.inputs
+    }
+    stamp = path.stat()
+    digest = _digest(str(path.resolve()), str(stamp.st_mtime_ns), str(stamp.st_size), repr(inputs))
+    place = folder / f"{path.name.partition('.')[0]}-{digest}"
+    place.mkdir(parents=True, exist_ok=True)
+    first = next(iter(inputs.values()), (1,))
+    return _described(path.name, path.name, first[0] if first else 1, place, path, inputs)
+
+
+def _described(
+    name: str, title: str, batch: int, folder: Path, archive: Path, inputs: dict[str, Any]
+) -> Network:
+    import nnefc
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nnefc.NnefWarning)
+        graph = nnefc.import_model(archive, load_data=False)
+    return Network(name, title, batch, folder, archive, inputs, tuple(graph.output_names))
+
+
+def _digest(*texts: str) -> str:
+    """Of the texts and of the code that converts."""
+    total = hashlib.sha256()
+    for text in texts:
+        total.update(text.encode() + b"\0")
+    for path in sorted((ROOT / "convert").glob("*.py")):
+        total.update(path.read_bytes())
+    return total.hexdigest()[:12]
+
+
+# -- files of other formats
+
+ONNX = "model.onnx"
+ONNX_FUSED = "model-fused.onnx"
+"""With younger operators (Gelu, Attention), if there is use for them."""
+TORCH_SCRIPT = "model.pt"
+
+
+def _write_onnx(network: Network) -> None:
+    from benchmarks.convert.onnx_file import has_fused_form, write_onnx
+
+    graph = import_graph(network)
+    if has_fused_form(graph):
+        write_onnx(graph, network.file(ONNX_FUSED), fused=True)
+    write_onnx(graph, network.file(ONNX))
+
+
+def _write_torch_script(network: Network) -> None:
+    from benchmarks.convert.torch_module import write_torch_script
+
+    write_torch_script(import_graph(network), network.file(TORCH_SCRIPT))
+
+
+_WRITERS: dict[str, Callable[[Network], None]] = {
+    ONNX: _write_onnx,
+    TORCH_SCRIPT: _write_torch_script,
+}
+
+
+def require(network: Network, name: str) -> Path:
+    """The path of a converted file, which is made if it is not there."""
+    path = network.file(name)
+    if not path.exists():
+        _WRITERS[name](network)
+    return path

@@ -1,0 +1,16 @@
+"""The engines, by name, in the order of the report; ours first."""
+
+from __future__ import annotations
+
+from benchmarks.engines.base import Engine
+from benchmarks.engines.mnn_cpu import Mnn
+from benchmarks.engines.ncnn_cpu import Ncnn
+from benchmarks.engines.openvino_cpu import OpenVino
+from benchmarks.engines.ort import OnnxRuntime
+from benchmarks.engines.ours import Nnefc
+from benchmarks.engines.torch_cpu import PyTorch
+from benchmarks.engines.tract_cpu import Tract
+
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, Tract)
+}

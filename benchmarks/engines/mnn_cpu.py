@@ -1,0 +1,71 @@
+"""MNN."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.artifacts import ONNX, Network, require
+from benchmarks.engines.base import Array, Call, Engine
+
+_FILE = "model.mnn"
+
+
+class Mnn(Engine):
+    """The CPU back end in float32."""
+
+    name = "mnn"
+    title = "MNN"
+    modules = ("MNN",)
+
+    def convert(self, network: Network) -> None:
+        target = network.file(_FILE)
+        if target.exists():
+            return
+        source = require(network, ONNX)
+        tool = Path(sys.executable).with_name("mnnconvert")
+        command = [tool, "-f", "ONNX", "--modelFile", source, "--MNNModel", target]
+        done = subprocess.run([*command, "--bizCode", "nnefc"], capture_output=True, text=True)
+        if not target.exists():
+            raise RuntimeError(f"mnnconvert: {(done.stdout + done.stderr).strip()[-200:]}")
+
+    def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        mnn: Any = import_module("MNN")
+        interpreter = mnn.Interpreter(str(network.file(_FILE)))
+        options = {"backend": "CPU", "precision": "high", "numThread": threads}
+        session = interpreter.createSession(options)
+        caffe = mnn.Tensor_DimensionType_Caffe
+        pairs: list[tuple[Any, Any]] = []
+        for name, array in arrays.items():
+            tensor = interpreter.getSessionInput(session, name)
+            interpreter.resizeTensor(tensor, array.shape)
+            pairs.append((tensor, mnn.Tensor(array.shape, mnn.Halide_Type_Float, array, caffe)))
+        interpreter.resizeSession(session)
+        outputs: dict[str, tuple[Any, Any, Array]] = {}
+        for name in network.outputs:
+            tensor = interpreter.getSessionOutput(session, name)
+            result = np.empty(tensor.getShape(), np.float32)
+            host = mnn.Tensor(result.shape, mnn.Halide_Type_Float, result, caffe)
+            outputs[name] = tensor, host, result
+        self._keep = interpreter, arrays
+
+        def call() -> dict[str, tuple[Any, Any, Array]]:
+            for tensor, host in pairs:
+                tensor.copyFrom(host)
+            interpreter.runSession(session)
+            for tensor, host, _ in outputs.values():
+                tensor.copyToHostTensor(host)
+            return outputs
+
+        return call
+
+    def results(self, network: Network, returned: Any) -> dict[str, Array]:
+        return {
+            name: np.array(host.getNumpyData(), np.float32).reshape(result.shape)
+            for name, (_, host, result) in returned.items()
+        }

@@ -1,0 +1,39 @@
+"""OpenVINO."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from benchmarks.artifacts import ONNX, Network, require
+from benchmarks.engines.base import Array, Call, Engine
+
+
+class OpenVino(Engine):
+    """The CPU plugin, for latency, in float32."""
+
+    name = "openvino"
+    title = "OpenVINO"
+    modules = ("openvino",)
+
+    def convert(self, network: Network) -> None:
+        require(network, ONNX)
+
+    def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        core: Any = import_module("openvino").Core()
+        options = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "NUM_STREAMS": "1",
+            "INFERENCE_NUM_THREADS": str(threads),
+            "INFERENCE_PRECISION_HINT": "f32",
+            "ENABLE_CPU_PINNING": "NO",
+            "ENABLE_HYPER_THREADING": "YES",
+        }
+        compiled = core.compile_model(str(network.file(ONNX)), "CPU", options)
+        request = compiled.create_infer_request()
+        inputs = {i: arrays[port.any_name] for i, port in enumerate(compiled.inputs)}
+        self._names = [port.any_name for port in compiled.outputs]
+        return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)
+
+    def results(self, network: Network, returned: Any) -> dict[str, Array]:
+        return {name: returned[i].copy() for i, name in enumerate(self._names)}

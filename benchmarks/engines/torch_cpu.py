@@ -1,0 +1,59 @@
+"""PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from benchmarks.artifacts import TORCH_SCRIPT, Network, require
+from benchmarks.engines.base import Array, Call, Engine, fastest
+
+
+class PyTorch(Engine):
+    """The fastest of: as it is, optimised for inference, and that with channels last."""
+
+    name = "torch"
+    title = "PyTorch"
+    modules = ("torch",)
+
+    def convert(self, network: Network) -> None:
+        require(network, TORCH_SCRIPT)
+
+    def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        torch: Any = import_module("torch")
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        tensors = [torch.from_numpy(array) for array in arrays.values()]
+
+        def script(*, optimised: bool, channels_last: bool) -> Call:
+            module = torch.jit.load(str(network.file(TORCH_SCRIPT))).eval()
+            inputs = tensors
+            if channels_last:
+                if not any(x.dim() == 4 for x in tensors):
+                    raise ValueError("no pictures")
+                module = module.to(memory_format=torch.channels_last)
+                inputs = [
+                    x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x
+                    for x in tensors
+                ]
+            if optimised:
+                module = torch.jit.optimize_for_inference(torch.jit.freeze(module))
+
+            def call() -> Any:
+                with torch.inference_mode():
+                    return module(*inputs)
+
+            return call
+
+        self.note, call = fastest(
+            {
+                "eager": lambda: script(optimised=False, channels_last=False),
+                "optimised": lambda: script(optimised=True, channels_last=False),
+                "channels last": lambda: script(optimised=True, channels_last=True),
+            }
+        )
+        return call
+
+    def results(self, network: Network, returned: Any) -> dict[str, Array]:
+        values = returned if len(network.outputs) > 1 else [returned]
+        return {name: value.numpy() for name, value in zip(network.outputs, values)}

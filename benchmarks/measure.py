@@ -1,0 +1,173 @@
+"""Run engines on a network: do they agree, how long do they take, how much memory?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.artifacts import Network
+from benchmarks.engines import ENGINES
+from benchmarks.statistics import Summary, summarise
+from benchmarks.worker import EngineError, Loaded, Worker
+
+Array = np.ndarray[Any, Any]
+
+OURS = "nnefc"
+
+TOLERANCE = 1e-3
+"""Difference relative to the largest output beyond which a result is wrong."""
+
+PAUSE = 0.03
+"""Seconds between turns, in which threads of engines that spin go to sleep."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was found out about an engine; `failure` says why there is nothing else."""
+
+    engine: str
+    failure: str = ""
+    loaded: Loaded | None = None
+    error: float = 0.0
+    """Largest difference from the consensus, relative to the largest output."""
+    turns: list[list[float]] = field(default_factory=list[list[float]])
+    memory_before: int = 0
+    memory_peak: int = 0
+
+    @property
+    def is_right(self) -> bool:
+        return not self.failure and self.error <= TOLERANCE
+
+    @property
+    def summary(self) -> Summary:
+        return summarise(self.turns)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """A network on all engines with so many threads."""
+
+    network: Network
+    threads: int
+    engines: dict[str, Measured]
+
+    @property
+    def ours(self) -> Measured | None:
+        found = self.engines.get(OURS)
+        return found if found and found.turns else None
+
+    @property
+    def best_peer(self) -> Measured | None:
+        """The fastest of the others whose results are right."""
+        others = [m for m in self.engines.values() if m.engine != OURS and m.is_right and m.turns]
+        return min(others, key=lambda m: m.summary.median, default=None)
+
+
+Progress = Callable[[str], None]
+"""Told what is being done."""
+
+
+def compare(
+    network: Network,
+    engines: Sequence[str],
+    threads: int,
+    *,
+    rounds: int,
+    turn: float,
+    progress: Progress = lambda _: None,
+) -> Comparison:
+    """Convert, load, check and measure; engines that fail are told so.
+
+    `rounds`: turns of each engine; `turn`: seconds of one.
+    """
+    found = {name: Measured(name) for name in engines}
+    arrays = network.arrays()
+    with ExitStack() as stack:
+        workers: dict[str, Worker] = {}
+        for name, measured in found.items():
+            try:
+                workers[name] = _start(name, network, threads, arrays, measured, stack, progress)
+            except EngineError as error:
+                measured.failure = str(error)
+        progress("comparing results")
+        _check(workers, found)
+        for i in range(rounds):
+            for name, worker in workers.items():
+                if found[name].failure:
+                    continue
+                progress(f"{i + 1}/{rounds} {name}")
+                time.sleep(PAUSE)
+                found[name].turns.append(worker.call("measure", turn, 100_000))
+        for name, worker in workers.items():
+            if not found[name].failure:
+                measured = found[name]
+                measured.memory_before, measured.memory_peak = worker.call("memory")
+    return Comparison(network, threads, found)
+
+
+def _start(
+    name: str,
+    network: Network,
+    threads: int,
+    arrays: dict[str, Array],
+    measured: Measured,
+    stack: ExitStack,
+    progress: Progress,
+) -> Worker:
+    reason = ENGINES[name].missing()
+    if reason:
+        raise EngineError(reason)
+    progress(f"converting for {name}")
+    converter = Worker(name, threads)
+    try:
+        converter.call("convert", network)
+    finally:
+        converter.close()
+    progress(f"loading {name}")
+    worker = Worker(name, threads)
+    stack.callback(worker.close)
+    measured.loaded = worker.call("load", network, threads, arrays)
+    return worker
+
+
+def _check(workers: dict[str, Worker], found: dict[str, Measured]) -> None:
+    """Run every engine once; compare with the median of what they give, item by item."""
+    results: dict[str, dict[str, Array]] = {}
+    for name, worker in workers.items():
+        try:
+            results[name] = worker.call("outputs")
+        except EngineError as error:
+            found[name].failure = str(error)
+    for name, error in disagreements(results).items():
+        found[name].error = error
+
+
+def disagreements(results: dict[str, dict[str, Array]]) -> dict[str, float]:
+    """By engine: the largest difference from the consensus over the largest value of an output.
+
+    The consensus is the median over engines of every item.  Infinite where shapes differ.
+    """
+    errors = dict.fromkeys(results, 0.0)
+    for output in dict.fromkeys(key for each in results.values() for key in each):
+        shapes = [each[output].shape for each in results.values() if output in each]
+        shape = max(shapes, key=shapes.count)
+        fitting = {
+            name: each[output]
+            for name, each in results.items()
+            if output in each and each[output].shape == shape
+        }
+        consensus = np.nanmedian(np.stack(list(fitting.values())), axis=0)
+        scale = float(np.max(np.abs(consensus), initial=0.0)) or 1.0
+        for name in results:
+            error = float("inf")
+            if name in fitting:
+                difference = np.abs(fitting[name] - consensus)
+                difference[np.isnan(difference)] = np.inf
+                error = float(np.max(difference, initial=0.0)) / scale
+            errors[name] = max(errors[name], error)
+    return errors

@@ -1,0 +1,129 @@
+"""nnefc against other engines on whole networks.
+
+python -m benchmarks.peers --models resnet50,vit --engines nnefc,onnxruntime --threads 1,2
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import platform
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import artifacts, picture, report
+from benchmarks.engines import ENGINES
+from benchmarks.measure import Comparison, compare
+from benchmarks.zoo import ZOO
+
+errors = Console(stderr=True)
+
+
+def main(
+    models: Annotated[
+        str, typer.Option(help="Networks of the zoo or paths of NNEF containers; commas between.")
+    ] = ",".join(ZOO),
+    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(ENGINES),
+    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
+    batch: Annotated[str, typer.Option(help="Numbers of inputs at a time.")] = "1",
+    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 15,
+    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.15,
+    small: Annotated[bool, typer.Option(help="The zoo at reduced size.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write everything, runs included.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
+    picture_file: Annotated[
+        Path | None, typer.Option("--picture", help="Write a picture (.svg).")
+    ] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+    ] = None,
+) -> None:
+    """Check that engines agree on networks, and measure them in turns."""
+    from nnefc.runtime.machine import measure as measure_machine
+
+    names, chosen = _list(models), _list(engines)
+    for name in chosen:
+        if name not in ENGINES:
+            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(ENGINES)}")
+    folder = (models_dir or artifacts.default_folder()).expanduser().resolve()
+    counts = [int(n) for n in _list(threads)]
+    batches = [int(n) for n in _list(batch)]
+    for name in names:
+        if name not in ZOO and not Path(name).exists():
+            raise typer.BadParameter(f"no network is {name!r}; there are {', '.join(ZOO)}")
+    columns = [
+        TextColumn("{task.fields[what]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    jobs = [(t, n, name) for t in counts for n in batches for name in names]
+    comparisons: list[Comparison] = []
+    machines: dict[int, Any] = {}
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("", total=len(jobs), what="")
+        for count, size, name in jobs:
+
+            def tell(what: str, label: str = f"{name} x{count}") -> None:
+                progress.update(task, what=f"{label}: {what}")
+
+            if count not in machines:
+                tell("measuring the machine")
+                machines[count] = measure_machine(count, 0.5)
+            tell("writing the network")
+            network = artifacts.prepare(name, folder, size, small=small)
+            found = compare(network, chosen, count, rounds=rounds, turn=turn, progress=tell)
+            comparisons.append(found)
+            progress.advance(task)
+            progress.console.print(report.line(found))
+    facts = report.facts(comparisons, machines, _about(rounds, turn))
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    report.show(console, facts)
+    if json:
+        json.write_text(json_module.dumps(facts, indent=1) + "\n")
+    if table:
+        table.write_text(report.markdown(facts))
+    if picture_file:
+        picture_file.write_text(picture.svg(facts))
+
+
+def _list(text: str) -> list[str]:
+    return [item for item in text.split(",") if item]
+
+
+def _about(rounds: int, turn: float) -> dict[str, Any]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    packages = ("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "tract", "numba")
+    versions: dict[str, str] = {}
+    for package in packages:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": _processor(),
+        "system": platform.platform(),
+        "versions": versions,
+        "rounds": rounds,
+        "turn_seconds": turn,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]}, {len(names)} CPUs" if names else platform.machine()
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,96 @@
+"""The results as a picture: time of each engine over that of nnefc, by network."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+from xml.sax.saxutils import escape
+
+from benchmarks.engines import ENGINES
+from benchmarks.measure import OURS
+
+COLOURS = {
+    "onnxruntime": "#0072b2",
+    "openvino": "#56b4e9",
+    "torch": "#d55e00",
+    "mnn": "#009e73",
+    "ncnn": "#e69f00",
+    "tract": "#cc79a7",
+}
+"""Told apart by most eyes (Okabe and Ito)."""
+
+LEFT, WIDTH, ROW, TOP = 150, 560, 22, 64
+TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+
+
+def svg(facts: dict[str, Any]) -> str:
+    """A chart per number of threads and batch, one below the other."""
+    parts: list[str] = []
+    y = 10
+    for group in facts["results"]:
+        chart, height = _chart(group, y)
+        parts += chart
+        y += height
+    width = LEFT + WIDTH + 40
+    style = (
+        "text{font:12px sans-serif;fill:#222}.t{font-weight:bold;font-size:14px}"
+        ".g{stroke:#ddd}.one{stroke:#222;stroke-width:1.5}"
+        "@media(prefers-color-scheme:dark){text{fill:#ddd}.g{stroke:#444}.one{stroke:#eee}}"
+    )
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}">'
+    return "\n".join([head, f"<style>{style}</style>", *parts, "</svg>"]) + "\n"
+
+
+def _chart(group: dict[str, Any], top: int) -> tuple[list[str], int]:
+    rows = [(model["title"], ratios) for model in group["models"] if (ratios := _ratios(model))]
+    everything = [r for _, ratios in rows for r in ratios.values()]
+    low = min([0.8, *everything])
+    high = max([1.5, *(min(r, TICKS[-1]) for r in everything)])
+
+    def x_of(ratio: float) -> float:
+        part = math.log(min(ratio, high) / low) / math.log(high / low)
+        return LEFT + WIDTH * (0.02 + 0.96 * part)
+
+    title = (
+        f"Time of an inference, nnefc = 1 (right of the line: slower than nnefc); "
+        f"{group['threads']} thread{'s' * (group['threads'] > 1)}, batch {group['batch']}"
+    )
+    bottom = top + TOP + ROW * len(rows)
+    parts = [f'<text class="t" x="10" y="{top + 16}">{escape(title)}</text>']
+    x = LEFT
+    for name in dict.fromkeys(name for _, ratios in rows for name in ratios):
+        parts.append(f'<circle cx="{x}" cy="{top + 36}" r="5" fill="{_colour(name)}"/>')
+        parts.append(f'<text x="{x + 9}" y="{top + 40}">{escape(ENGINES[name].title)}</text>')
+        x += 92
+    for tick in TICKS:
+        if low <= tick <= high:
+            at, kind = f"{x_of(tick):.1f}", "one" if tick == 1 else "g"
+            parts.append(
+                f'<line class="{kind}" x1="{at}" x2="{at}" y1="{top + TOP - 12}" y2="{bottom}"/>'
+            )
+            parts.append(f'<text x="{at}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>')
+    for i, (name, ratios) in enumerate(rows):
+        y = top + TOP + ROW * i
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
+        for engine, ratio in ratios.items():
+            label = f"{ENGINES[engine].title}: {ratio:.2f}"
+            parts.append(
+                f'<circle cx="{x_of(ratio):.1f}" cy="{y}" r="5" fill="{_colour(engine)}" '
+                f'fill-opacity="0.85"><title>{escape(label)}</title></circle>'
+            )
+    return parts, bottom + 34 - top
+
+
+def _ratios(model: dict[str, Any]) -> dict[str, float]:
+    ours = model["engines"].get(OURS, {}).get("median_ms")
+    if not ours:
+        return {}
+    return {
+        name: engine["median_ms"] / ours
+        for name, engine in model["engines"].items()
+        if name != OURS and engine.get("is_right")
+    }
+
+
+def _colour(engine: str) -> str:
+    return COLOURS.get(engine, "#888")

@@ -1,0 +1,242 @@
+"""What was measured, as JSON, for the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.measure import OURS, Comparison, Measured
+from benchmarks.statistics import Interval, geometric_mean, ratio
+
+Facts = dict[str, Any]
+
+
+def facts(comparisons: Sequence[Comparison], machines: dict[int, Any], about: Facts) -> Facts:
+    """Everything, in types that JSON has; times are in milliseconds."""
+    groups: dict[tuple[int, int], list[Comparison]] = {}
+    for comparison in comparisons:
+        groups.setdefault((comparison.threads, comparison.network.batch), []).append(comparison)
+    return {
+        **about,
+        "machine": {str(threads): asdict(machine) for threads, machine in machines.items()},
+        "results": [_group(t, b, group) for (t, b), group in groups.items()],
+    }
+
+
+def _group(threads: int, batch: int, comparisons: Sequence[Comparison]) -> Facts:
+    pairs = [(c.best_peer.turns, c.ours.turns) for c in comparisons if c.best_peer and c.ours]
+    models = [_model(c) for c in comparisons]
+    rated = [m for m in models if m["ratio"]]
+    return {
+        "threads": threads,
+        "batch": batch,
+        "geometric_mean": asdict(geometric_mean(pairs)) if pairs else None,
+        "worst": min(rated, key=lambda m: m["ratio"]["value"])["name"] if rated else None,
+        "models": models,
+    }
+
+
+def _model(comparison: Comparison) -> Facts:
+    network, best, ours = comparison.network, comparison.best_peer, comparison.ours
+    work, live = _cost(comparison)
+    return {
+        "name": network.name,
+        "title": network.title,
+        "macs": work,
+        "largest_live_bytes": live,
+        "ratio": asdict(ratio(best.turns, ours.turns)) if best and ours else None,
+        "best_peer": best.engine if best else None,
+        "engines": {name: _engine(m) for name, m in comparison.engines.items()},
+    }
+
+
+def _cost(comparison: Comparison) -> tuple[int, int]:
+    """(multiply-accumulates, bytes of the tensors that live at one time)"""
+    from benchmarks.artifacts import import_graph
+    from nnefc.ops.cost import largest_live_bytes, macs
+
+    graph = import_graph(comparison.network, data=False)
+    return sum(map(macs, graph.ops)), largest_live_bytes(graph)
+
+
+def _engine(measured: Measured) -> Facts:
+    if measured.failure or measured.loaded is None:
+        return {"failure": measured.failure}
+    summary = measured.summary
+    return {
+        "note": measured.loaded.note,
+        "median_ms": 1e3 * summary.median,
+        "p10_ms": 1e3 * summary.p10,
+        "p90_ms": 1e3 * summary.p90,
+        "runs": summary.runs,
+        "error": measured.error,
+        "is_right": measured.is_right,
+        "load_ms": 1e3 * measured.loaded.seconds,
+        "arena_bytes": measured.loaded.arena,
+        "memory_before_bytes": measured.memory_before,
+        "memory_peak_bytes": measured.memory_peak,
+        "turns_ms": [[round(1e3 * s, 5) for s in turn] for turn in measured.turns],
+    }
+
+
+def line(comparison: Comparison) -> str:
+    """A network in a line, while others are still to come."""
+    best, ours = comparison.best_peer, comparison.ours
+    name = f"{comparison.network.title}, {_threads(comparison.threads)}"
+    if not best or not ours:
+        failure = comparison.engines[OURS].failure if OURS in comparison.engines else ""
+        return f"{name}: nothing to compare{': ' + failure if failure else ''}"
+    found = ratio(best.turns, ours.turns)
+    return (
+        f"{name}: nnefc {1e3 * ours.summary.median:.3f} ms, {best.engine} "
+        f"{1e3 * best.summary.median:.3f} ms, ratio {_interval(asdict(found))}"
+    )
+
+
+# -- tables: a title, the heads of the columns, and rows
+
+
+_Rows = list[list[str]]
+
+
+def _tables(everything: Facts) -> Iterable[tuple[str, list[str], _Rows]]:
+    for group in everything["results"]:
+        engines = list(dict.fromkeys(name for m in group["models"] for name in m["engines"]))
+        title = f"{_threads(group['threads'])}, batch {group['batch']}"
+        yield f"Milliseconds, median (p10–p90): {title}", *_times(group, engines)
+        yield f"Work of nnefc: {title}", *_work(everything, group)
+        yield (
+            f"Peak memory in MB (more than before the network was loaded): {title}",
+            *_memory_use(group, engines),
+        )
+
+
+def _threads(count: int | str) -> str:
+    return f"{count} thread" if int(count) == 1 else f"{count} threads"
+
+
+def _times(group: Facts, engines: list[str]) -> tuple[list[str], _Rows]:
+    rows = [
+        [
+            model["title"],
+            *(_time(model["engines"].get(name), name == model["best_peer"]) for name in engines),
+            _interval(model["ratio"]),
+        ]
+        for model in group["models"]
+    ]
+    mean = group["geometric_mean"]
+    if mean and len(rows) > 1:
+        rows.append(["geometric mean", *[""] * len(engines), _interval(mean)])
+    return ["network", *engines, "best peer ÷ nnefc"], rows
+
+
+def _work(everything: Facts, group: Facts) -> tuple[list[str], _Rows]:
+    peak = everything["machine"][str(group["threads"])]["fma_gflops"]
+    rows: _Rows = []
+    for model in group["models"]:
+        ours = model["engines"].get(OURS, {})
+        cells = ["–"] * 5
+        if "median_ms" in ours:
+            speed = 2e-6 * model["macs"] / ours["median_ms"]
+            arena, live = ours["arena_bytes"], model["largest_live_bytes"]
+            cells = [f"{speed:.1f}", f"{100 * speed / peak:.0f} %", f"{arena / 1e6:.2f}"]
+            cells += [f"{arena / live:.2f}" if live else "–", f"{ours['load_ms'] / 1e3:.2f}"]
+        errors = [e["error"] for e in model["engines"].values() if e.get("is_right")]
+        work, error = f"{model['macs'] / 1e9:.3f}", f"{max(errors, default=0):.1e}"
+        rows.append([model["title"], work, *cells, error])
+    heads = ["network", "GMAC", "GFLOP/s", "of peak", "arena MB", "arena ÷ live tensors"]
+    return [*heads, "seconds to load", "largest difference of engines"], rows
+
+
+def _memory_use(group: Facts, engines: list[str]) -> tuple[list[str], _Rows]:
+    rows = [
+        [model["title"], *(_memory(model["engines"].get(name)) for name in engines)]
+        for model in group["models"]
+    ]
+    return ["network", *engines], rows
+
+
+def _time(engine: Facts | None, best: bool) -> str:
+    if not engine or "median_ms" not in engine:
+        return "–"
+    digits = 3 if engine["median_ms"] < 10 else 2 if engine["median_ms"] < 100 else 1
+    text = (
+        f"{engine['median_ms']:.{digits}f} "
+        f"({engine['p10_ms']:.{digits}f}–{engine['p90_ms']:.{digits}f})"
+    )
+    if not engine["is_right"]:
+        return f"{text} wrong"
+    return f"**{text}**" if best else text
+
+
+def _memory(engine: Facts | None) -> str:
+    if not engine or "memory_peak_bytes" not in engine:
+        return "–"
+    before, peak = engine["memory_before_bytes"], engine["memory_peak_bytes"]
+    return f"{peak / 1e6:.0f} (+{(peak - before) / 1e6:.0f})"
+
+
+def _interval(found: Facts | Interval | None) -> str:
+    if not found:
+        return "–"
+    values = found if isinstance(found, dict) else asdict(found)
+    return f"{values['value']:.2f} ({values['low']:.2f}–{values['high']:.2f})"
+
+
+def _notes(everything: Facts) -> list[str]:
+    """The machine, and what failed or was chosen, in sentences."""
+    notes = [
+        f"{everything['processor']}; "
+        + ", ".join(f"{name} {text}" for name, text in everything["versions"].items())
+        + f"; {everything['date']}."
+    ]
+    for threads, machine in everything["machine"].items():
+        notes.append(
+            f"Measured limits of {_threads(threads)}: "
+            f"{machine['fma_gflops']:.0f} GFLOP/s of multiply-adds, "
+            f"{machine['read_gbps']:.1f} GB/s read, {machine['copy_gbps']:.1f} GB/s copied."
+        )
+    for group in everything["results"]:
+        for model in group["models"]:
+            for name, engine in model["engines"].items():
+                if engine.get("failure"):
+                    notes.append(f"{model['title']}, {name}: {engine['failure']}")
+        if group["worst"]:
+            notes.append(f"Worst with {_threads(group['threads'])}: {group['worst']}.")
+    return list(dict.fromkeys(notes))
+
+
+def show(console: Console, everything: Facts) -> None:
+    """Tables on the terminal."""
+    for title, heads, rows in _tables(everything):
+        table = Table(title=title, title_justify="left")
+        for i, head in enumerate(heads):
+            table.add_column(head, justify="right" if i else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(_rich(cell) for cell in row))
+        console.print(table)
+    for note in _notes(everything):
+        console.print(note, highlight=False, markup=False)
+
+
+def _rich(cell: str) -> str:
+    value, _, spread = cell.strip("*").partition(" (")
+    text = f"{value}\n{spread.replace(')', '')}" if spread else value
+    return f"[bold]{text}[/bold]" if cell.startswith("**") else text
+
+
+def markdown(everything: Facts) -> str:
+    """Tables and notes for a document; the best peer is bold."""
+    parts: list[str] = []
+    for title, heads, rows in _tables(everything):
+        parts += [f"### {title}", ""]
+        parts.append(f"| {' | '.join(heads)} |")
+        parts.append("|---" + "|---:" * (len(heads) - 1) + "|")
+        parts += [f"| {' | '.join(row)} |" for row in rows]
+        parts.append("")
+    parts += [f"- {note}" for note in _notes(everything)]
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,75 @@
+"""Medians, ratios and how sure they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Turns = Sequence[Sequence[float]]
+"""Seconds of runs, by turn.  Runs of one turn follow each other, turns of engines alternate."""
+
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Of all runs, in seconds; `median` is that of the medians of the turns."""
+
+    median: float
+    p10: float
+    p90: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate and its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def summarise(turns: Turns) -> Summary:
+    runs = np.concatenate([np.asarray(turn) for turn in turns])
+    p10, p90 = np.percentile(runs, [10, 90])
+    return Summary(float(np.median(_medians(turns))), float(p10), float(p90), len(runs))
+
+
+def ratio_samples(above: Turns, below: Turns, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Bootstrap samples of median(above) / median(below).
+
+    Turns of the same number were measured one shortly after the other and are drawn together:
+    what slows the machine for a while slows both.
+    """
+    a, b = _medians(above), _medians(below)
+    assert len(a) == len(b), "as many turns of each"
+    drawn = np.random.default_rng(seed).integers(0, len(a), (RESAMPLES, len(a)))
+    return np.median(a[drawn], axis=1) / np.median(b[drawn], axis=1)
+
+
+def ratio(above: Turns, below: Turns, seed: int = 0) -> Interval:
+    """median(above) / median(below)"""
+    value = float(np.median(_medians(above)) / np.median(_medians(below)))
+    return _interval(value, ratio_samples(above, below, seed))
+
+
+def geometric_mean(pairs: Sequence[tuple[Turns, Turns]]) -> Interval:
+    """Of the ratios of pairs that were measured apart from each other."""
+    values = [ratio(*pair).value for pair in pairs]
+    logs = [np.log(ratio_samples(*pair, seed=i)) for i, pair in enumerate(pairs)]
+    value = math.exp(sum(map(math.log, values)) / len(values))
+    return _interval(value, np.exp(np.mean(logs, axis=0)))
+
+
+def _medians(turns: Turns) -> np.ndarray[Any, Any]:
+    return np.array([np.median(np.asarray(turn)) for turn in turns])
+
+
+def _interval(value: float, samples: np.ndarray[Any, Any]) -> Interval:
+    low, high = np.percentile(samples, [2.5, 97.5])
+    return Interval(value, float(low), float(high))

@@ -1,0 +1,149 @@
+"""The arithmetic of the benchmarks, and what is made of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from benchmarks import artifacts, picture, report
+from benchmarks.artifacts import Network
+from benchmarks.engines.base import fastest
+from benchmarks.measure import Comparison, Measured, disagreements
+from benchmarks.statistics import geometric_mean, ratio, summarise
+from benchmarks.worker import EngineError, Loaded, Worker
+
+
+def test_summary() -> None:
+    found = summarise([[1.0, 2.0, 9.0], [4.0, 4.0, 4.0], [3.0]])
+    assert found.median == 3.0  # of 2, 4 and 3
+    assert found.runs == 7
+    assert found.p10 == pytest.approx(np.percentile([1, 2, 9, 4, 4, 4, 3], 10))
+    assert found.p90 == pytest.approx(np.percentile([1, 2, 9, 4, 4, 4, 3], 90))
+
+
+def _noisy(median: float, seed: int, turns: int = 20) -> list[list[float]]:
+    rng = np.random.default_rng(seed)
+    return [list(median * (1 + 0.05 * rng.standard_normal(9))) for _ in range(turns)]
+
+
+def test_ratio_interval_covers_the_truth_and_shrinks() -> None:
+    found = ratio(_noisy(3.0, 1), _noisy(2.0, 2))
+    assert found.low < 1.5 < found.high
+    assert found.low <= found.value <= found.high
+    many = ratio(_noisy(3.0, 3, 400), _noisy(2.0, 4, 400))
+    assert many.high - many.low < 0.5 * (found.high - found.low)
+
+
+def test_ratio_of_what_slows_down_together_is_sure() -> None:
+    slow = np.random.default_rng(5).uniform(1, 3, 30)
+    found = ratio([[3 * s] for s in slow], [[2 * s] for s in slow])
+    assert found.value == pytest.approx(1.5)
+    assert found.high - found.low < 0.3 < found.value * (slow.max() - slow.min())
+
+
+def test_geometric_mean() -> None:
+    same = [[2.0]] * 5
+    found = geometric_mean([(same, [[1.0]] * 5), (same, [[4.0]] * 5), (same, [[0.25]] * 5)])
+    expected = (2 * 0.5 * 8) ** (1 / 3)
+    assert (found.value, found.low, found.high) == pytest.approx((expected,) * 3)
+
+
+def test_disagreements_are_relative_to_the_largest_value() -> None:
+    right = {"y": np.array([1.0, -10.0]), "z": np.array([0.5])}
+    off = {"y": np.array([1.0, -10.0]), "z": np.array([0.51])}
+    found = disagreements({"a": right, "b": right, "c": off})
+    assert found["a"] == found["b"] == 0
+    assert found["c"] == pytest.approx(0.02)
+
+
+def test_disagreements_in_shape_or_by_nan_are_infinite() -> None:
+    right = {"y": np.ones((2, 2))}
+    wrong = {"shape": {"y": np.ones(4)}, "none": {}, "nan": {"y": np.full((2, 2), np.nan)}}
+    found = disagreements({"a": right, "b": right, "c": right, **wrong})
+    assert all(math.isinf(found[name]) for name in wrong)
+    assert found["a"] == 0
+
+
+def test_fastest_leaves_out_what_cannot_be_made() -> None:
+    def broken() -> Any:
+        raise ValueError("no")
+
+    name, _ = fastest({"broken": broken, "quick": lambda: lambda: 1})
+    assert name == "quick"
+    with pytest.raises(ValueError, match="no"):
+        fastest({"broken": broken})
+
+
+def _measured(engine: str, milliseconds: float, error: float = 0.0) -> Measured:
+    turns = [[milliseconds / 1e3] * 3] * 4
+    arena = 500 if engine == "nnefc" else None
+    return Measured(engine, "", Loaded(1.0, "", arena), error, turns, 1_000_000, 5_000_000)
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> dict[str, Any]:
+    network = artifacts.prepare("mlp", tmp_path, small=True)
+    assert network.inputs == {"input": (1, 64)}
+    found = {
+        m.engine: m for m in (_measured("nnefc", 2), _measured("mnn", 3), _measured("ncnn", 1, 1))
+    }
+    found["tract"] = Measured("tract", failure="is not installed")
+    comparisons = [Comparison(network, 1, found)]
+    machines: dict[int, Any] = {1: _machine()}
+    about = {"processor": "a CPU", "versions": {"mnn": "3"}, "date": "today"}
+    return report.facts(comparisons, machines, about)
+
+
+def _machine() -> Any:
+    from nnefc.runtime.machine import Machine
+
+    return Machine(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=8.0)
+
+
+def test_facts_rate_the_best_peer_whose_results_are_right(facts: dict[str, Any]) -> None:
+    (group,) = facts["results"]
+    (model,) = group["models"]
+    assert model["best_peer"] == "mnn"
+    assert model["ratio"]["value"] == pytest.approx(1.5)
+    assert group["geometric_mean"]["value"] == pytest.approx(1.5)
+    assert model["macs"] == 3 * 64 * 64
+    assert not model["engines"]["ncnn"]["is_right"]
+
+
+def test_markdown_and_picture(facts: dict[str, Any]) -> None:
+    text = report.markdown(facts)
+    assert "**3.000 (3.000–3.000)**" in text
+    assert "1.000 (1.000–1.000) wrong" in text
+    assert "tract: is not installed" in text
+    rows = [line for line in text.splitlines() if line.startswith("| MLP")]
+    assert len(rows) == 3
+    image = ElementTree.fromstring(picture.svg(facts))
+    titles = [e.text for e in image.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["MNN: 1.50"]
+
+
+def test_batch_and_containers(tmp_path: Path) -> None:
+    of_zoo = artifacts.prepare("mlp", tmp_path, 3)
+    assert of_zoo.inputs == {"input": (3, 64)}
+    again = artifacts.prepare(str(of_zoo.archive), tmp_path, 2)
+    assert again.inputs == {"input": (2, 64)}
+    assert again.outputs == ("output",)
+
+
+def test_a_worker_runs_a_network(tmp_path: Path) -> None:
+    network: Network = artifacts.prepare("mlp", tmp_path)
+    worker = Worker("nnefc", 1)
+    try:
+        loaded: Loaded = worker.call("load", network, 1, network.arrays())
+        assert loaded.seconds > 0
+        assert worker.call("outputs")["output"].shape == (1, 64)
+        assert len(worker.call("measure", 0.001, 5)) in range(1, 6)
+        with pytest.raises(EngineError, match="nothing"):
+            worker.call("nothing")
+    finally:
+        worker.close()
