@@ -29,7 +29,7 @@ def accepts(op: Op, block: int) -> bool:
     if any(v.type.dtype is not DType.FLOAT32 or not 3 <= v.type.rank <= 8 for v in op.outputs):
         return False
     if op.name == "fused" or is_elementwise(op):
-        return _elementwise(op, block)
+        return elementwise(op, block)
     rule = _RULES.get(op.name)
     return rule is not None and rule(op, block)
 
@@ -37,7 +37,8 @@ def accepts(op: Op, block: int) -> bool:
 def tensors(op: Op) -> list[int]:
     """The operands of a blocked operation that are blocked; others stay as they are."""
     if op.name in CONVOLUTIONS:
-        return [0, *range(3, len(op.inputs))]
+        others = range(3, len(op.inputs))
+        return [0, *(i for i in others if not _is_parameter(op.inputs[i]))]
     if op.name == "fused" or is_elementwise(op):
         return [i for i, v in enumerate(op.inputs) if not _is_parameter(v)]
     return list(range(len(op.inputs)))
@@ -53,7 +54,7 @@ def halo_needed(op: Op, index: int) -> Padding:
     return ((0, 0),) * (op.inputs[index].type.rank - 2)
 
 
-def _elementwise(op: Op, block: int) -> bool:
+def elementwise(op: Op, block: int) -> bool:
     """Operands have the shape of the result, or one item per channel or in all."""
     expression = expression_of(op)
     dims = op.output.type.dims

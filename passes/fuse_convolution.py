@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import DType, Expression, Graph, Op, Value
-from nnefc.ops.epilogue import epilogue
 from nnefc.ops.window_rules import convolution_groups, convolution_window
 from nnefc.passes.base import is_elementwise
-from nnefc.passes.epilogues import absorb, joined, only_used_by, producer
+from nnefc.passes.blocked_rules import elementwise
+from nnefc.passes.epilogues import absorb, only_used_by, producer
 from nnefc.passes.known import Known
 
 MAX_PLANE = 1 << 24
@@ -30,7 +30,8 @@ class FuseConvolution:
 
     Taken are float32 convolutions with known filter and bias, zeros around the input, and one
     group, one channel per group or groups of whole blocks of `block` channels; `deconv` in the
-    same way.  Of two convolutions that are added the later one adds.
+    same way.  An expression joins if its other operands have the shape of the result or are known
+    items per channel.  Of two convolutions that are added the later one adds.
     """
 
     name: ClassVar[str] = "fuse_convolution"
@@ -43,7 +44,7 @@ class FuseConvolution:
             if not (op.name == "fused" or is_elementwise(op)):
                 continue
             results = [
-                v for v in dict.fromkeys(op.inputs) if v.op in taken and _absorbs(graph, op, v)
+                v for v in dict.fromkeys(op.inputs) if v.op in taken and self._absorbs(graph, op, v)
             ]
             if results:
                 last = max(results, key=lambda v: taken[producer(v)])
@@ -79,13 +80,9 @@ class FuseConvolution:
             return op.name == "conv"
         return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
 
-
-def _absorbs(graph: Graph, op: Op, value: Value) -> bool:
-    """Whether the convolution that computes `value` can do what element-wise `op` does."""
-    if not only_used_by(graph, value, op):
-        return False
-    expression, others = joined(op, value)
-    return epilogue(expression) is not None and all(v.type == value.type for v in others)
+    def _absorbs(self, graph: Graph, op: Op, value: Value) -> bool:
+        """Whether the convolution that computes `value` can do what element-wise `op` does."""
+        return only_used_by(graph, value, op) and elementwise(op, self.block)
 
 
 def _rename(graph: Graph, op: Op) -> None:

@@ -76,6 +76,8 @@ def expected(case: Case, x: Array, w: Array, b: Array, r: Array | None) -> Array
             return np.maximum(y, 0)
         case "relu6":
             return np.clip(y, 0, 6)
+        case "silu":
+            return y / (1 + np.exp(-y))
         case _:
             return y
 
@@ -119,6 +121,8 @@ def compare(case: Case, **options: Any) -> None:
     elif case.activation == "relu6":
         bounds = [constant(graph, bound) for bound in (0.0, 6.0)]
         y = build(graph, "clamp", [y, *bounds], {}).output
+    elif case.activation == "silu":
+        y = build(graph, "mul", [y, build(graph, "sigmoid", [y], {}).output], {}).output
     graph.add_output(y, "y")
     model = nnefc.compile(graph, **options)
     method = "depthwise" if case.groups == case.inputs > 1 else "direct"
@@ -136,6 +140,8 @@ def constant(graph: Graph, number: float) -> Value:
 CASES = {
     "first": square(3, 24, 30, 7, 2, 3, activation="relu"),
     "pointwise": square(40, 72, 14, 1, residual=True, activation="relu"),
+    "silu": square(12, 20, 9, 3, pad=1, batch=2, activation="silu"),
+    "depthwise-silu": square(24, 24, 9, 3, pad=1, groups=24, residual=True, activation="silu"),
     "one-channel": square(1, 1, 9, 3, pad=1),
     "blocks-of-three": square(16, 48, 7, 3, pad=1, batch=3),
     "strided-pointwise": square(32, 64, 15, 1, 2),
@@ -189,7 +195,7 @@ def cases(draw: st.DrawFn) -> Case:
         batch=draw(st.integers(1, 2)),
         deconv=deconv,
         residual=draw(st.booleans()),
-        activation=draw(st.sampled_from(["", "relu", "relu6"])),
+        activation=draw(st.sampled_from(["", "relu", "relu6", "silu"])),
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from nnefc.ir import Blocked, DType, Expression, Op, Step, Value
+from nnefc.ir import DType, Expression, Op, Step, Value
 from nnefc.ir.layout import ITEM
 from nnefc.kernels import scalar
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
@@ -28,18 +30,38 @@ def single(lower: Lowering, op: Op) -> None:
 
 
 def _launch(lower: Lowering, op: Op, expression: Expression) -> None:
-    """Over [batch, blocks, *spatial, block]."""
-    expression, kept = literals(lower, expression, op.inputs)
-    layout = op.outputs[0].type.layout
-    assert layout is not None
-    dims = op.outputs[0].type.dims
-    shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
-    inputs = [_operand(lower, value, layout) for value in kept]
     outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
+    expression, kept = literals(lower, expression, op.inputs)
+    inputs = [_operand(lower, v, op.outputs[0]) for v in kept]
+    _compute(lower, expression, inputs, outputs, op.outputs[0])
+
+
+def apply(lower: Lowering, expression: Expression, value: Value, others: Sequence[Value]) -> None:
+    """Replace a blocked value, in place, by an expression over it, the first input, and others."""
+    expression, kept = literals(lower, expression, (value, *others))
+    inputs = [_operand(lower, v, value) for v in kept]
+    output = _strided(read_blocked(lower, value))
+    target = replace(output, ref=replace(output.ref, writes=True))
+    _compute(lower, expression, inputs, [target], value)
+
+
+def _compute(
+    lower: Lowering,
+    expression: Expression,
+    inputs: Sequence[Strided],
+    outputs: Sequence[Strided],
+    value: Value,
+) -> None:
+    """Over [batch, blocks, *spatial, block]."""
+    layout, dims = value.type.layout, value.type.dims
+    assert layout is not None
+    shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
     launch_strided(lower, expression, inputs, outputs, shape)
 
 
-def _operand(lower: Lowering, value: Value, layout: Blocked) -> Strided:
+def _operand(lower: Lowering, value: Value, result: Value) -> Strided:
+    layout = result.type.layout
+    assert layout is not None
     if value.type.layout is not None:
         return _strided(read_blocked(lower, value))
     # known, one item per channel
@@ -48,8 +70,7 @@ def _operand(lower: Lowering, value: Value, layout: Blocked) -> Strided:
     channels = data.reshape(-1)
     padded = np.zeros(-(-channels.size // layout.block) * layout.block, np.float32)
     padded[: channels.size] = channels
-    rank = value.type.rank
-    strides = (0, layout.block, *[0] * (rank - 2), 1)
+    strides = (0, layout.block, *[0] * (result.type.rank - 2), 1)
     return Strided(lower.constant(padded), DType.FLOAT32, strides)
 
 

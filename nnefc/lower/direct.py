@@ -19,6 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import block, tiles
+from nnefc.ops.epilogue import Epilogue as Ending
 from nnefc.ops.epilogue import epilogue
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
@@ -64,10 +65,17 @@ class Convolution:
     epilogue: Epilogue
 
 
-def read_epilogue(lower: Lowering, op: Op) -> Epilogue:
-    """The epilogue of a fused convolution, with its residual in memory."""
+def simple_ending(op: Op) -> Ending | None:
+    """What a fused convolution does to its sums, if that is what tiles can do with them."""
     found = epilogue(op.attributes["expression"])
-    assert found is not None, "passes fuse what convolutions can do"
+    if found is None or found.residual is None:
+        return found
+    return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
+
+
+def read_epilogue(lower: Lowering, op: Op) -> Epilogue:
+    """The simple ending of a fused convolution, with the residual in memory, or none."""
+    found = simple_ending(op) or Ending()
     residual = None
     if found.residual is not None:
         residual = read_blocked(lower, op.inputs[2 + found.residual])
