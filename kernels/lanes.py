@@ -16,7 +16,7 @@ Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -289,6 +289,51 @@ def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:
     undefined = ir.Constant(x.value.type, ir.Undefined)
     lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
+
+
+def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lanes]) -> Lanes:
+    """`rare()` if the condition holds in any lane, else `usual()`: a branch."""
+    v, b = condition.v, condition.v.builder
+    bit = ir.IntType(1)
+    found = v.call(f"llvm.vector.reduce.or.v{v.lanes}i1", bit, condition.value)
+    results: list[tuple[Lanes, Any]] = []
+    with b.if_else(found, likely=False) as branches:
+        for branch, function in zip(branches, (rare, usual), strict=True):
+            with branch:
+                results.append((function(), b.block))
+    joined = b.phi(results[0][0].value.type)
+    for result, block in results:
+        joined.add_incoming(result.value, block)
+    return results[0][0].same(joined)
+
+
+def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:
+    """`function(*operands)`, a float32 vector, by a loop over vectors of `lanes` items.
+
+    For long functions of vectors that are several registers wide: less code, and less to spill.
+    """
+    v = operands[0].v
+    if v.lanes <= lanes:
+        return function(*operands)
+    part = Vector(v.builder, "float32", lanes)
+    places = [_local(v, operand.dtype) for operand in operands]
+    for operand, place in zip(operands, places, strict=True):
+        store(operand, place)
+    result = _local(v, "float32")
+    with v.loop(0, v.word(v.lanes), lanes) as turn:
+        given = [
+            load(part, x.dtype, v.at(place, v.builder.mul(turn.index, I64(BITS[x.dtype] // 8))))
+            for x, place in zip(operands, places, strict=True)
+        ]
+        store(function(*given), v.at(result, v.builder.mul(turn.index, I64(4))))
+    return load(v, "float32", result)
+
+
+def _local(v: Vector, dtype: str) -> Any:
+    """Pointer to memory for a vector."""
+    with v.builder.goto_entry_block():
+        memory = v.builder.alloca(ir.VectorType(memory_type(dtype), v.lanes))
+    return v.pointer(v.builder.ptrtoint(memory, I64))
 
 
 # -- memory

@@ -15,9 +15,11 @@ may be NaN stands last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from nnefc.kernels import isa
 from nnefc.kernels.lanes import (
     Lanes,
     absolute,
@@ -25,6 +27,8 @@ from nnefc.kernels.lanes import (
     copysign,
     floor,
     fma,
+    if_any,
+    in_parts,
     polynomial,
     rint,
     select,
@@ -35,36 +39,54 @@ _LOG2E: Final = math.log2(math.e)
 
 # -- in float32
 
-_LN2_HI, _LN2_LO = 0.693359375, -2.12194440e-4
-_ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
+_ROUND = 1.5 * 2.0**23
+_LN2_HI, _LN2_LO = 0.693359375, 2.12194440e-4
+"""ln(2) is the first, whose products with small integers are exact, less the second."""
+_BIAS = 127
+"""Of the exponent."""
+
+
+def _reduce(x: Lanes, bias: int = 0) -> tuple[Lanes, Lanes]:
+    """(2**(n + bias) as bits but for the bias of floats, e**r): e**x = 2**n * e**r.
+
+    n is the nearest integer to x / ln(2).
+    """
+    t = fma(x, _LOG2E, _ROUND + bias)
+    n = t - (_ROUND + bias)
+    r = fma(n, -_LN2_HI, x)
+    r = fma(n, _LN2_LO, r)
+    # minimax for abs(r) <= ln(2) / 2
+    y = polynomial(
+        r,
+        (
+            0.0013814467238262296,
+            0.008368780836462975,
+            0.04166839271783829,
+            0.1666651964187622,
+            0.4999999403953552,
+            1.0,
+            1.0,
+        ),
+    )
+    return t.bits() << 23, y
 
 
 def exp(x: Lanes) -> Lanes:
     """e**x, within 1 ulp."""
     r = select(x < -104.0, -104.0, x)
     r = select(r > 89.0, 89.0, r)
-    t = fma(r, _LOG2E, _ROUND)
-    n = t - _ROUND
-    r = fma(n, -_LN2_HI, r)
-    r = fma(n, -_LN2_LO, r)
-    # Cephes expf: (e**r - 1 - r) / r**2 for abs(r) <= ln(2) / 2
-    tail = polynomial(
-        r,
-        (
-            1.9875691500e-4,
-            1.3981999507e-3,
-            8.3334519073e-3,
-            4.1665795894e-2,
-            1.6666665459e-1,
-            5.0000001201e-1,
-        ),
-    )
-    y = fma(tail, r * r, r) + 1.0
-    # 2**n in two halves, so that denormal results are rounded once.
-    i = t.bits() - _ROUND_BITS
-    half = i >> 1
-    rest = i - half
-    return y * ((half + 127) << 23).from_bits() * ((rest + 127) << 23).from_bits()
+    n, y = _reduce(r)
+    # 2**n in two halves, so that denormal results are rounded once
+    half = (n >> 1) & -(1 << 23)
+    one = _BIAS << 23
+    return y * (half + one).from_bits() * (n - half + one).from_bits()
+
+
+def exp_nonpositive(x: Lanes) -> Lanes:
+    """e**x, within 1 ulp, for x <= 0 or NaN; 0 where e**x is denormal."""
+    r = select(x < -87.33, -87.33, x)
+    n, y = _reduce(r, _BIAS)
+    return select(x < -87.33, 0.0, y * n.from_bits())
 
 
 _SQRT_HALF_BITS = 0x3F3504F3
@@ -96,7 +118,7 @@ def log(x: Lanes) -> Lanes:
     )
     square = f * f
     y = tail * f * square
-    y = fma(e, _LN2_LO, y)
+    y = fma(e, -_LN2_LO, y)
     y = fma(square, -0.5, y)
     return _log_ends(x, fma(e, _LN2_HI, f + y))
 
@@ -108,45 +130,75 @@ def _log_ends(x: Lanes, y: Lanes) -> Lanes:
     return select(x >= 0.0, y, math.nan)
 
 
+def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[float]) -> Lanes:
+    """2 h / (1 + h**2) with h = x over(x**2) / under(x**2), for abs(x) up to `top`.
+
+    An odd function that tends to 1 is that of an h that tends to 1 too.  Where it is close,
+    errors of h hardly matter, so polynomials of low degree do.
+    """
+    a = select(x < -top, -top, x)
+    a = select(a > top, top, a)
+    square = a * a
+    u, v = a * polynomial(square, over), polynomial(square, under)
+    return (u + u) * v / fma(u, u, v * v)
+
+
 def tanh(x: Lanes) -> Lanes:
-    """Hyperbolic tangent, within 6 ulp (4e-7)."""
-    # Rational fit x * P(x**2) / Q(x**2) for abs(x) <= 9; beyond, tanh is 1 in float32.
-    a = select(x < -9.0, -9.0, x)
-    a = select(a > 9.0, 9.0, a)
-    t = a * a
-    over = polynomial(
-        t,
-        (
-            1.3354352290662064e-08,
-            2.0608851627912372e-05,
-            0.0034955739974975586,
-            0.1338101327419281,
-            1.0,
-        ),
+    """Hyperbolic tangent, within 3 ulp."""
+    over = (0.00010327417112421244, 0.026927398517727852, 0.904521644115448)
+    under = (2.2207407255336875e-06, 0.0021819572430104017, 0.20460832118988037, 1.809043288230896)
+    return _saturating(x, 9.010889, over, under)
+
+
+def erf(x: Lanes) -> Lanes:
+    """Error function, within 4 ulp."""
+    over = (
+        -6.011081040924182e-06,
+        0.0005596198607236147,
+        0.017180994153022766,
+        0.13928918540477753,
+        0.9652108550071716,
     )
-    under = polynomial(
-        t,
-        (
-            7.776429242767335e-07,
-            0.00032856117468327284,
-            0.025876928120851517,
-            0.46714329719543457,
-            1.0,
-        ),
-    )
-    y = a * over / under
-    y = select(y < -1.0, -1.0, y)
-    return select(y > 1.0, 1.0, y)
+    under = (0.003955053165555, 0.06134970113635063, 0.2725854218006134, 1.7107917070388794)
+    return _saturating(x, 3.8609724, over, under)
 
 
 def sigmoid(x: Lanes) -> Lanes:
     """1 / (1 + e**-x), within 3 ulp, small results included."""
-    return sigmoid_of_exp(x, exp(-absolute(x)))
+    r = (x.bits() | -(1 << 31)).from_bits()  # -abs(x)
+    r = select(r < -104.0, -104.0, r)
+    # e**r is denormal below -87: there it is 2**64 times as large until the last step
+    n, y = _reduce(r, _BIAS + 64)
+    return sigmoid_of_exp(x, y * n.from_bits() * 2.0**-64)
 
 
 def sigmoid_of_exp(x: Lanes, e: Lanes) -> Lanes:
     """1 / (1 + e**-x), given e = e**-abs(x)."""
     return select(x < 0.0, e, 1.0) / (1.0 + e)
+
+
+_PI_HALF = (1.5707963705062866, -4.3711390001862427e-8, -1.7151245100058819e-15)
+"""pi/2 in three parts."""
+_SMALL_ANGLE = 2.0**20
+"""Up to which an integer number of pi/2 leaves a remainder that is right to the last place."""
+
+
+def _sine(x: Lanes, quadrant: int) -> Lanes:
+    """sin(x + quadrant * pi/2) for small angles, on machines with a fused multiply-add."""
+    t = fma(x, 2.0 / math.pi, _ROUND)
+    q = t - _ROUND
+    r = x
+    for part in _PI_HALF:
+        r = fma(q, -part, r)
+    z = r * r
+    # Cephes sinf and cosf, for abs(r) <= pi/4
+    s = polynomial(z, (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1))
+    s = fma(s, r * z, r)
+    c = polynomial(z, (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2))
+    c = fma(z * z, c, fma(z, -0.5, 1.0))
+    i = t.bits() + quadrant
+    y = select((i << 31) < 0, c, s)  # the lowest bit
+    return (y.bits() ^ ((i << 30) & -(1 << 31))).from_bits()
 
 
 # -- through float64
@@ -158,7 +210,11 @@ _EXP64_SERIES = [1 / math.factorial(k) for k in range(12, -1, -1)]
 
 def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
     """`function` of float64, rounded."""
-    return convert(function(*(convert(x, "float64") for x in operands)), "float32")
+
+    def part(*given: Lanes) -> Lanes:
+        return convert(function(*(convert(x, "float64") for x in given)), "float32")
+
+    return in_parts(part, isa.host().float32_lanes, *operands)
 
 
 def _exp64(x: Lanes) -> Lanes:
@@ -259,19 +315,37 @@ def _sin_of_quadrant(q: Lanes, r: Lanes) -> Lanes:
     return select(q - 4.0 * floor(q * 0.25) >= 2.0, -y, y)
 
 
+def _sine64(quadrant: int, x: Lanes) -> Lanes:
+    """sin(x + quadrant * pi/2) for every float32."""
+    q, r = _quadrant(x)
+    return convert(_sin_of_quadrant(q + quadrant, r), "float32")
+
+
+def _sine_of_any(x: Lanes, quadrant: int) -> Lanes:
+    def large() -> Lanes:
+        return in_parts(partial(_sine64, quadrant), isa.host().float32_lanes, x)
+
+    if not isa.host().fma:
+        return large()
+    return if_any(~(absolute(x) <= _SMALL_ANGLE), large, lambda: _sine(x, quadrant))
+
+
 def sin(x: Lanes) -> Lanes:
-    """Sine, within 1 ulp for every float32."""
-    return select(x.equals(0.0), x, convert(_sin_of_quadrant(*_quadrant(x)), "float32"))
+    """Sine, within 2 ulp for every float32."""
+    return select(x.equals(0.0), x, _sine_of_any(x, 0))
 
 
 def cos(x: Lanes) -> Lanes:
-    """Cosine, within 1 ulp for every float32."""
-    q, r = _quadrant(x)
-    return convert(_sin_of_quadrant(q + 1.0, r), "float32")
+    """Cosine, within 2 ulp for every float32."""
+    return _sine_of_any(x, 1)
 
 
 def tan(x: Lanes) -> Lanes:
     """Tangent, within 1 ulp for every float32."""
+    return in_parts(_tan, isa.host().float32_lanes, x)
+
+
+def _tan(x: Lanes) -> Lanes:
     q, r = _quadrant(x)
     z = r * r
     s, c = r * polynomial(z, _SIN_SERIES), polynomial(z, _COS_SERIES)
