@@ -1,0 +1,110 @@
+"""Vector functions on vectors of any number of lanes, and those no operation has a name for."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (functions of any type; llvmlite and scipy are untyped)
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+from nnefc.kernels import lanes, vector_math
+from nnefc.kernels.isa import host
+from nnefc.kernels.lanes import Lanes
+from nnefc.kernels.vector import Vector
+from nnefc.kernels.vector_kernel import VectorKernel
+from nnefc.runtime.code import compile_functions
+from tests.native import Array
+from tests.test_kernels_scalar import patterns, ulps
+
+COUNT = 64
+"""Lanes that the widest vector here has."""
+
+
+def mapped(function: Callable[[Lanes], Lanes], x: Array, width: int = COUNT) -> Array:
+    """`function` of every item, `width` lanes at a time."""
+
+    def emit(builder: Any, source: Any, target: Any, count: Any, _: Any) -> None:
+        v = Vector(builder, "float32", width)
+        with v.loop(0, count, width) as turn:
+            offset = builder.mul(turn.index, v.word(4))
+            value = function(lanes.load(v, "float32", v.at(v.pointer(source), offset)))
+            lanes.store(value, v.at(v.pointer(target), offset))
+
+    code = compile_functions([("f", VectorKernel(emit))])
+    given = np.resize(x, -(-x.size // COUNT) * COUNT)
+    result = np.empty_like(given)
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+    kind(code.entry("f"))(given.ctypes.data, result.ctypes.data, given.size, 0)
+    return result[: x.size]
+
+
+TABLE: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "exp": (np.exp, 1),
+    "log": (np.log, 1),
+    "sin": (np.sin, 2),
+    "cos": (np.cos, 2),
+    "tanh": (np.tanh, 4),
+    "sigmoid": (special.expit, 4),
+    "erf": (special.erf, 4),
+}
+"""Function -> (float64 oracle, ulps allowed)."""
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", TABLE)
+def test_errors_in_units_of_the_last_place(name: str) -> None:
+    oracle, allowed = TABLE[name]
+    x = patterns()
+    got = mapped(getattr(vector_math, name), x)
+    errors = ulps(got, oracle(x.astype(np.float64)))
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= allowed, f"{name}({x[worst]!r}): {errors[worst]} ulp"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["tanh", "erf", "sin"])
+def test_odd_functions_keep_signs_of_zeros_and_denormals(name: str) -> None:
+    x = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-40, -1e-40], np.float32)
+    got = mapped(getattr(vector_math, name), x)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+    np.testing.assert_array_equal(got[:2], [0, 0])
+
+
+@pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])
+def test_bounded_functions_do_not_exceed_one(name: str) -> None:
+    x = np.linspace(0, 30, 1_000_003, dtype=np.float32)
+    got = mapped(getattr(vector_math, name), x)
+    assert got.max() == 1
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_exponential_of_what_is_not_positive() -> None:
+    x = patterns()
+    x = x[~(x > 0)]
+    exact = np.exp(x.astype(np.float64))
+    got = mapped(vector_math.exp_nonpositive, x)
+    normal = ~(exact < 2.0**-126)
+    assert ulps(got, exact)[normal].max() <= 1
+    assert (got[~normal] <= 2.0**-126).all()
+    assert (mapped(vector_math.exp_nonpositive, x[x == -np.inf]) == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 32])
+def test_any_number_of_lanes_gives_the_same(width: int) -> None:
+    """Also where a lane takes the slow way and the others do not."""
+    x = np.concatenate([np.linspace(-9, 9, 999), [1e30, np.nan, np.inf]]).astype(np.float32)
+    for name in ("exp", "sin", "softplus"):
+        function = getattr(vector_math, name)
+        if name == "sin" and not host().fma:
+            continue
+        wide, narrow = mapped(function, x), mapped(function, x, width)
+        close = np.isclose(wide, narrow, rtol=3e-7, atol=1e-45, equal_nan=True)
+        assert close.all(), (name, x[~close][:3])
