@@ -20,6 +20,7 @@ from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
+    from nnefc.passes.pipeline import Hook
     from nnefc.runtime.code import Progress
     from nnefc.runtime.model import CompiledModel
 
@@ -135,15 +136,8 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
-    from nnefc.frontends.nnef.custom import require_known
-    from nnefc.frontends.nnef.custom import spec as custom_spec
-    from nnefc.kernels.vector import lanes_of
-    from nnefc.lower import lower
-    from nnefc.passes.pipeline import for_machine, run_pipeline
-    from nnefc.runtime.model import CompiledModel
-
-    threads = check_threads(threads)
-    sums_only = check_accuracy(accuracy)
+    check_threads(threads)
+    check_accuracy(accuracy)
     check_progress(progress)
     if not isinstance(source, Graph):
         graph = import_model(source, strict=strict, **options)
@@ -155,12 +149,33 @@ def compile(
         )
     else:
         graph = source
+    return compile_with(graph, threads=threads, progress=progress, accuracy=accuracy)
+
+
+def compile_with(
+    graph: Graph,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    accuracy: Literal["fast", "strict"] = "fast",
+    hook: Hook | None = None,
+) -> CompiledModel:
+    """`compile` for callers that look at the graph between passes, which `hook` is called with."""
+    from nnefc.frontends.nnef.custom import require_known
+    from nnefc.frontends.nnef.custom import spec as custom_spec
+    from nnefc.kernels.vector import lanes_of
+    from nnefc.lower import lower
+    from nnefc.passes.pipeline import for_machine, run_pipeline
+    from nnefc.runtime.model import CompiledModel
+
+    threads = check_threads(threads)
+    sums_only = check_accuracy(accuracy)
     require_known(graph)
     _require_fitting_data(graph)
     working = graph.clone()
     with memory_for("compile the model"):
         passes = for_machine(lanes_of("float32"), strict=sums_only)
-        run_pipeline(working, passes, lookup=custom_spec)
+        run_pipeline(working, passes, hook=hook, lookup=custom_spec)
         return CompiledModel(lower(working), graph, threads=threads, progress=progress)
 
 

@@ -314,6 +314,11 @@ class CompiledModel:
         """Memory that a call needs for values between launches."""
         return self.plan.arena.nbytes
 
+    @property
+    def constant_bytes(self) -> int:
+        """Memory of weights, as kernels want them, and of tables that go with them."""
+        return sum(array.nbytes for array in self._constants)
+
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
         return f"<CompiledModel {self.graph.name}({inputs}) -> ({outputs})>"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from nnefc.ir import Graph
+    from nnefc.passes.pipeline import Hook
     from nnefc.runtime.model import CompiledModel
 
 Model = Annotated[
@@ -163,12 +164,14 @@ def load(
             report(diagnostics.warnings)
 
 
-def compile_graph(graph: Graph, threads: int | None = None) -> CompiledModel:
-    """Compile; progress is shown on standard error."""
-    from nnefc.api import compile
+def compile_graph(
+    graph: Graph, threads: int | None = None, hook: Hook | None = None
+) -> CompiledModel:
+    """Compile; progress is shown on standard error.  `hook` is called between passes."""
+    from nnefc.api import compile_with
 
     with progress("compiling") as advance:
-        return compile(graph, threads=threads, progress=advance)
+        return compile_with(graph, threads=threads, progress=advance, hook=hook)
 
 
 def console(*, stderr: bool = False) -> Console:

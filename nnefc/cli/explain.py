@@ -1,0 +1,127 @@
+"""What the passes did to a graph, and what it gained: told from the graph before and after."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.common import print_table, quantity, size, table
+from nnefc.cli.measuring import duration
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.ir import Graph, Op
+    from nnefc.passes.pipeline import Ran
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The graph after a pass: how often it has which operations, and what they cost."""
+
+    name: str
+    changed: bool
+    seconds: float
+    operations: Counter[str]
+    macs: int
+    traffic: int
+
+    @property
+    def size(self) -> int:
+        """Operations that compute something."""
+        stored = self.operations["constant"] + self.operations["variable"]
+        return self.operations.total() - stored
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A hook for `run_pipeline`: call it, then `facts` or `show` tell."""
+
+    stages: list[Stage] = field(default_factory=list[Stage])
+
+    def __call__(self, graph: Graph, ran: Ran) -> None:
+        """Note what the graph is like now."""
+        from nnefc.ops.cost import macs, traffic_bytes
+
+        if self.stages and not ran.changed:
+            last = self.stages[-1]
+            same = last.operations, last.macs, last.traffic
+            self.stages.append(Stage(ran.name, False, ran.seconds, *same))
+            return
+        operations = Counter(kind(op) for op in graph.ops)
+        cost = sum(macs(op) for op in graph.ops), traffic_bytes(graph)
+        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, *cost))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """A record for each pass, the import first."""
+        return [
+            {
+                "pass": stage.name,
+                "changed": stage.changed,
+                "seconds": stage.seconds,
+                "operations": stage.size,
+                "macs": stage.macs,
+                "traffic_bytes": stage.traffic,
+                "removed": dict(before.operations - stage.operations),
+                "added": dict(stage.operations - before.operations),
+            }
+            for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False)
+        ]
+
+    def show(self, out: Console) -> None:
+        """Print a table."""
+        numeric = ["operations", "multiply-adds", "between them", "time"]
+        view = table("pass", *numeric, "what it did", numeric=numeric, fold=["what it did"])
+        for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False):
+            view.add_row(
+                stage.name,
+                _change(before.size, stage.size, f"{stage.size:,}"),
+                _change(before.macs, stage.macs, quantity(stage.macs)),
+                _change(before.traffic, stage.traffic, size(stage.traffic)),
+                duration(stage.seconds) if stage.name != "import" else "",
+                describe(before, stage),
+            )
+        print_table(out, view)
+        first, last = self.stages[0], self.stages[-1]
+        out.print(
+            f"passes: {first.size:,} to {last.size:,} operations, {size(first.traffic)} to "
+            f"{size(last.traffic)} between them, in "
+            f"{duration(sum(stage.seconds for stage in self.stages))}"
+        )
+
+
+def kind(op: Op) -> str:
+    """What an operation is counted as: its name, its method, and whether results are blocked."""
+    notes = [str(op.attributes["method"])] if "method" in op.attributes else []
+    if any(v.type.layout is not None for v in op.outputs):
+        notes.append("blocked")
+    return f"{op.name} ({', '.join(notes)})" if notes else op.name
+
+
+def _change(before: int, after: int, text: str) -> str:
+    """`text` of a number, marked if it grew or shrank."""
+    if after == before:
+        return text
+    share = f"{100 * (after - before) / before:+.0f} %, " if before else ""
+    return f"{share}{text}"
+
+
+def describe(before: Stage, after: Stage) -> str:
+    """`12 add, 33 relu -> 33 fused`: what went and what came."""
+    if not after.changed:
+        return "nothing"
+    if before is after:
+        return ", ".join(_listed(after.operations))
+    went, came = _listed(before.operations - after.operations), after.operations - before.operations
+    if went and came:
+        return f"{', '.join(went)} -> {', '.join(_listed(came))}"
+    if went:
+        return f"without {', '.join(went)}"
+    return f"and {', '.join(_listed(came))}" if came else "operands or attributes"
+
+
+def _listed(operations: Counter[str]) -> list[str]:
+    """The most frequent first."""
+    most = sorted(operations.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{number} {name}" for name, number in most]

@@ -1,0 +1,77 @@
+"""`nnefc compile --explain`: what passes did, told from the graph before and after."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from nnefc.api import compile_with, import_model
+from nnefc.cli.explain import Recorder, Stage, describe, kind
+from nnefc.ir import Blocked, DType, Graph, Op, TensorType
+from nnefc.ops.build import build
+from nnefc.ops.cost import macs, traffic_bytes
+from nnefc.passes.pipeline import Ran
+from tests.command_line import Cli
+
+
+def test_explain(cli: Cli, small: Path) -> None:
+    arguments = ("compile", small, "--random-weights", 1, "--explain")
+    shown = cli(*arguments).out
+    for text in ("multiply-adds", "expand_compounds", "passes: 3 to", "weights", "at least needed"):
+        assert text in shown
+    facts = json.loads(cli(*arguments, "--json").out)
+    first, *_, last = facts["passes"]
+    assert first["pass"] == "import"
+    assert first["operations"] == 3
+    assert first["macs"] == 4 * 64 * 27
+    assert last["macs"] == first["macs"]
+    assert facts["arena_lower_bound"] <= facts["arena_bytes"]
+    assert facts["parameter_bytes"] == 4 * (4 * 27 + 4) <= facts["constant_bytes"]
+    shown = cli("compile", small, "--random-weights", 1).out
+    assert "expand_compounds" not in shown
+
+
+def test_every_pass_is_told(small: Path) -> None:
+    """The last record is the graph that is lowered; changes lead from one to the next."""
+    recorder = Recorder()
+    passes: list[tuple[str, int, int]] = []
+
+    def hook(graph: Graph, ran: Ran) -> None:
+        recorder(graph, ran)
+        passes.append((ran.name, sum(macs(op) for op in graph.ops), traffic_bytes(graph)))
+
+    compile_with(import_model(small, random_weights=1), threads=1, hook=hook)
+    facts = recorder.facts()
+    assert [(f["pass"], f["macs"], f["traffic_bytes"]) for f in facts] == passes
+    operations = Counter(recorder.stages[0].operations)
+    for fact in facts:
+        operations.subtract(fact["removed"])
+        operations.update(fact["added"])
+        stored = operations["constant"] + operations["variable"]
+        assert operations.total() - stored == fact["operations"]
+        assert fact["changed"] or not fact["removed"] | fact["added"]
+
+
+def stage(changed: bool = True, **operations: int) -> Stage:
+    return Stage("pass", changed, 0.0, Counter(operations), 0, 0)
+
+
+def test_changes_in_words() -> None:
+    before = stage(conv=3, relu=12, add=2, constant=4)
+    assert describe(before, before) == "12 relu, 4 constant, 3 conv, 2 add"
+    assert describe(before, stage(False, conv=3)) == "nothing"
+    fused = stage(conv=3, fused=2, constant=1)
+    assert describe(before, fused) == "12 relu, 3 constant, 2 add -> 2 fused"
+    assert describe(before, stage(conv=3, relu=12, add=2)) == "without 4 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2, constant=5)) == "and 1 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2, constant=4)) == "operands or attributes"
+
+
+def test_operations_are_told_apart_by_method_and_layout() -> None:
+    graph = Graph("g")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 8, 4, 4)), "x")
+    assert kind(build(graph, "relu", [x], {})) == "relu"
+    blocked = TensorType(DType.FLOAT32, (1, 8, 4, 4), Blocked(8, ((0, 0), (0, 0))))
+    op = Op("fused_conv", [x], {"method": "winograd4"}, [blocked])
+    assert kind(op) == "fused_conv (winograd4, blocked)"
