@@ -13,10 +13,15 @@ from typing import Any
 
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lanes import BITS, load, load_item, store
+from nnefc.kernels.memory import STORE, address, helper, load_word
+from nnefc.kernels.pack import BATCH, batch_offset
 from nnefc.kernels.scalar import Expression
+from nnefc.kernels.template import Layout
 from nnefc.kernels.vector import I64, Vector, lanes_of, vector_function
 
 APPLY_ARGUMENTS = 6
+
+store_word = STORE["int64"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,34 @@ class Epilogue:
 
     expression: Expression
     repeated: tuple[bool, ...]
+
+
+_OPERAND = f"row step batch:{BATCH}"
+
+
+def operand_fields(*names: str) -> list[str]:
+    """Parameters `x:ref x_row x_step x_batch` of matrices: where, and bytes between items."""
+    return [f"{x}:ref {' '.join(f'{x}_{field}' for field in _OPERAND.split())}" for x in names]
+
+
+ROW, STEP, OFFSETS = Layout(operand_fields("x")[0]).offsets[1:]
+OPERAND_BYTES = Layout(operand_fields("x")[0]).nbytes
+
+
+@helper
+def place_operands(bases, params, operands, rank, number, row, column, table):
+    """The table of operands that `apply_rows` takes, for a block from (row, column) on.
+
+    The parameters have the number of operands at `operands`, followed by their fields, and the rank
+    of the batch at `rank`, followed by its extents; the block is of batch item `number`.
+    """
+    for x in range(load_word(params + operands)):
+        at = operands + 8 + x * OPERAND_BYTES
+        pitch, step = load_word(params + at + ROW), load_word(params + at + STEP)
+        place = batch_offset(params, rank, rank + 8, at + OFFSETS, number)
+        place += address(bases, params + at) + row * pitch + column * step
+        store_word(table, 2 * x, place)
+        store_word(table, 2 * x + 1, pitch)
 
 
 @cache

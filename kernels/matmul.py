@@ -15,24 +15,21 @@ from __future__ import annotations
 from functools import cache
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.epilogue import APPLY_ARGUMENTS, Epilogue, apply_rows
+from nnefc.kernels.epilogue import (
+    APPLY_ARGUMENTS,
+    Epilogue,
+    apply_rows,
+    operand_fields,
+    place_operands,
+)
 from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import TILE_ARGUMENTS, dots, local_bytes, product_tile
 from nnefc.kernels.vector import lanes_of
 
-store_word = STORE["int64"]
-
-_OPERAND = f"row step batch:{BATCH}"
-
-
-def _fields(name: str, fields: str) -> str:
-    return " ".join([f"{name}:ref", *(f"{name}_{field}" for field in fields.split())])
-
-
 _SHARED = [
-    *(_fields(name, _OPERAND) for name in ("a", "b", "c", "bias")),
+    *operand_fields("a", "b", "c", "bias"),
     f"m n depth batch_rank batch:{BATCH} m_block units unit_block",
 ]
 DOTS = Layout(" ".join(_SHARED))
@@ -55,7 +52,7 @@ def gemm_layout(operands: int) -> Layout:
     `x0`, `x1`, ...: the `operands` of the epilogue, laid out like C.
     """
     cut = "n_block m_parts n_parts a_packed b_packed k_block operands"
-    return Layout(" ".join([*_SHARED, cut, *(_fields(f"x{i}", _OPERAND) for i in range(operands))]))
+    return Layout(" ".join([*_SHARED, cut, *operand_fields(*(f"x{i}" for i in range(operands)))]))
 
 
 (
@@ -91,10 +88,6 @@ def gemm_layout(operands: int) -> Layout:
     K_BLOCK,
     OPERANDS,
 ) = gemm_layout(0).offsets
-OPERAND_WORDS = gemm_layout(0).nbytes
-ROW, STEP, OFFSETS = Layout(_fields("x", _OPERAND)).offsets[1:]
-OPERAND_BYTES = Layout(_fields("x", _OPERAND)).nbytes
-"""Of an operand of the epilogue."""
 
 
 @family("matmul.gemm")
@@ -200,23 +193,13 @@ def _driver(item: str):
                         )
                         row += height
                     if finish != 0 and k + some == depth:
-                        place_operands(bases, params, number, top, start, table)
+                        place_operands(
+                            bases, params, OPERANDS, BATCH_RANK, number, top, start, table
+                        )
                         block = target + top * c_row
                         call_finish(finish, row - top, count, block, c_row, table, libm)
 
     return drive
-
-
-@helper
-def place_operands(bases, params, number, row, column, table):
-    """The table of operands that `apply_rows` takes, for a block from (row, column) on."""
-    for x in range(load_word(params + OPERANDS)):
-        at = OPERAND_WORDS + x * OPERAND_BYTES
-        pitch, step = load_word(params + at + ROW), load_word(params + at + STEP)
-        place = batch_offset(params, BATCH_RANK, BATCH_EXTENTS, at + OFFSETS, number)
-        place += address(bases, params + at) + row * pitch + column * step
-        store_word(table, 2 * x, place)
-        store_word(table, 2 * x + 1, pitch)
 
 
 DOT_ROWS = 4

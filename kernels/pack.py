@@ -19,6 +19,7 @@ from llvmlite import ir
 
 from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.transpose import transpose as in_registers
 from nnefc.kernels.vector import I32, Vector, lanes_of, vector_intrinsic
 
 BATCH = 6
@@ -92,22 +93,6 @@ def copy_rows(item: str) -> Any:
     return copy
 
 
-def transposed(v: Vector, rows: list[Any]) -> list[Any]:
-    """As many vectors as each has lanes, transposed: lanes change places at distances 2**i."""
-    rows = list(rows)
-    distance = v.lanes // 2
-    while distance:
-        first = [i if not i & distance else v.lanes + i - distance for i in range(v.lanes)]
-        second = [i + distance if not i & distance else v.lanes + i for i in range(v.lanes)]
-        orders = [ir.Constant(ir.VectorType(I32, v.lanes), order) for order in (first, second)]
-        for i in range(v.lanes):
-            if not i & distance:
-                pair = rows[i], rows[i + distance]
-                rows[i], rows[i + distance] = (v.builder.shuffle_vector(*pair, o) for o in orders)
-        distance //= 2
-    return rows
-
-
 @cache
 def transpose_rows(item: str) -> Any:
     """Intrinsic `transpose(y, x, step, depth, count, width)`: y[k, j] = x[j, k].
@@ -132,7 +117,7 @@ def transpose_rows(item: str) -> Any:
             kept = v.mask(builder.sub(width, column.index))
             with v.loop(0, whole, v.lanes) as k:
                 at = builder.mul(k.index, size)
-                values = transposed(v, [v.load(v.at(r, at)) for r in rows])
+                values = in_registers(v, [v.load(v.at(r, at)) for r in rows])
                 for i, value in enumerate(values):
                     row = builder.mul(builder.add(k.index, v.word(i)), width)
                     item_at = builder.mul(builder.add(row, column.index), size)

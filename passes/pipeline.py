@@ -16,6 +16,7 @@ from nnefc.errors import NnefError, Place
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.verify import check
+from nnefc.ops import attention
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
@@ -27,6 +28,7 @@ from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
+from nnefc.passes.fuse_attention import FuseAttention
 from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
@@ -43,6 +45,7 @@ DEFAULT: tuple[Pass, ...] = (
     NestConcats(),
     FuseElementwise(),
     FuseMatmulEpilogue(),
+    FuseAttention(),
     EliminateDeadCode(),
 )
 
@@ -152,6 +155,8 @@ def dump_hook(folder: Path) -> Hook:
 def rule_problems(op: Op) -> list[str]:
     """What is wrong with an operation by its own rule: the checker for `ir.verify`."""
     spec = operations().get(op.name)
+    if op.name == "attention":
+        return attention.problems(op)
     if FUSED.get(op.name):
         return rule_problems(fused_operation(op))
     if spec is None:

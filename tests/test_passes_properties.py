@@ -20,6 +20,7 @@ from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpre
 from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.fold_constants import FoldConstants
+from nnefc.passes.fuse_attention import FuseAttention
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.nest_concats import NestConcats
@@ -36,6 +37,7 @@ EXACT: list[Pass] = [
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseMatmulEpilogue(),
+    FuseAttention(),
 ]
 
 quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

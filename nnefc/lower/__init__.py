@@ -26,6 +26,7 @@ _MODULES = (
     "normalization",
     "sampling",
     "matmul",
+    "attention",
     "reduce",
     "movement",
     "roi",

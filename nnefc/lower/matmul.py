@@ -101,7 +101,7 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
         return
     dims = op.output.type.dims
     expression, values = elementwise.literals(lower, op.attributes["expression"], values)
-    operands = tuple(_broadcast(lower.read(v), v.type, dims) for v in values[1:])
+    operands = tuple(broadcast(lower.read(v), v.type, dims) for v in values[1:])
     product = _product(lower, op, lower.write(op.output), expression, operands)
     launch(lower, product)
 
@@ -145,7 +145,7 @@ def _dense(at: Ref, type_: TensorType) -> Matrix:
     return Matrix(at, columns * item, item, pitches)
 
 
-def _broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
+def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
     """A dense tensor, repeated wherever `dims` is larger."""
     *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
     return Matrix(at, row, step, tuple(batch))
@@ -218,7 +218,7 @@ def launch(lower: Lowering, product: Product) -> None:
     """Compute a product."""
     if _few(product):
         a, b = _resident(lower, product.a), _resident(lower, product.b)
-        zero = Matrix(lower.constant(_zero(product.dtype)), 0, 0, (0,) * len(product.batch))
+        zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
         turned = product.turned
         dots(
             lower,
@@ -257,7 +257,7 @@ def _resident(lower: Lowering, side: Side) -> Matrix:
 _zeros: dict[DType, Array] = {}
 
 
-def _zero(dtype: DType) -> Array:
+def zero_item(dtype: DType) -> Array:
     """One array per type, so that programs share it."""
     return _zeros.setdefault(dtype, np.zeros(1, dtype.numpy))
 
@@ -273,7 +273,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     b_packed = b.data is not None or not whole or product.m > REUSE
     a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
     b_at = _packed(lower, product, b, product.n, cut.n_parts, lanes) if b_packed else b.at
-    zero = Matrix(lower.constant(_zero(product.dtype)), 0, 0, (0,) * len(product.batch))
+    zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
     words = gemm_layout(len(product.operands)).pack(
         **_words(product, a_at, b_at, product.c, zero),
         **{
@@ -300,13 +300,13 @@ def gemm(lower: Lowering, product: Product) -> None:
     epilogue = None
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
-        epilogue = Epilogue(_key(product.expression), repeated)
+        epilogue = Epilogue(kernel_expression(product.expression), repeated)
     ahead = AHEAD if b_packed and cut.m_parts == 1 else 0
     arguments = (str(product.dtype), cut.heights, cut.widths, ahead, epilogue)
     lower.launch(Kernel("matmul.gemm", arguments), words, tiles(cut.units, cut.unit_block))
 
 
-def _key(e: Expression) -> scalar.Expression:
+def kernel_expression(e: Expression) -> scalar.Expression:
     """An expression as kernels take it."""
     steps = tuple((s.op, s.operands, s.dtype.value, s.value) for s in e.steps)
     return scalar.Expression(tuple(t.value for t in e.inputs), steps, e.results)
@@ -346,27 +346,27 @@ class _Cut:
 def _cut(product: Product) -> _Cut:
     rows, lanes = tile_rows(), lanes_of(str(product.dtype))
     m_parts, vectors = tiles(product.m, rows), tiles(product.n, lanes)
-    heights = _sizes(product.m, m_parts)
+    heights = sizes(product.m, m_parts)
     n_parts = tiles(vectors, tile_width(heights[-1]))
-    widths = _sizes(vectors, n_parts)
+    widths = sizes(vectors, n_parts)
     # time of one row of parts, and of one part in it
     item = product.dtype.itemsize
     part = 2 * heights[-1] * widths[-1] * lanes * product.depth / (FLOPS * 4 / item)
     read = widths[-1] * lanes * product.depth * item / READ
-    m_block = _even(m_parts, max(3, UNIT_SECONDS / part))
+    m_block = even(m_parts, max(3, UNIT_SECONDS / part))
     column = max(m_block * part, read if m_parts == 1 else 0)
-    n_block = _even(n_parts, UNIT_SECONDS / column)
+    n_block = even(n_parts, UNIT_SECONDS / column)
     units = math.prod(product.batch) * tiles(m_parts, m_block) * tiles(n_parts, n_block)
     unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), tiles(units, TILES))
     return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, min(unit_block, units))
 
 
-def _sizes(count: int, parts: int) -> tuple[int, ...]:
+def sizes(count: int, parts: int) -> tuple[int, ...]:
     """The sizes of nearly equal parts, in order."""
     return tuple(sorted({count // parts, tiles(count, parts)}))
 
 
-def _even(count: int, wanted: float) -> int:
+def even(count: int, wanted: float) -> int:
     """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
     blocks = max(1, round(count / max(wanted, 1)))
     return tiles(count, blocks)

@@ -6,6 +6,7 @@ import math
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.expression import FUSED
+from nnefc.ops import attention
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.table import operations
 
@@ -16,6 +17,8 @@ def macs(op: Op) -> int:
     Counts the dense arithmetic of convolutions and matrix products, border taps
     included, as is usual for networks; element-wise work is not counted.
     """
+    if op.name == "attention":
+        return attention.macs(op)
     if FUSED.get(op.name):
         return macs(fused_operation(op))
     if op.name in ("conv", "separable_conv"):
@@ -49,7 +52,11 @@ def flops(op: Op) -> int:
         visited = op.inputs[0].type.volume
     elif op.name == "softmax":  # maximum, difference, exponential, sum, quotient
         visited = 5 * op.inputs[0].type.volume
-    return 2 * macs(op) + steps * op.outputs[0].type.volume + visited
+    items = op.outputs[0].type.volume
+    if op.name == "attention":
+        items = math.prod(op.attributes["scores"])
+        visited = 5 * items
+    return 2 * macs(op) + steps * items + visited
 
 
 _WINDOWS = ("box", "debox", "max_pool", "max_pool_with_index", "argmax_pool", "avg_pool")

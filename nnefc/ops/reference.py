@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ir.expression import FUSED
+from nnefc.ops import attention
 from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
@@ -107,10 +109,18 @@ def fused_operation(op: Op) -> Op:
 
 def _apply_fused(op: Op, operands: list[Array], lookup: Lookup) -> list[Array]:
     """The expression over the operands, the first of which another operation may use up."""
+    if op.name == "attention":
+        return [attention.attention(op, operands, partial(_scores, op.attributes["expression"]))]
     taken = FUSED[op.name]
     inner = apply(fused_operation(op), operands[:taken], lookup) if taken else []
     types = [v.type for v in op.outputs]
     return evaluate_expression(op.attributes["expression"], [*inner, *operands[taken:]], types)
+
+
+def _scores(expression: Expression, operands: list[Array], type_: TensorType) -> Array:
+    """The only result of an expression."""
+    (result,) = evaluate_expression(expression, operands, [type_])
+    return result
 
 
 def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:

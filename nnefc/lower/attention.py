@@ -1,0 +1,113 @@
+"""attention: see `nnefc.ops.attention`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.kernels.attention import MAX_ROWS, SCORES_BYTES, attention_layout
+from nnefc.kernels.epilogue import Epilogue
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import tile_rows, tile_width
+from nnefc.kernels.vector import lanes_of
+from nnefc.lower import elementwise
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.matmul import (
+    FLOPS,
+    UNIT_SECONDS,
+    broadcast,
+    even,
+    kernel_expression,
+    sizes,
+    zero_item,
+)
+from nnefc.lower.pack import Matrix, pack
+from nnefc.lower.partition import tiles
+from nnefc.runtime.program import Ref
+
+KEYS = 512
+"""Keys of a block, about, where not all fit."""
+
+
+@lowering("attention")
+def attention(lower: Lowering, op: Op) -> None:
+    dtype, a = op.output.type.dtype, op.attributes
+    *batch, rows, keys = a["scores"]
+    depth, width = a["depth"], a["width"]
+    kept = [i for i, extent in enumerate(batch) if extent > 1]
+    extents = tuple(batch[i] for i in kept)
+    item, lanes = dtype.itemsize, lanes_of(str(dtype))
+
+    def matrix(at: Ref, where: tuple[int, ...]) -> Matrix:
+        first, *strides, row, step = (s * item for s in where)
+        at = replace(at, offset=at.offset + first)
+        return Matrix(at, row, step, tuple(strides[i] for i in kept))
+
+    q, k, v = (matrix(lower.read(x), a[name]) for name, x in zip("qkv", op.inputs, strict=False))
+    m_parts, key_vectors, width_vectors = (
+        tiles(rows, tile_rows()),
+        tiles(keys, lanes),
+        tiles(width, lanes),
+    )
+    heights = sizes(rows, m_parts)
+    columns = tile_width(heights[-1])
+    key_parts, width_parts = tiles(key_vectors, columns), tiles(width_vectors, columns)
+    widths = {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
+    k_packed = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
+    v_packed = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
+    key_block, pitch = _key_block(key_parts, key_vectors, heights[-1], dtype)
+    room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
+    part = 2 * heights[-1] * keys * (depth + width) / (FLOPS * 4 / item)
+    m_block = min(even(m_parts, UNIT_SECONDS / part), room)
+    units = math.prod(extents) * tiles(m_parts, m_block)
+    unit_block = min(max(1, int(UNIT_SECONDS / (part * m_block))), units)
+    dims = tuple(a["scores"])
+    scores = Value(TensorType(dtype, dims))
+    expression, (_, *others) = elementwise.literals(
+        lower, a["expression"], [scores, *op.inputs[3:]]
+    )
+    operands = [broadcast(lower.read(x), x.type, dims) for x in others]
+    operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
+    epilogue = None
+    if expression.steps:
+        epilogue = Epilogue(kernel_expression(expression), tuple(not x.step for x in operands))
+    y = matrix(lower.write(op.output), a["y"])
+    named = {"q": q, "k": k_packed, "v": v_packed, "y": y}
+    named |= {f"x{i}": x for i, x in enumerate(operands)}
+    words = attention_layout(len(operands)).pack(
+        **{name: x.at for name, x in named.items()},
+        **{f"{name}_row": x.row for name, x in named.items()},
+        **{f"{name}_step": x.step for name, x in named.items()},
+        **{f"{name}_batch": x.batch for name, x in named.items()},
+        rows=rows,
+        keys=keys,
+        depth=depth,
+        width=width,
+        batch_rank=len(extents),
+        batch=extents,
+        m_parts=m_parts,
+        key_parts=key_parts,
+        width_parts=width_parts,
+        m_block=m_block,
+        key_block=key_block,
+        pitch=pitch,
+        units=units,
+        unit_block=unit_block,
+        zero=lower.constant(zero_item(dtype)),
+        operands=len(operands),
+    )
+    kernel = Kernel("attention.rows", (str(dtype), heights, tuple(sorted(widths)), epilogue))
+    lower.launch(kernel, words, tiles(units, unit_block))
+
+
+def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:
+    """(panels of keys whose scores are held at a time, bytes from row to row of them)."""
+    lanes = lanes_of(str(dtype))
+    block = parts
+    widest = tiles(vectors, parts)
+    if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
+        block = even(parts, KEYS / (widest * lanes))
+    pitch = min(block * widest, vectors) * lanes * dtype.itemsize
+    # rows a multiple of this apart would compete for lines of the first cache
+    return block, pitch + 64 if pitch % 1024 == 0 else pitch

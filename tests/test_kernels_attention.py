@@ -1,0 +1,167 @@
+"""Attention against NumPy in float64, through the pass that makes it, between guard pages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.lower import lower
+from nnefc.ops.build import build, constant
+from nnefc.passes.fuse_attention import FuseAttention
+from nnefc.passes.pipeline import run_pipeline, verify_hook
+from nnefc.runtime.model import CompiledModel
+from tests.one_op import guarded, normal
+
+Array = np.ndarray[Any, Any]
+
+
+def attend(q: Array, k: Array, v: Array, mask: Array | float = 0.0) -> Array:
+    """The formula over [..., rows, depth], [..., keys, depth], [..., keys, width]."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]) + mask
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True) @ v
+
+
+def emit(graph: Graph, name: str, *inputs: Value, **attributes: Any) -> Value:
+    return build(graph, name, inputs, attributes).output
+
+
+def scores_graph(graph: Graph, q: Value, k: Value, mask: Value | None, *, turned: bool) -> Value:
+    """Weights of keys [..., keys, depth], or that transposed, for [..., rows, depth]."""
+    depth = q.type.dims[-1]
+    product = emit(graph, "matmul", q, k, transposeB=not turned)
+    factor = constant(graph, 1 / math.sqrt(depth), q.type.dtype)
+    scores = emit(graph, "mul", product, factor)
+    scores = scores if mask is None else emit(graph, "add", scores, mask)
+    return emit(graph, "softmax", scores, axes=(scores.type.rank - 1,))
+
+
+def run(graph: Graph, *arrays: Array, threads: int = 1, count: int = 1) -> Array:
+    """Compile a graph with one output, in which there is attention, and run it."""
+    run_pipeline(graph, hook=verify_hook)
+    names = [op.name for op in graph.ops]
+    assert names.count("attention") == count
+    assert "softmax" not in names or not count
+    model = CompiledModel(lower(graph), graph, threads=threads)
+    inputs = [guarded(x.shape, x.dtype) for x in arrays]
+    for given_array, x in zip(inputs, arrays, strict=True):
+        given_array[...] = x
+    (spec,) = model.outputs
+    out = guarded(spec.shape, spec.dtype)
+    out.reshape(-1).view(np.uint8)[...] = 0xAA
+    model(*inputs, out=out)
+    return out.copy()
+
+
+def close(got: Array, want: Array, tolerance: float = 5e-6) -> None:
+    tolerance = tolerance if got.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(got, want, atol=tolerance, rtol=tolerance)
+
+
+def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
+    return [
+        graph.add_input(TensorType(DType(x.dtype.name), x.shape), f"x{i}")
+        for i, x in enumerate(arrays)
+    ]
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.data())
+def test_attention_is_the_formula(data: st.DataObject) -> None:
+    size = st.one_of(st.integers(1, 5), st.integers(1, 90))
+    rows, keys, depth, width = (data.draw(size) for _ in range(4))
+    batch = data.draw(st.lists(st.integers(1, 3), max_size=3))
+    turned = data.draw(st.booleans())
+    dtype = data.draw(st.sampled_from(["float32", "float32", "float64"]))
+    q = normal(1, *batch, rows, depth, dtype=dtype)
+    k = normal(2, *batch, keys, depth, dtype=dtype)
+    v = normal(3, *batch, keys, width, dtype=dtype)
+    mask_shape = [data.draw(st.sampled_from([1, extent])) for extent in (*batch, rows, keys)]
+    mask = np.where(normal(4, *mask_shape, dtype=dtype) > 1, -30, 0).astype(dtype)
+    graph = Graph("g")
+    stored = k.swapaxes(-1, -2).copy() if turned else k
+    a, b, c, m = inputs_of(graph, q, stored, v, mask)
+    masked = data.draw(st.booleans())
+    weights = scores_graph(graph, a, b, m if masked else None, turned=turned)
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    close(run(graph, q, stored, v, mask), attend(q, k, v, mask if masked else 0.0))
+
+
+@pytest.mark.parametrize("keys", [700, 2000])
+def test_many_keys(keys: int) -> None:
+    """More scores than a block holds: the maximum moves from block to block."""
+    q, k, v = normal(1, 2, 130, 16), normal(2, 2, keys, 16), normal(3, 2, keys, 24)
+    k *= np.linspace(0.1, 8, keys, dtype=np.float32)[:, None]
+    mask = np.zeros((1, 1, keys), np.float32)
+    mask[..., : keys // 2 + 100] = -np.inf
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, k, v, mask)
+    weights = scores_graph(graph, a, b, m, turned=False)
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    # scores of up to 100 have rounding errors of their own
+    close(run(graph, q, k, v, mask, threads=2), attend(q, k, v, mask), 4e-5)
+
+
+def test_rows_without_keys_are_nan() -> None:
+    q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(3, 5, 4)
+    mask = np.zeros((3, 5), np.float32)
+    mask[1] = -np.inf
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, k, v, mask)
+    weights = scores_graph(graph, a, b, m, turned=False)
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    got = run(graph, q, k, v, mask)
+    assert np.isnan(got[1]).all()
+    close(got[::2], attend(q, k, v)[::2])
+
+
+@pytest.mark.parametrize(("heads", "tokens", "depth"), [(3, 50, 8), (2, 7, 5), (1, 33, 16)])
+def test_heads_of_one_projection(heads: int, tokens: int, depth: int) -> None:
+    """[batch, tokens, 3 * heads * depth] split into q, k, v, as vision transformers are written."""
+    width = heads * depth
+    x = normal(1, 2, tokens, 3 * width)
+    graph = Graph("g")
+    (value,) = inputs_of(graph, x)
+    value = emit(graph, "reshape", value, shape=(2, tokens, 3, heads, depth))
+    value = emit(graph, "transpose", value, axes=(2, 0, 3, 1, 4))
+    parts = build(graph, "split", [value], {"axis": 0, "ratios": (1, 1, 1)}).outputs
+    q, k, v = (emit(graph, "squeeze", part, axes=(0,)) for part in parts)
+    y = emit(graph, "matmul", scores_graph(graph, q, k, None, turned=False), v)
+    y = emit(graph, "transpose", y, axes=(0, 2, 1, 3))
+    graph.add_output(emit(graph, "reshape", y, shape=(2, tokens, width)), "y")
+    got = run(graph, x)
+    assert [op.name for op in graph.ops if op.name in ("transpose", "split")] == []
+    parts = x.reshape(2, tokens, 3, heads, depth).transpose(2, 0, 3, 1, 4)
+    close(got, attend(*parts).transpose(0, 2, 1, 3).reshape(2, tokens, width))
+
+
+def test_threads_change_nothing() -> None:
+    q, k, v = normal(1, 4, 100, 32), normal(2, 4, 100, 32), normal(3, 4, 100, 32)
+    results: list[Array] = []
+    for threads in (1, 2):
+        graph = Graph("g")
+        a, b, c = inputs_of(graph, q, k, v)
+        weights = scores_graph(graph, a, b, None, turned=False)
+        graph.add_output(emit(graph, "matmul", weights, c), "y")
+        results.append(run(graph, q, k, v, threads=threads))
+    assert np.array_equal(results[0], results[1])
+
+
+def test_what_is_no_attention() -> None:
+    """A softmax over another axis, scores that are an output, weights that are used twice."""
+    for case in ("axis", "output", "twice"):
+        graph = Graph("g")
+        a, b, c = inputs_of(graph, normal(1, 3, 4), normal(2, 5, 4), normal(3, 5, 4))
+        scores = emit(graph, "matmul", a, b, transposeB=True)
+        weights = emit(graph, "softmax", scores, axes=(0 if case == "axis" else 1,))
+        graph.add_output(emit(graph, "matmul", weights, c), "y")
+        if case != "axis":
+            graph.add_output(scores if case == "output" else weights, "z")
+        assert not FuseAttention().run(graph)
