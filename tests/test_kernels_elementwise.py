@@ -15,19 +15,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnefc.ir import DType, Step, TensorType
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.kernels import elementwise as kernels
 from nnefc.kernels import isa
 from nnefc.kernels.codegen import emit
 from nnefc.kernels.elementwise import Access, Walk
 from nnefc.kernels.isa import TABLE
 from nnefc.kernels.linker import link
-from nnefc.kernels.scalar import ELEMENTARY, Expression
+from nnefc.kernels.scalar import ELEMENTARY
+from nnefc.kernels.scalar import Expression as Key
 from nnefc.kernels.template import Kernel
+from nnefc.lower import elementwise as lowering
 from nnefc.lower import lower
 from nnefc.lower.elementwise import flat_row, join, strides
 from nnefc.runtime.code import compile_kernels
+from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.plan import make_plan
+from nnefc.runtime.program import Program
 from tests.native import Array, evaluate, graph_of
 
 F32, F64, I32, I64, BOOL = (DType(n) for n in ("float32", "float64", "int32", "int64", "bool"))
@@ -245,6 +249,55 @@ def test_nothing_outside_the_buffers_is_touched(dtype: str, at_end: bool) -> Non
         assert (z == (1 if dtype == "bool" else 2)).all()
 
 
+def walks(program: Program) -> list[Walk]:
+    """How the kernels of the launches go along rows."""
+    found = [launch.kernel.arguments[1] for launch in program.launches]
+    return [walk for walk in found if isinstance(walk, Walk)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results that begin and end anywhere, but are aligned to their items."""
+    monkeypatch.setattr(lowering, "STREAM_BYTES", 0)
+    monkeypatch.setattr(lowering, "largest_cache", lambda: 0)
+    kind, rng = DType(dtype), np.random.default_rng(0)
+    op, oracle = ("and", np.logical_and) if dtype == "bool" else ("add", np.add)
+    step = Expression((kind, kind), (Step(op, (0, 1), kind),), (2,))
+    for shape in ((1,), (5,), (64,), (1000,), (3, 77), (70_000,)):
+        x, y = (rng.integers(0, 99, s).astype(dtype) for s in (shape, (shape[0],)))
+        (y_there,) = aligned_left(x, y)[1:]
+        graph = graph_of("fused", [x, y], [TensorType(kind, shape)], {"expression": step})
+        program = lower(graph)
+        assert walks(program)[0].stream
+        model = CompiledModel(program, graph, threads=1)
+        for skip in range(9):
+            memory = np.full(x.nbytes + 64 + 2 * x.itemsize * 9, 0xAA, np.uint8)
+            first = skip * x.itemsize
+            out = memory[first : first + x.nbytes].view(dtype).reshape(shape)
+            model(x, y, out=[out])
+            np.testing.assert_array_equal(out, oracle(x, y_there))
+            assert (memory[:first] == 0xAA).all()
+            assert (memory[first + x.nbytes :] == 0xAA).all()
+
+
+def test_only_large_results_are_stored_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering, "largest_cache", lambda: 0)
+
+    def streams(items: int, *names: str) -> list[bool]:
+        graph = Graph("g")
+        value = graph.add_input(TensorType(F32, (items,)), "x")
+        for name in names:
+            value = graph.insert(Op(name, [value], {}, [TensorType(F32, (items,))])).output
+        graph.add_output(value)
+        return [walk.stream for walk in walks(lower(graph))]
+
+    many = lowering.STREAM_BYTES // 4
+    assert streams(many, "exp") == [True]
+    assert streams(many - 1, "exp") == [False]
+    # the second takes the place of the first, which is in the cache as it was read
+    assert streams(many, "exp", "neg") == [True, False]
+
+
 def test_copy_of_bytes_in_tiles() -> None:
     kernel = Kernel("elementwise.copy")
     code = compile_kernels([kernel])
@@ -272,7 +325,7 @@ def test_expressions_link_for_every_instruction_set(
         for op in sorted(ELEMENTARY)
     )
     for dtype in ("float32", "float64"):
-        key = Expression((dtype, dtype), tuple(s for s in steps if s[2] == dtype), (7,))
+        key = Key((dtype, dtype), tuple(s for s in steps if s[2] == dtype), (7,))
         walk = Walk((Access.CONTIGUOUS, Access.PERIODIC))
         function = Kernel("elementwise.expression", (key, walk)).function()
         assert list(link([emit(function, "f", TABLE[name])]).symbols) == ["f"]

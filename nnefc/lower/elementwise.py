@@ -12,10 +12,13 @@ from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
+from nnefc.runtime.machine import largest_cache
 from nnefc.runtime.program import Ref
 
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
+STREAM_BYTES = 6 << 20
+"""Results may go past the caches from this size on, if half of the last cache is not larger."""
 COLUMN_STEP = 256
 """Tiles of parts of rows are so many columns, or a multiple: whole vectors, several at a time."""
 
@@ -86,6 +89,7 @@ def launch_strided(
         walk = flat
         dims = [1, *dims[:-2], dims[-2] * dims[-1]]
         steps = [(0, *s[:-2], 1) for s in steps]
+    walk = replace(walk, stream=_streams(walk, outputs, math.prod(shape), in_place))
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle
     widest = max(operand.dtype.itemsize for operand in operands)
@@ -217,6 +221,20 @@ def flat_row(
     if factor > 8 and factor != lanes:
         return None
     return Walk(tuple(access[:inputs]), factor)
+
+
+def _streams(walk: Walk, outputs: Sequence[Strided], items: int, in_place: tuple[Ref, ...]) -> bool:
+    """Whether results should go past the caches: they would be gone before anybody reads them.
+
+    Results that take the place of an operand are in the cache anyway.
+    """
+    nbytes = items * sum(output.dtype.itemsize for output in outputs)
+    return (
+        nbytes >= max(STREAM_BYTES, largest_cache() // 2)
+        and len(outputs) == 1
+        and set(walk.access) <= {Access.CONTIGUOUS, Access.REPEATED}
+        and all(ref.buffer.space != "arena" for ref in in_place)
+    )
 
 
 def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
