@@ -30,6 +30,15 @@ class Affine:
         """The map that applies this one, then `after`."""
         return Affine(after.scale * self.scale, after.scale * self.shift + after.shift)
 
+    def apart(self) -> tuple[Affine, Affine]:
+        """The factor and the term, one after the other."""
+        one = self.identity(self.scale.ndim)
+        return Affine(self.scale, one.shift), Affine(one.scale, self.shift)
+
+    @property
+    def is_identity(self) -> bool:
+        return not self.scales and not self.shifts
+
     @property
     def scales(self) -> bool:
         """Whether any factor is not 1."""
@@ -43,11 +52,11 @@ class Affine:
 
 def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
     """(x, f) if the result of `op` is f(x), of the type of x; None otherwise."""
+    if op.name not in ("neg", "add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
+        return None
     if op.name == "neg":
         x, rank = op.inputs[0], op.output.type.rank
         return x, Affine(-np.ones((1,) * rank), np.zeros((1,) * rank))
-    if op.name not in ("add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
-        return None
     left, right = op.inputs
     if right in known:
         x, value, first = left, right, True
@@ -101,6 +110,16 @@ def chain_before(
         op = value.op
         value, total = step[0], step[1].then(total)
         yield op, value, total
+
+
+def step_between(value: Value, op: Op, known: Known) -> Affine | None:
+    """The map that makes the result of `op` of `value`, if all its items are finite."""
+    step = affine_step(op, known)
+    return (
+        step[1]
+        if step is not None and step[0] is value and _fits(step[1], lambda shape: True)
+        else None
+    )
 
 
 def _fits(map_: Affine, fits: Fits) -> bool:

@@ -32,6 +32,7 @@ from nnefc.passes.fuse_attention import FuseAttention
 from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
+from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 
 DEFAULT: tuple[Pass, ...] = (
@@ -42,6 +43,7 @@ DEFAULT: tuple[Pass, ...] = (
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
     FoldAffine(),
+    MergeAffine(),
     NestConcats(),
     FuseElementwise(),
     FuseMatmulEpilogue(),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.zoo import ZOO
 from nnefc.errors import NnefError
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import DType, Graph, TensorType, Value, Variable, parse_graph, print_graph
@@ -28,7 +28,6 @@ from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.known import Known
 from nnefc.passes.pipeline import rule_problems, run_pipeline
 from tests.graphs import sample_data, sample_inputs
-from tests.models import Network, mobilenet, nnef_text, resnet, weights
 
 Shape = tuple[int, ...]
 
@@ -162,16 +161,14 @@ def test_most_random_graphs_have_something_to_fold() -> None:
 
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 @pytest.mark.parametrize(
-    ("network", "adds"),
-    [(partial(resnet, depth=50, size=32), 16 + 1), (partial(mobilenet, size=32), 1)],
-    ids=["resnet50", "mobilenet"],
+    ("name", "adds"), [("resnet50", 16 + 1), ("mobilenet_v2", 10 + 1), ("inception_v3", 1)]
 )
-def test_no_normalisation_is_left(network: Network, adds: int) -> None:
+def test_no_normalisation_is_left(name: str, adds: int) -> None:
     """Residual sums stay, and the bias of the last layer."""
-    text, _ = nnef_text(network, "net")
-    graph = import_text(text)
+    document = ZOO[name].document(name, small=True)
+    graph = import_text(document.text)
     for variable in graph.variables.values():
-        variable.data = weights(variable.label, variable.type.dims)
+        variable.data = document.variables[variable.label].data()
     run_pipeline(graph, [ExpandCompounds(), FoldConstants(), FoldAffine(), EliminateDeadCode()])
     counts = Counter(op.name for op in graph.ops)
     assert counts["add"] == adds

@@ -6,10 +6,16 @@ from itertools import pairwise
 from time import process_time
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.zoo import ZOO
+from nnefc.frontends.nnef import import_text
 from nnefc.kernels.template import Kernel
+from nnefc.lower import lower
+from nnefc.ops.cost import largest_live_bytes
+from nnefc.passes.pipeline import run_pipeline
 from nnefc.runtime.arena import ALIGNMENT, Lifetime, arrange, place
 from nnefc.runtime.program import Buffer, Launch, Ref
 
@@ -148,3 +154,18 @@ def test_many_buffers_that_are_all_needed_at_the_end_are_quick() -> None:
     arena = arrange(launches)
     assert process_time() - start < 8
     assert arena.nbytes == arena.lower_bound == sum(b.nbytes for b in buffers)
+
+
+@pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
+@pytest.mark.parametrize("name", ZOO)
+def test_networks_leave_no_gaps(name: str) -> None:
+    """The arena is what tensors that live together need, which fusion makes less."""
+    document = ZOO[name].document(name, small=True)
+    graph = import_text(document.text)
+    for variable in graph.variables.values():
+        variable.data = np.zeros(variable.type.dims, np.float32)
+    live = largest_live_bytes(graph)
+    run_pipeline(graph)
+    arena = arrange(lower(graph).launches)
+    assert arena.nbytes <= 1.02 * arena.lower_bound
+    assert arena.nbytes <= 1.05 * live + 4096
