@@ -92,12 +92,12 @@ class CompiledModel:
             TensorSpec.of(name, v.type) for name, v in zip(graph.output_names, graph.outputs)
         )
         """What a call returns, in order."""
-        self._code = compile_kernels([launch.kernel for launch in program.launches], progress)
+        self._code = compile_kernels(program.kernels, progress)
         self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
         self.launches = tuple(
             LaunchInfo(
                 launch.label,
-                launch.kernel.symbol.removeprefix("nnefc_"),
+                "+".join(kernel.symbol.removeprefix("nnefc_") for kernel in launch.kernels),
                 launch.tiles,
                 launch.work,
             )

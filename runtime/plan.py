@@ -73,6 +73,8 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
                     params += [BASE_ARENA, arena.offsets[buffer] + word.offset]
                 else:
                     params += [first[buffer.space] + buffer.index, word.offset]
+            elif isinstance(word, Kernel):
+                params.append(offset(word))
             elif word is not None:
                 params.append(word)
     words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))

@@ -69,6 +69,13 @@ class Launch:
     work: Work = NO_WORK
 
     @property
+    def kernels(self) -> list[Kernel]:
+        """The kernel, or those that it runs one after the other."""
+        from nnefc.kernels.template import Kernel
+
+        return [w for w in self.words if isinstance(w, Kernel)] or [self.kernel]
+
+    @property
     def refs(self) -> list[Ref]:
         return [w for w in self.words if isinstance(w, Ref)]
 
@@ -91,3 +98,11 @@ class Program:
     """Read-only arrays, C-contiguous, not copied."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """Every kernel that a launch names, as itself or among its parameters."""
+        found: dict[Kernel, None] = {}
+        for launch in self.launches:
+            found.update(dict.fromkeys((launch.kernel, *launch.kernels)))
+        return list(found)

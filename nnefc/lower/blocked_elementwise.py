@@ -64,14 +64,18 @@ def _operand(lower: Lowering, value: Value, result: Value) -> Strided:
     assert layout is not None
     if value.type.layout is not None:
         return _strided(read_blocked(lower, value))
-    # known, one item per channel
+    strides = (0, layout.block, *[0] * (result.type.rank - 2), 1)
+    return Strided(channel_items(lower, value, layout.block), DType.FLOAT32, strides)
+
+
+def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
+    """A known item per channel, in whole blocks, the rest filled up with zeros."""
     data = lower.data(value)
     assert data is not None
     channels = data.reshape(-1)
-    padded = np.zeros(-(-channels.size // layout.block) * layout.block, np.float32)
+    padded = np.zeros(-(-channels.size // block) * block, np.float32)
     padded[: channels.size] = channels
-    strides = (0, layout.block, *[0] * (result.type.rank - 2), 1)
-    return Strided(lower.constant(padded), DType.FLOAT32, strides)
+    return lower.table(padded)
 
 
 def _strided(tensor: Tensor) -> Strided:

@@ -14,7 +14,8 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower import pieces
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
-from nnefc.lower.direct import read_bias, read_epilogue
+from nnefc.lower.direct import read_bias
+from nnefc.lower.ending import read_ending, read_simple
 from nnefc.ops.window_rules import Window, convolution_window
 
 Array = npt.NDArray[np.float32]
@@ -24,7 +25,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     """A `fused_conv` with as many groups as channels."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
-    end = read_epilogue(lower, op)
+    end = read_simple(lower, op)
     data = lower.data(op.inputs[1])
     assert data is not None
     weights = _pack(data, read_bias(lower, op.inputs[2], y.channels), y)
@@ -42,6 +43,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
         other=end.residual,
         weights=pieces.Weights(lower.constant(weights), weights[0].nbytes),
         clamp=end.clamp,
+        ending=read_ending(lower, op, y),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,9 +17,8 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
+from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.partition import block, tiles
-from nnefc.ops.epilogue import Epilogue as Ending
-from nnefc.ops.epilogue import epilogue
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
 
@@ -37,20 +35,6 @@ TILE_MACS = 1.5e6
 
 
 @dataclass(frozen=True, slots=True)
-class Epilogue:
-    """What happens to complete sums: a residual is added, the result is clamped."""
-
-    residual: Tensor | None
-    low: float
-    high: float
-
-    @property
-    def clamp(self) -> int:
-        """Both bounds in a word."""
-        return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Convolution:
     """A fused convolution with everything that does not change from launch to launch."""
 
@@ -62,24 +46,8 @@ class Convolution:
     """[groups, outputs, inputs, *taps] of a group."""
     bias: Array
     """[groups * outputs]"""
-    epilogue: Epilogue
-
-
-def simple_ending(op: Op) -> Ending | None:
-    """What a fused convolution does to its sums, if that is what tiles can do with them."""
-    found = epilogue(op.attributes["expression"])
-    if found is None or found.residual is None:
-        return found
-    return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
-
-
-def read_epilogue(lower: Lowering, op: Op) -> Epilogue:
-    """The simple ending of a fused convolution, with the residual in memory, or none."""
-    found = simple_ending(op) or Ending()
-    residual = None
-    if found.residual is not None:
-        residual = read_blocked(lower, op.inputs[2 + found.residual])
-    return Epilogue(residual, found.low, found.high)
+    simple: Simple
+    ending: Ending | None
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
@@ -102,7 +70,8 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     if reverse:
         filter_ = filter_.swapaxes(1, 2)
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
-    it = Convolution(x, y, window, groups, filter_, bias, read_epilogue(lower, op))
+    simple, ending = read_simple(lower, op), read_ending(lower, op, y)
+    it = Convolution(x, y, window, groups, filter_, bias, simple, ending)
     for phase in _phases(window):
         _launch(lower, it, phase)
 
@@ -264,7 +233,7 @@ def _launch_tiles(
     depth_block: int,
 ) -> None:
     """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
-    x, y, residual = it.x, it.y, it.epilogue.residual
+    x, y, residual = it.x, it.y, it.simple.residual
     pixels = math.prod(map(len, phase.outputs))
     macs = float(x.batch * pixels * packed.size)
     depth = len(entries)
@@ -294,7 +263,7 @@ def _launch_tiles(
         pixels=pixels,
         depth=depth,
         mode=RESIDUAL if residual else 0,
-        clamp=it.epilogue.clamp,
+        clamp=it.simple.clamp,
         pixel_block=pixel_block,
         depth_block=depth_block,
         part_tiles=part_tiles,
@@ -302,7 +271,38 @@ def _launch_tiles(
         unit_block=unit_block,
     )
     kernel = Kernel("direct.convolution", (vectors, _entry_channels(x)))
-    lower.launch(kernel, words, tiles(units, unit_block))
+    if it.ending is None:
+        lower.launch(kernel, words, tiles(units, unit_block))
+        return
+    made = _unit_list(it, pixels, pixel_block, count, part_tiles, vectors, first_block)
+    grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
+    it.ending.launch(lower, kernel, words, grouped, phase.outputs)
+
+
+def _unit_list(
+    it: Convolution,
+    pixels: int,
+    pixel_block: int,
+    count: int,
+    part_tiles: int,
+    vectors: int,
+    first_block: int,
+) -> list[Unit]:
+    """The units of a launch, in the order of the kernel."""
+    return [
+        Unit(
+            batch,
+            range(
+                first_block + (group * count + part) * vectors,
+                first_block + (group * count + min(part + part_tiles, count)) * vectors,
+            ),
+            range(pixel, min(pixel + pixel_block, pixels)),
+        )
+        for batch in range(it.x.batch)
+        for group in range(it.groups)
+        for pixel in range(0, pixels, pixel_block)
+        for part in range(0, count, part_tiles)
+    ]
 
 
 def _units(it: Convolution, pixels: int, count: int, vectors: int, macs: float) -> tuple[int, int]:

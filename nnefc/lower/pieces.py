@@ -13,6 +13,7 @@ from nnefc.kernels.pieces import FIELDS, PIECES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
+from nnefc.lower.ending import Ending, Unit
 from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
@@ -78,8 +79,12 @@ def launch(
     other: Tensor | None = None,
     weights: Weights | None = None,
     clamp: int = 0,
+    ending: Ending | None = None,
 ) -> None:
-    """`plane_ns`: about how long all pieces of one plane take, in nanoseconds."""
+    """`plane_ns`: about how long all pieces of one plane take, in nanoseconds.
+
+    `ending` is for pieces whose kind is their number of pixels, in the order of the pixels.
+    """
     third, weights = other or y, weights or Weights(x.at, 0)
     count = len(pieces)
     bands = min(max(round(plane_ns / BAND_NS), 1), count)
@@ -107,4 +112,15 @@ def launch(
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(kernel, words, tiles(units, unit_block))
+    if ending is None:
+        lower.launch(kernel, words, tiles(units, unit_block))
+        return
+    ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
+    made = [
+        Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
+        for batch in range(x.batch)
+        for plane in range(x.blocks)
+        for piece in range(0, count, band)
+    ]
+    grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
+    ending.launch(lower, kernel, words, grouped, [range(n) for n in y.spatial])

@@ -18,8 +18,9 @@ from nnefc.kernels.winograd_matrices import filter_matrix
 from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
-from nnefc.lower.direct import Epilogue, read_bias, read_epilogue
+from nnefc.lower.direct import read_bias
 from nnefc.lower.elementwise import copy_bytes
+from nnefc.lower.ending import Simple, read_simple
 from nnefc.lower.partition import block, tiles
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.window_rules import convolution_window
@@ -46,7 +47,7 @@ class _Winograd:
 
     x: Tensor
     y: Tensor
-    epilogue: Epilogue
+    epilogue: Simple
     taps: Taps
     tiling: Tiling
     padding: tuple[int, int]
@@ -113,7 +114,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     it = _Winograd(
         x=x,
         y=y,
-        epilogue=read_epilogue(lower, op),
+        epilogue=read_simple(lower, op),
         taps=taps,
         tiling=tiling,
         padding=_two([before for before, _ in window.padding], 0),
