@@ -54,6 +54,46 @@ def test_a_full_disk_is_an_error() -> None:
     assert done.stderr == ("error: cannot write the output: No space left on device [data/write]\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("nnefc pro", ["profile"]),
+        ("nnefc profile --so", ["--sort"]),
+        ("nnefc profile --sort ", ["time", "order", "loss"]),
+        ("nnefc run --scalar ", ["float32", "float64"]),
+    ],
+)
+def test_the_shell_completes(words: str, expected: list[str]) -> None:
+    """What the script that `nnefc --install-completion` writes asks for."""
+    code = "import sys; sys.argv[0] = 'nnefc'; from nnefc.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            **os.environ,
+            "_NNEFC_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == expected, done.stderr
+
+
+def test_an_interrupt_is_said_and_has_a_status_of_its_own() -> None:
+    """Ctrl-C while a command works, wherever it comes from."""
+    code = "from unittest import mock\n" + (
+        "with mock.patch('nnefc.ops.table.operations', side_effect=KeyboardInterrupt):\n"
+        "    from nnefc.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "ops"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "interrupted\n"
+    assert done.returncode == 130
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -11,9 +11,10 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from nnefc.cli.bench import bench
 from nnefc.cli.check import check
@@ -26,8 +27,24 @@ from nnefc.cli.ops import ops
 from nnefc.cli.profile import profile
 from nnefc.cli.run import run
 
+
+class Interrupted(Exception):
+    """Ctrl-C, under a name that typer leaves alone."""
+
+
+class _Commands(TyperGroup):
+    """typer handles KeyboardInterrupt itself, in some versions without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+
 app = typer.Typer(
     name="nnefc",
+    cls=_Commands,
     help="Compile neural networks in Khronos NNEF to native CPU code, and run them.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -91,7 +108,7 @@ def main() -> None:
         reason = error.strerror or str(error)
         print(f"error: cannot write the output: {reason} [data/write]", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
+    except (Interrupted, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except MemoryError:
