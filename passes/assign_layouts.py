@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
-from nnefc.ops.window_rules import convolution_groups
+from nnefc.ops.window_rules import Padding, convolution_groups
 from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, halo_needed, tensors
 from nnefc.passes.convolution_method import winograd_choice
 
+JOINED = ("concat", "split", "slice")
+"""Operations whose operands and results are parts of each other: no copies if they lie alike."""
 FEW_CHANNELS = 4
 """Up to so many channels of an input are read one by one: blocks would be mostly filling."""
 
@@ -45,11 +47,11 @@ class AssignLayouts:
         for op in chosen:
             if op.name in CONVOLUTIONS:
                 op.attributes["method"] = self._method(op)
+        halos = _halos(chosen)
         for op in chosen:
             for value in op.outputs:
-                layout = Blocked(self.block, _halo(value, chosen))
-                value.type = value.type.with_layout(layout)
-        _Converter(graph, chosen, self.block).run()
+                value.type = value.type.with_layout(Blocked(self.block, halos[value]))
+        _Converter(graph, chosen, self.block, halos).run()
         return True
 
     def _blocked_operations(self, graph: Graph) -> dict[Op, None]:
@@ -71,25 +73,41 @@ class AssignLayouts:
         return winograd_choice(op) or "direct"
 
 
-def _halo(value: Value, chosen: dict[Op, None]) -> tuple[tuple[int, int], ...]:
-    """The most that the blocked users of `value` need around it."""
-    halo = [(0, 0)] * (value.type.rank - 2)
-    for user in value.users:
-        if user in chosen:
-            for index in tensors(user):
-                if user.inputs[index] is value:
-                    needed = halo_needed(user, index)
-                    halo = [
-                        (max(a, c), max(b, d)) for (a, b), (c, d) in zip(halo, needed, strict=True)
-                    ]
-    return tuple(halo)
+def _halos(chosen: dict[Op, None]) -> dict[Value, Padding]:
+    """The halo of every blocked value: the most that its users need, equal for what is joined."""
+    halos: dict[Value, Padding] = {}
+
+    def widen(value: Value, needed: Padding) -> bool:
+        before = halos.get(value, ((0, 0),) * (value.type.rank - 2))
+        halos[value] = tuple(
+            (max(a, c), max(b, d)) for (a, b), (c, d) in zip(before, needed, strict=True)
+        )
+        return halos[value] != before
+
+    for op in chosen:
+        for value in op.outputs:
+            widen(value, ((0, 0),) * (value.type.rank - 2))
+        for index in tensors(op):
+            widen(op.inputs[index], halo_needed(op, index))
+    joined = [op for op in chosen if op.name in JOINED]
+    changed = True
+    while changed:
+        changed = False
+        for op in joined:
+            parts = [*op.outputs, *(op.inputs[i] for i in tensors(op))]
+            for value in parts:
+                for other in parts:
+                    changed |= widen(value, halos[other])
+    return halos
 
 
 class _Converter:
     """Puts `layout` operations where a value is needed in another layout than it has."""
 
-    def __init__(self, graph: Graph, chosen: dict[Op, None], block: int) -> None:
-        self._graph, self._chosen, self._block = graph, chosen, block
+    def __init__(
+        self, graph: Graph, chosen: dict[Op, None], block: int, halos: dict[Value, Padding]
+    ) -> None:
+        self._graph, self._chosen, self._block, self._halos = graph, chosen, block, halos
         self._twins: dict[tuple[Value, int], Value] = {}
         """By block, 0 for row-major."""
 
@@ -119,7 +137,7 @@ class _Converter:
         """`value` in another layout."""
         found = self._twins.get((value, block))
         if found is None:
-            layout = Blocked(block, _halo(value, self._chosen)) if block else None
+            layout = Blocked(block, self._halos[value]) if block else None
             op = Op("layout", [value], {}, [value.type.with_layout(layout)])
             self._graph.insert(op, before)
             found = self._twins[value, block] = op.output
