@@ -97,22 +97,10 @@ COPY = Layout("x:ref y:ref nbytes tile")
 @family("elementwise.copy")
 def copy() -> KernelFunction:
     """`nbytes` bytes, `tile` of them a tile."""
-    from nnefc.kernels.memory import READ, WRITE, address, load_word
+    from nnefc.kernels.elementwise_loops import emit_copy
+    from nnefc.kernels.vector_kernel import VectorKernel
 
-    load, store = READ["uint8"], WRITE["uint8"]
-    x_at, y_at, nbytes_at, tile_at = COPY.offsets
-
-    def kernel(bases: int, params: int, first: int, last: int) -> None:
-        x, y = address(bases, params + x_at), address(bases, params + y_at)
-        tile = load_word(params + tile_at)
-        start = first * tile
-        size = min(last * tile, load_word(params + nbytes_at)) - start
-        x += start
-        y += start
-        for i in range(size):
-            store(y, i, load(x, i))
-
-    return kernel
+    return VectorKernel(emit_copy)
 
 
 @family("elementwise.expression")
