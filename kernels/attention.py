@@ -14,6 +14,7 @@ is scaled to the new maximum (Milakov and Gimelshein, "Online normalizer calcula
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -25,11 +26,10 @@ from nnefc.kernels.epilogue import (
     operand_fields,
     place_operands,
 )
-from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import Lanes, constant, load, select, store
+from nnefc.kernels.lanes import constant, load, select, store
 from nnefc.kernels.memory import ITEMSIZE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset, part_start
-from nnefc.kernels.scalar import Expression
+from nnefc.kernels.softmax import along, exponential, kept, larger, maximum, place
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import CHAIN, TILE_ARGUMENTS, local_bytes, product_tile
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
@@ -98,11 +98,6 @@ def attention_layout(operands: int) -> Layout:
 ) = attention_layout(0).offsets
 
 
-def _exponential(x: Lanes, libm: Any) -> Lanes:
-    e = Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,))
-    return emit(x.v, e, [x], libm)[0]
-
-
 @cache
 def exponentials(item: str) -> Any:
     """Intrinsic `run(rows, n, x, pitch, state, y, y_row, width, fresh, libm)`.
@@ -116,54 +111,39 @@ def exponentials(item: str) -> Any:
     def run(v: Vector, rows, n, x, pitch, state, y, y_row, width, fresh, libm):
         builder = v.builder
         x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
-        lowest = constant(v, item, float("-inf"))
-        whole = builder.and_(n, v.word(-v.lanes))
+        lowest = constant(v, item, -math.inf)
         is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
-
-        def along(body, carried, start, stop, mask):
-            with v.loop(start, stop, v.lanes, carried) as turn:
-                at = builder.mul(turn.index, v.word(v.itemsize))
-                kept = v.mask(builder.sub(n, turn.index)) if mask else None
-                turn.next = body(at, turn.values, kept)
-            return turn.values
 
         with v.loop(0, rows, 1) as row:
             start = v.at(x, builder.mul(row.index, pitch))
             largest_at = v.at(state, builder.mul(row.index, v.word(16)))
             sum_at = v.at(largest_at, 8)
-            old = Lanes(
-                v, item, builder.select(is_fresh, lowest.value, v.splat(v.load_item(largest_at)))
-            )
+            before = v.splat(v.load_item(largest_at))
+            old = lowest.same(builder.select(is_fresh, lowest.value, before))
 
-            def larger(at, values, kept):
-                value = load(v, item, v.at(start, at), kept)
-                if kept is not None:
-                    value = value.same(builder.select(kept, value.value, lowest.value))
-                held = value.same(values[0])
-                return [select(value > held, value, held).value]
+            def top_items(index, mask, carried):
+                value = kept(mask, load(v, item, place(v, start, index, item), mask), -math.inf)
+                return [larger(value, value.same(carried[0])).value]
 
-            tops = along(larger, [old.value], v.word(0), whole, False)
-            tops = along(larger, tops, whole, n, True)
-            top = Lanes(v, item, v.splat(_maximum(v, tops[0])))
+            (tops,) = along(v, n, [old.value], top_items)
+            top = lowest.same(v.splat(maximum(v, tops)))
             # of a row without any finite item so far: exp(-inf - 0) is 0
-            base = select(top.equals(float("-inf")), 0.0, top)
+            base = select(top.equals(-math.inf), 0.0, top)
 
-            def powers(at, values, kept):
-                value = _exponential(load(v, item, v.at(start, at), kept) - base, libm)
-                store(value, v.at(start, at), kept)
-                if kept is not None:
-                    value = value.same(builder.select(kept, value.value, v.zero()))
-                return [v.add(values[0], value.value)]
+            def powers(index, mask, carried):
+                at = place(v, start, index, item)
+                value = exponential(load(v, item, at, mask) - base, libm)
+                store(value, at, mask)
+                return [v.add(carried[0], kept(mask, value, 0.0).value)]
 
-            sums = along(powers, [v.zero()], v.word(0), whole, False)
-            sums = along(powers, sums, whole, n, True)
-            total = v.total(sums[0])
+            (sums,) = along(v, n, [v.zero()], powers)
+            total = v.total(sums)
             v.store_item(builder.extract_element(top.value, v.word(0)), largest_at)
             with builder.if_else(is_fresh) as (first, later):
                 with first:
                     v.store_item(total, sum_at)
                 with later:
-                    factor = _exponential(old - base, libm)
+                    factor = exponential(old - base, libm)
                     kept_sum = builder.fmul(
                         v.load_item(sum_at), builder.extract_element(factor.value, v.word(0))
                     )
@@ -171,15 +151,6 @@ def exponentials(item: str) -> Any:
                     _scale(v, v.at(y, builder.mul(row.index, y_row)), width, factor.value)
 
     return run
-
-
-def _maximum(v: Vector, vector: Any) -> Any:
-    """The largest lane; lanes that are NaN may be left out."""
-    items = [v.builder.extract_element(vector, v.word(i)) for i in range(v.lanes)]
-    while len(items) > 1:
-        pairs = zip(items[::2], items[1::2], strict=True)
-        items = [v.builder.select(v.builder.fcmp_ordered(">", a, b), a, b) for a, b in pairs]
-    return items[0]
 
 
 def _scale(v: Vector, row: Any, width: Any, factor: Any) -> None:

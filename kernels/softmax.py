@@ -1,109 +1,240 @@
 """Softmax over any set of axes: exp(x - max), divided by its sum.
 
-Parameters are those of `nnefc.kernels.reduce`; y has the shape of x.
+Parameters are those of `nnefc.kernels.reduce`; y has the shape of x.  Sums are in float64.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 # pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
-# (numba is not typed)
+# (llvmlite and numba are untyped)
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.elementary import exp
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, calls, helper, load_word
+from nnefc.kernels.expression import emit
+from nnefc.kernels.lanes import Lanes, constant, convert, load, select, store
+from nnefc.kernels.memory import ITEMSIZE, NUMBA, STORE, address, load_word
 from nnefc.kernels.reduce import (
     CHUNK,
-    LANES,
     OUTPUTS,
     UNIT_BLOCK,
     VOLUME,
     WIDTH,
     X,
     Y,
-    combination,
     kept_place,
     reduced_place,
 )
-from nnefc.kernels.scalar import LIBM
+from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
+from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
 
-load_double, store_double = LOAD["float64"], STORE["float64"]
+
+def exponential(x: Lanes, libm: Any) -> Lanes:
+    """e**x; `libm`: address of the table of the C library, for float64."""
+    e = Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,))
+    return emit(x.v, e, [x], libm)[0]
 
 
-def _exponential(item: str) -> Any:
-    """`exponential(bases, x)`."""
-    if item == "float32":
+def maximum(v: Vector, vector: Any) -> Any:
+    """The largest item of a vector; NaN may be left out."""
+    items = [v.builder.extract_element(vector, v.word(i)) for i in range(v.lanes)]
+    while len(items) > 1:
+        pairs = zip(items[::2], items[1::2], strict=True)
+        items = [v.builder.select(v.builder.fcmp_ordered(">", a, b), a, b) for a, b in pairs]
+    return items[0]
 
-        @helper
-        def inlined(bases, x):
-            return exp(x)
 
-        return inlined
-    call, entry = calls("float64", 1), 8 * [name for name, _ in LIBM].index("exp")
+def larger(x: Lanes, y: Lanes) -> Lanes:
+    """The larger items; y where one is NaN."""
+    return select(x > y, x, y)
 
-    @helper
-    def library(bases, x):
-        return call(load_word(load_word(bases + 8 * BASE_LIBM) + entry), x)
 
-    return library
+def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
+    """Walk n items: `body(byte offset, mask or None, carried values) -> values`."""
+    builder = v.builder
+    whole = builder.and_(n, v.word(-v.lanes))
+    for start, stop, masked in ((v.word(0), whole, False), (whole, n, True)):
+        with v.loop(start, stop, v.lanes, carried) as turn:
+            mask = v.mask(builder.sub(n, turn.index)) if masked else None
+            turn.next = body(turn.index, mask, turn.values)
+        carried = turn.values
+    return carried
+
+
+def place(v: Vector, pointer: Any, index: Any, dtype: str) -> Any:
+    """Pointer to item number `index`."""
+    return v.at(pointer, v.builder.mul(index, v.word(ITEMSIZE[dtype])))
+
+
+def kept(mask: Any, x: Lanes, other: float) -> Lanes:
+    """`x`, and `other` in lanes that the mask leaves out."""
+    return x if mask is None else select(Lanes(x.v, "bool", mask), x, other)
+
+
+def add_wide(v: Vector, total: Any, x: Lanes) -> Any:
+    """A vector of float64 sums, and items."""
+    return v.builder.fadd(total, convert(x, "float64").value)
+
+
+# -- a row that is reduced: `state` holds its largest item, and 8 bytes on the sum in float64
+
+
+@cache
+def row_largest(item: str) -> Any:
+    """Intrinsic `largest(x, n, state)`: the largest of n items and the one in the state."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def largest(v: Vector, x, n, state):
+        x, state = v.pointer(x), v.pointer(state)
+
+        def body(index, mask, carried):
+            value = kept(mask, load(v, item, place(v, x, index, item), mask), -math.inf)
+            return [larger(value, value.same(carried[0])).value]
+
+        (top,) = along(v, n, [v.splat(v.load_item(state))], body)
+        v.store_item(maximum(v, top), state)
+
+    return largest
+
+
+@cache
+def row_powers(item: str) -> Any:
+    """Intrinsic `powers(x, y, n, state, libm)`: y = exp(x - largest), added to the sum."""
+
+    @vector_intrinsic(item, lanes_of(item), 5)
+    def powers(v: Vector, x, y, n, state, libm):
+        x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
+        top = Lanes(v, item, v.splat(v.load_item(state)))
+
+        def body(index, mask, carried):
+            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
+            store(value, place(v, y, index, item), mask)
+            return [add_wide(v, carried[0], kept(mask, value, 0.0))]
+
+        (total,) = along(v, n, [constant(v, "float64", 0.0).value], body)
+        wide = Vector(v.builder, "float64", v.lanes)
+        before = wide.load_item(state, 8)
+        wide.store_item(v.builder.fadd(before, wide.total(total)), state, 8)
+
+    return powers
+
+
+@cache
+def row_scale(item: str) -> Any:
+    """Intrinsic `scale(y, n, state)`: y divided by the sum."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def scale(v: Vector, y, n, state):
+        y, state = v.pointer(y), v.pointer(state)
+        wide = Vector(v.builder, "float64", v.lanes)
+        factor = v.builder.fdiv(wide.item(1.0), wide.load_item(state, 8))
+        if item == "float32":
+            factor = v.builder.fptrunc(factor, v.item)
+        factor = Lanes(v, item, v.splat(factor))
+
+        def body(index, mask, _):
+            at = place(v, y, index, item)
+            store(load(v, item, at, mask) * factor, at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return scale
+
+
+# -- rows that are combined item by item
+
+
+@cache
+def column_largest(item: str) -> Any:
+    """Intrinsic `largest(tops, x, n)`: the larger items, into the tops."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def largest(v: Vector, tops, x, n):
+        tops, x = v.pointer(tops), v.pointer(x)
+
+        def body(index, mask, _):
+            at = place(v, tops, index, item)
+            value = load(v, item, place(v, x, index, item), mask)
+            store(larger(value, load(v, item, at, mask)), at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return largest
+
+
+@cache
+def column_powers(item: str) -> Any:
+    """Intrinsic `powers(tops, x, y, sums, n, libm)`: y = exp(x - top), added to float64 sums."""
+
+    @vector_intrinsic(item, lanes_of(item), 6)
+    def powers(v: Vector, tops, x, y, sums, n, libm):
+        tops, x, y, sums = (v.pointer(p) for p in (tops, x, y, sums))
+
+        def body(index, mask, _):
+            top = load(v, item, place(v, tops, index, item), mask)
+            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
+            store(value, place(v, y, index, item), mask)
+            at = place(v, sums, index, "float64")
+            total = load(v, "float64", at, mask)
+            store(total.same(add_wide(v, total.value, value)), at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return powers
+
+
+@cache
+def column_scale(item: str) -> Any:
+    """Intrinsic `scale(y, sums, n)`: y divided by the sums."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def scale(v: Vector, y, sums, n):
+        y, sums = v.pointer(y), v.pointer(sums)
+
+        def body(index, mask, _):
+            at = place(v, y, index, item)
+            total = convert(load(v, "float64", place(v, sums, index, "float64"), mask), item)
+            store(load(v, item, at, mask) / total, at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return scale
 
 
 @family("softmax.rows")
 def softmax_rows(item: str) -> KernelFunction:
     """The row is one of the dimensions summed over."""
-    load, store, number = LOAD[item], STORE[item], NUMBA[item]
-    size, exponential = ITEMSIZE[item], _exponential(item)
-    _, lowest, larger = combination("max", item)
-    local = local_bytes(8 * LANES)
+    largest, powers, scale = row_largest(item), row_powers(item), row_scale(item)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBA[item](-math.inf)
+    local = local_bytes(16)
 
     def softmax_rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        libm = load_word(bases + 8 * BASE_LIBM)
         state = local()
-        whole = width // LANES * LANES
         for t in range(first * unit_block, min(last * unit_block, outputs)):
             base = kept_place(params, t)
-            for lane in range(LANES):
-                store(state, lane, lowest)
-            for v in range(volume):
-                row = x + base + reduced_place(params, v)
-                for i in range(0, whole, LANES):
-                    for lane in range(LANES):
-                        value = load(row + i * size, lane)
-                        store(state, lane, larger(load(state, lane), value))
-                for i in range(whole, width):
-                    store(state, i - whole, larger(load(state, i - whole), load(row, i)))
-            top = load(state)
-            for lane in range(1, LANES):
-                top = larger(top, load(state, lane))
-            for lane in range(LANES):
-                store_double(state, lane, 0.0)
-            for v in range(volume):
-                offset = base + reduced_place(params, v)
-                row, out = x + offset, y + offset
-                for i in range(width):
-                    store(out, i, exponential(bases, load(row, i) - top))
-                for i in range(0, whole, LANES):
-                    for lane in range(LANES):
-                        value = load(out + i * size, lane)
-                        store_double(state, lane, load_double(state, lane) + value)
-                for i in range(whole, width):
-                    value = load_double(state, i - whole) + load(out, i)
-                    store_double(state, i - whole, value)
-            total = 0.0
-            for lane in range(LANES):
-                total += load_double(state, lane)
-            total = number(total)
-            for v in range(volume):
-                out = y + base + reduced_place(params, v)
-                for i in range(width):
-                    store(out, i, load(out, i) / total)
+            put(state, lowest)
+            put_sum(state, 1, 0.0)
+            for i in range(volume):
+                largest(x + base + reduced_place(params, i), width, state)
+            for i in range(volume):
+                offset = base + reduced_place(params, i)
+                powers(x + offset, y + offset, width, state, libm)
+            for i in range(volume):
+                scale(y + base + reduced_place(params, i), width, state)
 
     return softmax_rows
 
@@ -111,38 +242,31 @@ def softmax_rows(item: str) -> KernelFunction:
 @family("softmax.columns")
 def softmax_columns(item: str) -> KernelFunction:
     """The row is kept: its items are independent."""
-    load, store, number = LOAD[item], STORE[item], NUMBA[item]
-    size, exponential = ITEMSIZE[item], _exponential(item)
-    _, lowest, larger = combination("max", item)
-    largest, sums = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
+    largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBA[item](-math.inf)
+    size = ITEMSIZE[item]
+    largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 
     def softmax_columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
-        tops, totals = largest(), sums()
+        libm = load_word(bases + 8 * BASE_LIBM)
+        tops, sums = largest_items(), sums_of_items()
         chunks = (width + CHUNK - 1) // CHUNK
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
             base = kept_place(params, t // chunks) + begin * size
             for i in range(count):
-                store(tops, i, lowest)
-                store_double(totals, i, 0.0)
-            for v in range(volume):
-                row = x + base + reduced_place(params, v)
-                for i in range(count):
-                    store(tops, i, larger(load(tops, i), load(row, i)))
-            for v in range(volume):
-                offset = base + reduced_place(params, v)
-                row, out = x + offset, y + offset
-                for i in range(count):
-                    value = exponential(bases, load(row, i) - load(tops, i))
-                    store(out, i, value)
-                    store_double(totals, i, load_double(totals, i) + value)
-            for v in range(volume):
-                out = y + base + reduced_place(params, v)
-                for i in range(count):
-                    store(out, i, load(out, i) / number(load_double(totals, i)))
+                put(tops, i, lowest)
+                put_sum(sums, i, 0.0)
+            for i in range(volume):
+                largest(tops, x + base + reduced_place(params, i), count)
+            for i in range(volume):
+                offset = base + reduced_place(params, i)
+                powers(tops, x + offset, y + offset, sums, count, libm)
+            for i in range(volume):
+                scale(y + base + reduced_place(params, i), sums, count)
 
     return softmax_columns
