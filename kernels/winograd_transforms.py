@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 
@@ -30,6 +30,8 @@ from nnefc.kernels.winograd_matrices import (
 Taps = tuple[int, int]
 """Rows and columns of the filter."""
 ROWS, COLUMNS = 0, 1
+AHEAD: Final = 4
+"""Tiles of which pixels are fetched ahead: processors do not foresee rows of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class _Grid:
     start: Any
     down: Any
     right: Any
+    ahead: Any = None
+    """Bytes from what is used to what is fetched at the same time, if anything is."""
 
     def pitches(self, axis: int) -> tuple[Any, Any]:
         """(along `axis`, along the other one)"""
@@ -59,7 +63,8 @@ def input_tiles(taps: Taps) -> Any:
         between = _local(v, taps)
         read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
-            source = _Grid(_moved(v, x, offsets, tile.index), x_row, v.word(v.nbytes))
+            pixel = _moved(v, x, offsets, tile.index)
+            source = _Grid(pixel, x_row, v.word(v.nbytes), _ahead(v, columns))
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             target = _Grid(place, v_row, v_column)
             if taps[1] == 1:
@@ -107,9 +112,10 @@ def output_tiles(taps: Taps) -> Any:
         with v.loop(0, count, 1) as tile:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             source = _Grid(place, m_row, m_column)
-            target = _Grid(_moved(v, y, offsets, tile.index), y_row, v.word(v.nbytes))
+            pixel = _moved(v, y, offsets, tile.index)
+            target = _Grid(pixel, y_row, v.word(v.nbytes), _ahead(v, columns))
             at = _moved(v, other, other_offsets, tile.index)
-            last = _Finish(start, _Grid(at, other_row, other_column), bounds)
+            last = _Finish(start, _Grid(at, other_row, other_column, _ahead(v, columns)), bounds)
             if taps[1] == 1:
                 _transform(v, ROWS, taps, rows, columns, source, target, _backward, last)
             elif taps[0] == 1:
@@ -161,12 +167,20 @@ def _transform(
         grids = [source, target, *([finish.other] if finish else [])]
         with v.loop(0, lines, 1, [grid.start for grid in grids]) as line:
             steps = [grid.pitches(axis)[0] for grid in grids]
-            read = range(points(size, taken))
-            xs = [v.load(_item(v, line.values[0], steps[0], i)) for i in read]
-            for i, value in enumerate(compute(v, size, taken, xs)):
+            read = points(size, taken)
+            written = read if compute is _forward else size
+            places = [
+                [_item(v, start, step, i) for i in range(n)]
+                for start, step, n in zip(line.values, steps, (read, written, size))
+            ]
+            for grid, at in zip(grids, places, strict=True):
+                if grid.ahead is not None:
+                    _fetch(v, at, grid.ahead)
+            results = compute(v, size, taken, [v.load(at) for at in places[0]])
+            for i, value in enumerate(results):
                 if finish:
-                    value = finish.apply(v, value, _item(v, line.values[2], steps[2], i))
-                v.store(value, _item(v, line.values[1], steps[1], i))
+                    value = finish.apply(v, value, places[2][i])
+                v.store(value, places[1][i])
             line.next = [
                 v.at(p, grid.pitches(axis)[1]) for p, grid in zip(line.values, grids, strict=True)
             ]
@@ -176,6 +190,21 @@ def _transform(
 
 def _item(v: Vector, pointer: Any, step: Any, index: int) -> Any:
     return v.at(pointer, v.builder.mul(step, v.word(index))) if index else pointer
+
+
+def _ahead(v: Vector, columns: Any) -> Any:
+    """Bytes from a tile to one that is `AHEAD` tiles further to the right."""
+    return v.builder.mul(columns, v.word(AHEAD * v.nbytes))
+
+
+def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:
+    """Fetch what lies `ahead` of `places` into the second cache.
+
+    The same for what is going to be written: the hint that says so helps less.
+    """
+    for at in places:
+        read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        v.call("llvm.prefetch.p0", ir.VoidType(), v.at(at, ahead), read, second_cache, data)
 
 
 def _plus(v: Vector, value: Any, more: int) -> Any:
