@@ -33,12 +33,14 @@ from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector_math import exp_nonpositive
 
 
 def exponential(x: Lanes, libm: Any) -> Lanes:
-    """e**x; `libm`: address of the table of the C library, for float64."""
-    e = Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,))
-    return emit(x.v, e, [x], libm)[0]
+    """e**x for x <= 0; `libm`: address of the table of the C library, for float64."""
+    if x.dtype == "float32":
+        return exp_nonpositive(x)
+    return emit(x.v, Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,)), [x], libm)[0]
 
 
 def maximum(v: Vector, vector: Any) -> Any:
