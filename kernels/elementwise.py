@@ -97,7 +97,7 @@ COPY = Layout("x:ref y:ref nbytes tile")
 @family("elementwise.copy")
 def copy() -> KernelFunction:
     """`nbytes` bytes, `tile` of them a tile."""
-    from nnefc.kernels.elementwise_loops import emit_copy
+    from nnefc.kernels.elementwise_copy import emit_copy
     from nnefc.kernels.vector_kernel import VectorKernel
 
     return VectorKernel(emit_copy)

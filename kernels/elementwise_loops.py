@@ -17,14 +17,14 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels import isa
 from nnefc.kernels import lanes as typed
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.elementwise import COPY, MAX_PERIOD, OUTER, Access, Walk, lanes, offsets
+from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk, lanes, offsets
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lanes import BITS, Lanes
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.vector import I8, I64, POINTER, Loop, Vector
+from nnefc.kernels.vector import I8, I64, Loop, Vector
+from nnefc.kernels.vector_kernel import address, load_word
 
 IN_FLIGHT = 4
 """Vectors of columns that are worked on at the same time."""
@@ -41,20 +41,6 @@ class _Row:
     """Columns."""
     fixed: dict[tuple[int, int], Lanes]
     """(input, lanes) -> its vector for the whole row."""
-
-
-def _load_word(builder: Any, address: Any) -> Any:
-    """A word that nothing writes while the kernel runs."""
-    value = builder.load(builder.inttoptr(address, POINTER), typ=I64, align=8)
-    value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return value
-
-
-def _address(builder: Any, bases: Any, reference: Any) -> Any:
-    """The address that the `ref` field at `reference` of the parameters names."""
-    index, offset = (_load_word(builder, builder.add(reference, I64(8 * i))) for i in range(2))
-    base = _load_word(builder, builder.add(bases, builder.mul(index, I64(8))))
-    return builder.add(base, offset)
 
 
 class Loops:
@@ -91,7 +77,7 @@ class Loops:
 
     def _parameter(self, name: str, word: int = 0) -> Any:
         offset = self._at[name] + 8 * word
-        return _load_word(self._builder, self._builder.add(self._params, I64(offset)))
+        return load_word(self._builder, self._builder.add(self._params, I64(offset)))
 
     # -- from tiles to rows
 
@@ -100,11 +86,10 @@ class Loops:
         b, v = self._builder, self._v
         self._params = params
         pointers = [
-            v.pointer(_address(b, bases, b.add(params, I64(self._at[name]))))
-            for name in self._names
+            v.pointer(address(b, bases, b.add(params, I64(self._at[name])))) for name in self._names
         ]
         if self._expression.calls_library:
-            self._libm = _load_word(b, b.add(bases, I64(8 * BASE_LIBM)))
+            self._libm = load_word(b, b.add(bases, I64(8 * BASE_LIBM)))
         if Access.PERIODIC in self._walk.access:
             self._period = self._parameter("period")
         for i, access in enumerate(self._walk.access):
@@ -148,13 +133,13 @@ class Loops:
         with v.loop(0, self._parameter("outer"), 1, [group, *offsets]) as d:
             index, *offsets = d.values
             word = b.add(self._params, b.mul(d.index, I64(8)))
-            extent = _load_word(b, b.add(word, I64(self._at["extents"])))
+            extent = load_word(b, b.add(word, I64(self._at["extents"])))
             above = b.sdiv(index, extent)
             place = b.sub(index, b.mul(above, extent))
             d.next = [
                 above,
                 *(
-                    b.add(offset, b.mul(place, _load_word(b, b.add(word, stride))))
+                    b.add(offset, b.mul(place, load_word(b, b.add(word, stride))))
                     for offset, stride in zip(offsets, strides)
                 ),
             ]
@@ -322,23 +307,3 @@ class Loops:
         for _ in range(self._group):
             phases.append(self._advance(phases[-1], step))
         return phases[:-1], phases[-1:]
-
-
-def emit_copy(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-    """The kernel that copies bytes: several vectors at a time, single ones, words, bytes."""
-    x_at, y_at, nbytes_at, tile_at = (builder.add(params, I64(at)) for at in COPY.offsets)
-    x, y = _address(builder, bases, x_at), _address(builder, bases, y_at)
-    nbytes, tile = _load_word(builder, nbytes_at), _load_word(builder, tile_at)
-    end = builder.mul(last, tile)
-    end = builder.select(builder.icmp_signed("<", end, nbytes), end, nbytes)
-    begin = builder.mul(first, tile)
-    register = isa.host().vector_bits // 8
-    for width in (IN_FLIGHT * register, register, 4, 1):
-        v = Vector(builder, "float32", width)
-        size = builder.sub(end, begin)
-        stop = builder.sub(end, builder.and_(size, I64(width - 1)))
-        kind = ir.VectorType(I8, width)
-        with v.loop(begin, stop, width) as turn:
-            source, target = (v.pointer(builder.add(at, turn.index)) for at in (x, y))
-            builder.store(builder.load(source, typ=kind, align=1), target, align=1)
-        begin = stop

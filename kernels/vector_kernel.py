@@ -1,17 +1,18 @@
 """Kernels that write all of their instructions: numba has no part in them."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
 # (llvmlite is untyped)
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.vector import I64
+from nnefc.kernels.vector import I64, POINTER
 
 
 @dataclass(frozen=True)
@@ -33,3 +34,17 @@ class VectorKernel:
         self.emit(builder, *function.args)
         builder.ret_void()
         return str(module)
+
+
+def load_word(builder: Any, address: Any) -> Any:
+    """A word that nothing writes while the kernel runs."""
+    value = builder.load(builder.inttoptr(address, POINTER), typ=I64, align=8)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+def address(builder: Any, bases: Any, reference: Any) -> Any:
+    """The address that the `ref` field at `reference` of the parameters names."""
+    index, offset = (load_word(builder, builder.add(reference, I64(8 * i))) for i in range(2))
+    base = load_word(builder, builder.add(bases, builder.mul(index, I64(8))))
+    return builder.add(base, offset)

@@ -1,10 +1,9 @@
 """Elementary functions on vectors of float32.
 
-No branches, no tables, no calls: range reduction, a polynomial, selects for the ends.
-What is used most (exp, log, tanh, sigmoid) computes in float32; the rest goes through
-float64, where short series give all the accuracy that float32 has.  Infinities, NaN, signed
-zeros and denormals come out as in C.  Errors over the whole range are asserted in
-`tests/test_kernels_scalar.py`.
+No tables, no calls, hardly a branch: range reduction, a polynomial, selects for the ends.
+What is used most computes in float32, and is here; the rest is in `vector_math_wide`.
+Infinities, NaN, signed zeros and denormals come out as in C.  Errors over the whole range are
+asserted in `tests/test_kernels_scalar.py` and `tests/test_kernels_vector_math.py`.
 
 Two tricks recur.  Adding 1.5 * 2**23 (2**52 in float64) rounds to the nearest integer and leaves
 that integer in the low bits of the sum, without a conversion that is undefined for NaN.
@@ -15,29 +14,54 @@ may be NaN stands last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from nnefc.kernels import isa
-from nnefc.kernels.lanes import (
-    Lanes,
-    absolute,
-    convert,
-    copysign,
-    floor,
-    fma,
-    if_any,
-    in_parts,
-    polynomial,
-    rint,
-    select,
-    sqrt,
+from nnefc.kernels.lanes import Lanes, absolute, convert, fma, if_any, polynomial, select
+from nnefc.kernels.vector_math_wide import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cosh,
+    log2,
+    log_ends,
+    pow,
+    sine,
+    sinh,
+    softplus,
+    tan,
 )
 
-_LOG2E: Final = math.log2(math.e)
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cos",
+    "cosh",
+    "erf",
+    "exp",
+    "exp_nonpositive",
+    "log",
+    "log2",
+    "pow",
+    "sigmoid",
+    "sigmoid_of_exp",
+    "sin",
+    "sinh",
+    "softplus",
+    "tan",
+    "tanh",
+]
 
-# -- in float32
+_LOG2E: Final = math.log2(math.e)
 
 _ROUND = 1.5 * 2.0**23
 _LN2_HI, _LN2_LO = 0.693359375, 2.12194440e-4
@@ -120,14 +144,7 @@ def log(x: Lanes) -> Lanes:
     y = tail * f * square
     y = fma(e, -_LN2_LO, y)
     y = fma(square, -0.5, y)
-    return _log_ends(x, fma(e, _LN2_HI, f + y))
-
-
-def _log_ends(x: Lanes, y: Lanes) -> Lanes:
-    """`y`, or what a logarithm is at infinity, zero, and below."""
-    y = select(x.equals(math.inf), x, y)
-    y = select(x.equals(0.0), -math.inf, y)
-    return select(x >= 0.0, y, math.nan)
+    return log_ends(x, fma(e, _LN2_HI, f + y))
 
 
 def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[float]) -> Lanes:
@@ -201,133 +218,11 @@ def _sine(x: Lanes, quadrant: int) -> Lanes:
     return (y.bits() ^ ((i << 30) & -(1 << 31))).from_bits()
 
 
-# -- through float64
-
-_ROUND64, _ROUND64_BITS = 1.5 * 2.0**52, 0x4338000000000000
-_LN2_HI64, _LN2_LO64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_EXP64_SERIES = [1 / math.factorial(k) for k in range(12, -1, -1)]
-
-
-def _through_float64(function: Callable[..., Lanes], *operands: Lanes) -> Lanes:
-    """`function` of float64, rounded."""
-
-    def part(*given: Lanes) -> Lanes:
-        return convert(function(*(convert(x, "float64") for x in given)), "float32")
-
-    return in_parts(part, isa.host().float32_lanes, *operands)
-
-
-def _exp64(x: Lanes) -> Lanes:
-    """e**x for abs(x) <= 700, clamped there; relative error 1e-15."""
-    r = select(x < -700.0, -700.0, x)
-    r = select(r > 700.0, 700.0, r)
-    t = fma(r, _LOG2E, _ROUND64)
-    n = t - _ROUND64
-    r = fma(n, -_LN2_HI64, r)
-    r = fma(n, -_LN2_LO64, r)
-    return polynomial(r, _EXP64_SERIES) * ((t.bits() + 1023) << 52).from_bits()
-
-
-_SQRT_HALF_BITS64 = 0x3FE6A09E667F3BCD
-_LOG64_SERIES = [2 / (2 * k + 1) for k in range(9, -1, -1)]
-
-
-def _split64(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(e, f): x = 2**e * (1 + f), with 1 + f in [sqrt(1/2), sqrt(2)); x is normal, > 0."""
-    i = x.bits()
-    t = i - _SQRT_HALF_BITS64
-    e = ((t >> 52) + _ROUND64_BITS).from_bits() - _ROUND64
-    return e, (i - (t & -0x10000000000000)).from_bits() - 1.0
-
-
-def _log1p_small(f: Lanes) -> Lanes:
-    """log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)]: 2 artanh(f / (2 + f)); relative error 1e-15."""
-    s = f / (2.0 + f)
-    return s * polynomial(s * s, _LOG64_SERIES)
-
-
-def _log64(x: Lanes) -> Lanes:
-    """Natural logarithm of a float64 that is normal, infinite, NaN or not positive."""
-    e, f = _split64(x)
-    return _log_ends(x, fma(e, _LN2_HI64 + _LN2_LO64, _log1p_small(f)))
-
-
-def log2(x: Lanes) -> Lanes:
-    """Logarithm to base 2, within 1 ulp; exact for powers of two."""
-    e, f = _split64(convert(x, "float64"))
-    return _log_ends(x, convert(fma(_log1p_small(f), _LOG2E, e), "float32"))
-
-
-def _softplus64(x: Lanes) -> Lanes:
-    e = _exp64(-absolute(x))
-    # log(1 + e) for e in (0, 1]: the sum loses what e has below 1e-16, where it is e itself.
-    tail = select(e < 1e-8, e, _log64(1.0 + e))
-    return select(x < 0.0, 0.0, x) + tail
-
-
-def softplus(x: Lanes) -> Lanes:
-    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 1 ulp."""
-    return _through_float64(_softplus64, x)
-
-
-# 2 / pi in parts of 28 bits: a float32 times a part is exact in float64.  The product of the
-# largest float32 and the last part still has 69 bits behind the point.
-_TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E
-"""floor(2 / pi * 2**316)."""
-_PARTS = [
-    (_TWO_OVER_PI >> (316 - 28 * (k + 1)) & ((1 << 28) - 1)) * 2.0 ** (-28 * (k + 1))
-    for k in range(7)
-]
-
-
-def _modulo4(x: Lanes) -> Lanes:
-    """x without a multiple of 4: in [-2, 2], exact."""
-    return x - 4.0 * rint(x * 0.25)
-
-
-def _quadrant(x: Lanes) -> tuple[Lanes, Lanes]:
-    """(q, r): x = q * pi/2 + r modulo 2 pi, abs(r) <= pi/4, in float64; for every finite float32.
-
-    Payne and Hanek's reduction without integers: each part of 2/pi times x is exact, and so is
-    what remains of it modulo 4 quadrants.
-    """
-    d = convert(x, "float64")
-    t = [_modulo4(d * part) for part in _PARTS]
-    tail = t[6] + t[5] + t[4]
-    q = rint(tail + t[3] + t[2] + t[1] + t[0])
-    f = t[0] - q + t[1] + t[2] + t[3] + tail
-    return q, f * (math.pi / 2)
-
-
-_SIN_SERIES = [(-1) ** k / math.factorial(2 * k + 1) for k in range(6, -1, -1)]
-_COS_SERIES = [(-1) ** k / math.factorial(2 * k) for k in range(7, -1, -1)]
-
-
-def _is_odd(q: Lanes) -> Lanes:
-    """Of a whole number; false for infinity."""
-    return (2.0 * floor(q * 0.5)).differs(q)
-
-
-def _sin_of_quadrant(q: Lanes, r: Lanes) -> Lanes:
-    """sin(q * pi/2 + r)."""
-    z = r * r
-    y = select(_is_odd(q), polynomial(z, _COS_SERIES), r * polynomial(z, _SIN_SERIES))
-    return select(q - 4.0 * floor(q * 0.25) >= 2.0, -y, y)
-
-
-def _sine64(quadrant: int, x: Lanes) -> Lanes:
-    """sin(x + quadrant * pi/2) for every float32."""
-    q, r = _quadrant(x)
-    return convert(_sin_of_quadrant(q + quadrant, r), "float32")
-
-
 def _sine_of_any(x: Lanes, quadrant: int) -> Lanes:
-    def large() -> Lanes:
-        return in_parts(partial(_sine64, quadrant), isa.host().float32_lanes, x)
-
     if not isa.host().fma:
-        return large()
-    return if_any(~(absolute(x) <= _SMALL_ANGLE), large, lambda: _sine(x, quadrant))
+        return sine(quadrant, x)
+    large = ~(absolute(x) <= _SMALL_ANGLE)
+    return if_any(large, partial(sine, quadrant, x), partial(_sine, x, quadrant))
 
 
 def sin(x: Lanes) -> Lanes:
@@ -338,133 +233,3 @@ def sin(x: Lanes) -> Lanes:
 def cos(x: Lanes) -> Lanes:
     """Cosine, within 2 ulp for every float32."""
     return _sine_of_any(x, 1)
-
-
-def tan(x: Lanes) -> Lanes:
-    """Tangent, within 1 ulp for every float32."""
-    return in_parts(_tan, isa.host().float32_lanes, x)
-
-
-def _tan(x: Lanes) -> Lanes:
-    q, r = _quadrant(x)
-    z = r * r
-    s, c = r * polynomial(z, _SIN_SERIES), polynomial(z, _COS_SERIES)
-    odd = _is_odd(q)
-    y = select(odd, -c, s) / select(odd, s, c)
-    return select(x.equals(0.0), x, convert(y, "float32"))
-
-
-_SINH_SERIES = [1 / math.factorial(2 * k + 1) for k in range(5, -1, -1)]
-
-
-def _sinh64(x: Lanes) -> Lanes:
-    e = _exp64(x)
-    small = x * polynomial(x * x, _SINH_SERIES)
-    return select(absolute(x) < 0.5, small, 0.5 * (e - 1.0 / e))
-
-
-def sinh(x: Lanes) -> Lanes:
-    """Hyperbolic sine, within 1 ulp."""
-    return _through_float64(_sinh64, x)
-
-
-def _cosh64(x: Lanes) -> Lanes:
-    e = _exp64(x)
-    return 0.5 * (e + 1.0 / e)
-
-
-def cosh(x: Lanes) -> Lanes:
-    """Hyperbolic cosine, within 1 ulp."""
-    return _through_float64(_cosh64, x)
-
-
-_ASINH_SERIES = (-15 / 336, 3 / 40, -1 / 6, 1.0)
-_ATANH_SERIES = (1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0)
-
-
-def _asinh64(x: Lanes) -> Lanes:
-    a = absolute(x)
-    y = _log64(a + sqrt(fma(a, a, 1.0)))
-    small = a * polynomial(a * a, _ASINH_SERIES)
-    return copysign(select(a < 0.01, small, y), x)
-
-
-def asinh(x: Lanes) -> Lanes:
-    """Inverse hyperbolic sine, within 1 ulp."""
-    return _through_float64(_asinh64, x)
-
-
-def _acosh64(x: Lanes) -> Lanes:
-    return select(x >= 1.0, _log64(x + sqrt((x - 1.0) * (x + 1.0))), math.nan)
-
-
-def acosh(x: Lanes) -> Lanes:
-    """Inverse hyperbolic cosine, within 1 ulp; NaN below 1."""
-    return _through_float64(_acosh64, x)
-
-
-def _atanh64(x: Lanes) -> Lanes:
-    y = 0.5 * _log64((1.0 + x) / (1.0 - x))
-    return select(absolute(x) < 0.02, x * polynomial(x * x, _ATANH_SERIES), y)
-
-
-def atanh(x: Lanes) -> Lanes:
-    """Inverse hyperbolic tangent, within 1 ulp; NaN outside [-1, 1]."""
-    return _through_float64(_atanh64, x)
-
-
-_ATAN_SERIES = [(-1) ** k / (2 * k + 1) for k in range(12, -1, -1)]
-
-
-def _atan64(x: Lanes) -> Lanes:
-    """Arc tangent of a float64; relative error 1e-11."""
-    a = absolute(x)
-    inverse = a > 1.0
-    t = select(inverse, 1.0 / a, a)
-    t = t / (1.0 + sqrt(fma(t, t, 1.0)))  # half the angle: t <= tan(pi/8)
-    y = 2.0 * (t * polynomial(t * t, _ATAN_SERIES))
-    return copysign(select(inverse, math.pi / 2 - y, y), x)
-
-
-def atan(x: Lanes) -> Lanes:
-    """Arc tangent, within 1 ulp."""
-    return _through_float64(_atan64, x)
-
-
-def _asin64(x: Lanes) -> Lanes:
-    return _atan64(x / sqrt((1.0 - x) * (1.0 + x)))
-
-
-def asin(x: Lanes) -> Lanes:
-    """Arc sine, within 1 ulp; NaN outside [-1, 1]."""
-    return _through_float64(_asin64, x)
-
-
-def _acos64(x: Lanes) -> Lanes:
-    return 2.0 * _atan64(sqrt((1.0 - x) / (1.0 + x)))
-
-
-def acos(x: Lanes) -> Lanes:
-    """Arc cosine, within 1 ulp; NaN outside [-1, 1]."""
-    return _through_float64(_acos64, x)
-
-
-def pow(x: Lanes, y: Lanes) -> Lanes:
-    """x**y, within 1 ulp; the special cases are those of C (C17, F.10.4.4)."""
-    return _through_float64(_pow64, x, y)
-
-
-def _pow64(x: Lanes, y: Lanes) -> Lanes:
-    a = absolute(x)
-    e, f = _split64(a)
-    logarithm = fma(e, _LN2_HI64 + _LN2_LO64, _log1p_small(f))
-    logarithm = select(a.equals(math.inf), math.inf, logarithm)
-    logarithm = select(a.equals(0.0), -math.inf, logarithm)
-    p = _exp64(y * logarithm)
-    p = select(a.equals(1.0), 1.0, p)
-    whole = floor(y).equals(y)
-    odd = whole & _is_odd(y)
-    p = select(odd, copysign(p, x), p)
-    p = select((x < 0.0) & ~whole & a.differs(math.inf), math.nan, p)
-    p = select(x.is_nan() | y.is_nan(), math.nan, p)
-    return select(y.equals(0.0) | x.equals(1.0), 1.0, p)
