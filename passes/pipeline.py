@@ -34,11 +34,13 @@ from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
+from nnefc.passes.sink_transposes import SinkTransposes
 
 DEFAULT: tuple[Pass, ...] = (
     ExpandCompounds(),
     Canonicalise(),
     FoldConstants(),
+    SinkTransposes(),
     Canonicalise(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),

@@ -27,6 +27,7 @@ from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
+from nnefc.passes.sink_transposes import SinkTransposes
 from tests.graphs import graphs, sample_data, sample_inputs
 
 EXACT: list[Pass] = [
@@ -36,6 +37,7 @@ EXACT: list[Pass] = [
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
     NestConcats(),
+    SinkTransposes(),
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseMatmulEpilogue(),
