@@ -38,7 +38,10 @@ Array = np.ndarray[Any, Any]
 
 
 def _fresh(spec: TensorSpec) -> Array:
-    return empty(spec.shape, spec.dtype, f"output {spec.name!r}")
+    try:
+        return np.empty(spec.shape, spec.dtype)
+    except MemoryError:  # and say for what
+        return empty(spec.shape, spec.dtype, f"output {spec.name!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +147,18 @@ class CompiledModel:
         Raises:
             NnefError: `input/...`, with everything that is wrong with the arguments.
         """
-        self._check_count(arrays)
-        taken = list(arrays)
-        if not all(map(fits, taken, self.inputs)):
+        inputs = self.inputs
+        if len(arrays) != len(inputs):
+            self._check_count(arrays)
+        taken: Sequence[Array] = arrays
+        if not all(map(fits, arrays, inputs)):
             taken = self._accept(arrays)
         if out is None:
-            results = [_fresh(spec) for spec in self.outputs]
+            results = list(map(_fresh, self.outputs))
             self._run(taken, results)
+        elif self._is_target(out, taken):
+            self._run(taken, (out,))
+            return out
         else:
             if isinstance(out, Mapping):
                 raise NnefError.of(
@@ -217,7 +225,14 @@ class CompiledModel:
             raise NnefError(problems)
         return [x for x in taken if x is not None]
 
-    def _run_into(self, taken: list[Array], given: list[Any]) -> list[Any]:
+    def _is_target(self, out: object, taken: Sequence[Array]) -> bool:
+        """Whether `out` can be written as it is; the common case, quickly."""
+        if len(self.outputs) != 1 or not fits(out, self.outputs[0]):
+            return False
+        array = cast(Array, out)
+        return array.flags.writeable and not any(np.may_share_memory(x, array) for x in taken)
+
+    def _run_into(self, taken: Sequence[Array], given: list[Any]) -> list[Any]:
         """Run, and put the results into `given`, through other arrays where need be."""
         targets = self._targets(given)
         direct = [
@@ -254,25 +269,28 @@ class CompiledModel:
             raise NnefError(problems)
         return targets
 
-    def _run(self, inputs: list[Array], outputs: list[Array], walk: Walk | None = None) -> None:
+    def _run(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], walk: Walk | None = None
+    ) -> None:
         """Run the plan, or another walk over its launches, on arrays that are all ready."""
+        idle = self._idle
         try:
-            context = self._idle.pop()
+            context = idle.pop()
         except IndexError:
             context = _Context(self._fixed, self.plan.table.size, self.plan.arena.nbytes)
-        bases = context.bases
-        i = self._first_input
-        for x in inputs:
-            bases[i] = address(x)
+        bases, i = context.bases, self._first_input
+        for array in (*inputs, *outputs):
+            bases[i] = address(array)
             i += 1
-        for y in outputs:
-            bases[i] = address(y)
-            i += 1
-        with self._variables.lock:
-            walk = walk or self._walk
+        if walk is None:
+            walk = self._walk
+        if self._variables.states:
+            with self._variables.lock:
+                self._team.run(walk.launches, walk.count, context.address, walk.parallel)
+        else:
             self._team.run(walk.launches, walk.count, context.address, walk.parallel)
-        if len(self._idle) < _IDLE_CONTEXTS:
-            self._idle.append(context)
+        if len(idle) < _IDLE_CONTEXTS:
+            idle.append(context)
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
         """When each launch runs, and where, while the model runs again and again for so long.
