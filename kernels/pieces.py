@@ -87,17 +87,22 @@ class Piece:
 
     def tap(self, index: Any) -> Any:
         """Byte offset number `index` of the taps."""
-        v = self.v
-        at = v.at(self.taps, v.builder.mul(index, v.word(4)))
-        return v.builder.sext(v.builder.load(at, typ=I32, align=4), I64)
+        return load_tap(self.v, self.taps, index)
 
 
-def heights(isa: Isa, others: int) -> list[int]:
+def load_tap(v: Vector, taps: Any, index: Any) -> Any:
+    """Item `index` of a table of int32."""
+    at = v.at(taps, v.builder.mul(index, v.word(4)))
+    return v.builder.sext(v.builder.load(at, typ=I32, align=4), I64)
+
+
+def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
     """Numbers of pixels that there is code for: all small ones, and one that goes far.
 
-    `others`: registers that the code needs beside one for every pixel.
+    `columns`: registers that so many pixels need, `others`: those that are needed beside.  A piece
+    of one pixel always has code.
     """
-    return [h for h in (*range(1, 9), 14) if h <= max(isa.registers - others, 1)]
+    return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
 
 
 def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:

@@ -5,11 +5,12 @@ Every rule here has its `blocked_lowering`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
-from nnefc.ir import DType, Op, Value
-from nnefc.ops.window_rules import Padding, convolution_window
+from nnefc.ir import DType, Op, Shape, Value
+from nnefc.ops.window_rules import Padding, convolution_window, pooling_window
 from nnefc.passes.base import is_constant, is_elementwise
 from nnefc.passes.epilogues import expression_of
 
@@ -17,6 +18,9 @@ CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 
 Rule = Callable[[Op, int], bool]
 """`rule(op, block)`: whether `op` can compute on tensors with that many channels in a block."""
+
+MAX_PLANE: Final = 1 << 22
+"""Pixels of a plane: tables have an entry for about each of them, and offsets are int32."""
 
 UNBOUNDED: Final = frozenset(
     {"div", "rcp", "log", "log2", "rsqr", "rsqrt", "pow", "tan", "acosh", "atanh"}
@@ -79,5 +83,36 @@ def _fits(value: Value, result: Value) -> bool:
     )
 
 
-_RULES: dict[str, Rule] = {}
+def _pooling(op: Op, block: int) -> bool:
+    """Windows in the plane; a border that is zero or ignored, and no window within it."""
+    dims = op.inputs[0].type.dims
+    window = pooling_window(dims, op.attributes)
+    border = op.attributes["border"]
+    if border not in ("constant", "ignore") or max(_plane(dims), _plane(window.output)) > MAX_PLANE:
+        return False
+    apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
+    if not apart or window.output[:2] != dims[:2]:
+        return False
+    axes = range(2, window.rank)
+    return all((window.taps(axis, border) >= 0).any(1).all() for axis in axes)
+
+
+def _whole_planes(op: Op, block: int) -> bool:
+    """Reductions of all spatial dimensions, and of nothing else."""
+    dims = op.inputs[0].type.dims
+    return sorted(op.attributes["axes"]) == [*range(2, len(dims))] and _plane(dims) <= MAX_PLANE
+
+
+def _plane(dims: Shape) -> int:
+    """Pixels."""
+    return math.prod(dims[2:])
+
+
+_RULES: Final[dict[str, Rule]] = {
+    "max_pool": _pooling,
+    "box": _pooling,
+    "sum_reduce": _whole_planes,
+    "max_reduce": _whole_planes,
+    "min_reduce": _whole_planes,
+}
 """By operation."""

@@ -33,6 +33,7 @@ _MODULES = (
     "fused_convolution",
     "blocked_elementwise",
     "layout",
+    "pooling",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,22 +31,21 @@ class Weights:
     plane_bytes: int
 
 
-@lru_cache(maxsize=256)
-def split(width: int, heights: tuple[int, ...], overhead: float = 2.0) -> tuple[int, ...]:
-    """Heights that add up to `width`, with the least work.
+def work(heights: Iterable[int]) -> int:
+    """What pieces cost: as many steps per tap as they have pixels, and some around them.
 
-    Every piece costs its height and `overhead`, in multiply-adds, and pieces of less than 4 wait
-    for their sums.
+    Pieces of less than 4 wait for their sums.
     """
-    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+    return sum(max(h, 4) + 2 for h in heights)
+
+
+@lru_cache(maxsize=256)
+def split(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
+    """Heights that add up to `width`, with the least work."""
+    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     for n in range(1, width + 1):
-        best.append(
-            min(
-                (best[n - h][0] + max(h, 4) + overhead, (h, *best[n - h][1]))
-                for h in heights
-                if h <= n
-            )
-        )
+        options = ((best[n - h][0] + work((h,)), (h, *best[n - h][1])) for h in heights if h <= n)
+        best.append(min(options))
     return best[width][1]
 
 
