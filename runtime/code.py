@@ -10,12 +10,17 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.linker import Image, link
 from nnefc.kernels.template import Kernel
+from nnefc.runtime import cache
+
+if TYPE_CHECKING:
+    from nnefc.kernels.isa import Isa
 
 Progress = Callable[[int, int, str], None]
 """`progress(done, total, label)`: called before each step and once at the end."""
@@ -95,12 +100,15 @@ def object_code(kernel: Kernel) -> bytes:
         with _lock:
             found = _objects.get(kernel)
             if found is None:
-                found = _objects[kernel] = _compile(kernel.function(), kernel.symbol)
+                key = partial(cache.key_of, kernel.family.partition(".")[0], repr(kernel))
+                found = _objects[kernel] = _compile(kernel.function, kernel.symbol, key)
     return found
 
 
-def _compile(function: Callable[..., Any], symbol: str) -> bytes:
-    """The object of a function for this machine."""
+def _compile(
+    function: Callable[[], Callable[..., Any]], symbol: str, key: Callable[[Isa], str | None]
+) -> bytes:
+    """The object of what `function` gives for this machine; `key`: what it is called on disk."""
     with _deferred_interrupt():
         try:
             from nnefc.kernels.codegen import emit
@@ -111,7 +119,13 @@ def _compile(function: Callable[..., Any], symbol: str) -> bytes:
                 f"numba or llvmlite lacks something that code generation needs: {error}",
                 hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
             ) from error
-        return emit(function, symbol, host())
+        name = key(host())
+        found = name and cache.find(name)
+        if not found:
+            found = emit(function(), symbol, host())
+            if name:
+                cache.keep(name, found)
+        return found
 
 
 @contextmanager
@@ -152,5 +166,15 @@ def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None)
 
 
 def compile_functions(functions: Sequence[tuple[str, Callable[..., Any]]]) -> Code:
-    """Compile, link and map functions over 64-bit integers, by symbol; not cached."""
-    return Code(link([_compile(function, symbol) for symbol, function in functions]))
+    """Compile, link and map functions over 64-bit integers, by symbol."""
+    objects: list[bytes] = []
+    for symbol, function in functions:
+        package, _, module = function.__module__.rpartition(".")
+        known = module if package == "nnefc.kernels" else ""
+        key = partial(cache.key_of, known, symbol)
+        objects.append(_compile(partial(_itself, function), symbol, key))
+    return Code(link(objects))
+
+
+def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function

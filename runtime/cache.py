@@ -1,0 +1,135 @@
+"""Object code on disk, shared by all models and processes of a user.
+
+An entry is named by a digest of everything that its code depends on: the kernel, the sources of
+the modules that write it, the instruction set, and the versions of what translates it.  An entry
+that is damaged, or that cannot be read or written, is as good as none: kernels are compiled again.
+
+`NNEFC_CACHE` names another folder, or is `off`.  An entry is machine code: the folder must belong
+to the user and to nobody else, otherwise it is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import stat
+import tempfile
+from contextlib import suppress
+from dataclasses import astuple
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nnefc.kernels import template
+
+if TYPE_CHECKING:
+    from nnefc.kernels.isa import Isa
+
+MAGIC: Final = b"nnefc object 1\n"
+DIGEST_BYTES: Final = 32
+_IMPORT = re.compile(rb"\bnnefc\.kernels\.(\w+)|\bfrom nnefc\.kernels import ([\w, ]+)")
+
+
+def find(key: str) -> bytes | None:
+    """The object code of an entry; None if there is none, or none that is whole."""
+    folder = _folder()
+    if folder is None:
+        return None
+    try:
+        data = (folder / key).read_bytes()
+    except OSError:
+        return None
+    head, digest = len(MAGIC), len(MAGIC) + DIGEST_BYTES
+    code = data[digest:]
+    whole = data[:head] == MAGIC and data[head:digest] == _digest(code)
+    return code if whole else None
+
+
+def keep(key: str, code: bytes) -> None:
+    """Store an entry, whole or not at all; silently nothing where that is impossible."""
+    folder = _folder()
+    if folder is None:
+        return
+    with suppress(OSError):
+        handle, partial = tempfile.mkstemp(prefix=".", dir=folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(MAGIC + _digest(code) + code)
+            Path(partial).replace(folder / key)
+        except BaseException:
+            Path(partial).unlink()
+            raise
+
+
+def key_of(module: str, what: str, isa: Isa) -> str | None:
+    """The name of the entry for `what`, written by kernel module `module`, on a machine.
+
+    None if the module is none of ours: what it depends on is not known.
+    """
+    sources = _sources(module)
+    if not sources:
+        return None
+    facts = (what, sources, repr(astuple(isa)), *_translators())
+    return hashlib.blake2b("\0".join(facts).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.blake2b(code, digest_size=DIGEST_BYTES).digest()
+
+
+@cache
+def _translators() -> tuple[str, ...]:
+    """Versions of what makes code of kernels."""
+    return (platform.python_version(), *(version(name) for name in ("numba", "llvmlite")))
+
+
+@cache
+def _sources(module: str) -> str:
+    """Digest of the source of a kernel module and of all kernel modules that it reaches.
+
+    Empty if there is no such module.
+    """
+    folder = Path(template.__file__).parent
+    if not (folder / f"{module}.py").exists():
+        return ""
+    found: dict[str, bytes] = {}
+    waiting = [module, "codegen"]
+    while waiting:
+        name = waiting.pop()
+        path = folder / f"{name}.py"
+        if name in found or not path.exists():
+            continue
+        found[name] = path.read_bytes()
+        for single, several in _IMPORT.findall(found[name]):
+            waiting += [single.decode()] if single else re.findall(r"\w+", several.decode())
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for name in sorted(found):
+        digest.update(name.encode() + b"\0" + found[name] + b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def _folder() -> Path | None:
+    """Where entries are; None if there is no folder that only the user can write."""
+    place = os.environ.get("NNEFC_CACHE")
+    if place == "off":
+        return None
+    if place is None:
+        from platformdirs import user_cache_path
+
+        path = user_cache_path("nnefc") / "kernels"
+    else:
+        path = Path(place)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+    except OSError:
+        return None
+    if os.name == "posix":
+        others = stat.S_IWGRP | stat.S_IWOTH
+        if status.st_uid != os.getuid() or status.st_mode & others:
+            return None
+    return path
