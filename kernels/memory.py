@@ -193,23 +193,7 @@ def _floating(name: str, arity: int) -> Any:
 fma = _floating("fmuladd", 3)
 """x * y + z, rounded once where the machine can (not in SSE4.2), of the type of x."""
 floor = _floating("floor", 1)
-ceil = _floating("ceil", 1)
-rint = _floating("rint", 1)
-"""Nearest integer, ties to even."""
-trunc = _floating("trunc", 1)
-sqrt = _floating("sqrt", 1)
-fabs = _floating("fabs", 1)
 copysign = _floating("copysign", 2)
-
-
-@native(types.int32, types.float32)
-def float32_bits(builder, x):
-    return builder.bitcast(x, _I32)
-
-
-@native(types.float32, types.int32)
-def bits_float32(builder, x):
-    return builder.bitcast(x, ir.FloatType())
 
 
 @native(types.int64, types.float64)
@@ -220,30 +204,6 @@ def float64_bits(builder, x):
 @native(types.float64, types.int64)
 def bits_float64(builder, x):
     return builder.bitcast(x, ir.DoubleType())
-
-
-def _saturating(dtype: str) -> Any:
-    result, integer, size = _ITEMS[dtype]
-
-    @intrinsic
-    def convert(context, x):
-        def codegen(context, builder, signature, values):
-            given = values[0].type
-            width = 32 if isinstance(given, ir.FloatType) else 64
-            name = f"llvm.fptosi.sat.i{8 * size}.f{width}"
-            function = builder.module.globals.get(name)
-            if function is None:
-                signature = ir.FunctionType(integer, [given])
-                function = ir.Function(builder.module, signature, name)
-            return builder.call(function, values)
-
-        return result(x), codegen
-
-    return convert
-
-
-SATURATE: dict[str, Any] = {name: _saturating(name) for name in ("int32", "int64")}
-"""`SATURATE[dtype](x)`: a float towards zero, to the nearest integer there is; NaN becomes 0."""
 
 
 # -- threads
@@ -326,13 +286,3 @@ def system_call(builder, syscall, number, a, b, c):
     """`syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
     function = _function(builder, syscall, _I64, [_I64] * 6)
     return builder.call(function, [number, a, b, c, _I64(0), _I64(0)])
-
-
-def calls(kind: str, arity: int) -> Any:
-    """Intrinsic `call(function, x[, y])` of a C function over `kind` (float32 or float64)."""
-    value, llvm_type, _ = _ITEMS[kind]
-
-    def emit(builder, function, *values):
-        return builder.call(_function(builder, function, llvm_type, [llvm_type] * arity), values)
-
-    return native(value, WORD, *[value] * arity)(emit)
