@@ -22,6 +22,16 @@ from tests.command_line import Cli
 QUICK = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--no-cold")
 
 
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    """A model that compiles in no time."""
+    path = tmp_path / "quick.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = [1, 4]); y = exp(x); }\n"
+    )
+    return path
+
+
 def test_bench(cli: Cli, small: Path) -> None:
     facts = json.loads(cli("bench", small, *QUICK, "--threads", "1,2,1", "--json").out)
     assert [result["threads"] for result in facts["results"]] in ([1, 2], [1, 1])
@@ -36,6 +46,16 @@ def test_bench(cli: Cli, small: Path) -> None:
     for text in ("median", "GFLOP/s", "% of the runs", "arena"):
         assert text in shown
     assert "cold start" not in shown
+
+
+def test_a_cold_start_is_shown(cli: Cli, quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = dict.fromkeys((*STAGES, "total"), 0.25)
+    monkeypatch.setattr("nnefc.cli.cold_start.cold_start", lambda *_, **__: stages)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    arguments = ("bench", quick, *QUICK[:-1])
+    assert json.loads(cli(*arguments, "--json").out)["cold_start_ms"]["import"] == 250
+    assert "cold start 250 ms: start Python 250 ms" in cli(*arguments).out
+    monkeypatch.setenv("NNEFC_CACHE", "off")
+    assert "there is no cache" in cli(*arguments).out
 
 
 def test_options_that_make_no_sense(cli: Cli, small: Path, tmp_path: Path) -> None:
@@ -56,16 +76,6 @@ def test_numbers_of_threads() -> None:
     assert parse_threads("2,1,2") == [2, 1]
     with pytest.raises(NnefError):
         parse_threads("1.5")
-
-
-@pytest.fixture
-def quick(tmp_path: Path) -> Path:
-    """A model that compiles in no time."""
-    path = tmp_path / "quick.nnef"
-    path.write_text(
-        "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = [1, 4]); y = exp(x); }\n"
-    )
-    return path
 
 
 def test_batch_and_streams(cli: Cli, quick: Path) -> None:

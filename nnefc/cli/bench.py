@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -293,6 +294,12 @@ def _print(facts: dict[str, Any]) -> None:
         stages = {stage: duration(ms / 1e3) for stage, ms in facts["cold_start_ms"].items()}
         out.print(
             f"cold start {stages['total']}: start Python {stages['python']}, import "
-            f"{stages['import']}, read the model {stages['read']}, compile {stages['compile']}, "
-            f"first run {stages['first_run']}"
+            f"{stages['import']}, read the model {stages['read']}, compile {stages['compile']} "
+            f"({_kernels()}), first run {stages['first_run']}"
         )
+
+
+def _kernels() -> str:
+    """Where a fresh process has kernels from that this one has compiled."""
+    off = os.environ.get("NNEFC_CACHE") == "off"
+    return "there is no cache of kernels" if off else "with kernels from the cache"
