@@ -148,9 +148,9 @@ def _part_start(params, part):
 
 
 @cache
-def _input(taps: Taps) -> Any:
+def _input(taps: Taps, largest: int) -> Any:
     """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, into v."""
-    transform = input_tiles(taps)
+    transform = input_tiles(taps, largest)
     vector = lanes_of("float32") * 4
 
     @helper
@@ -186,9 +186,9 @@ def _input(taps: Taps) -> Any:
 
 
 @cache
-def _output(taps: Taps) -> Any:
+def _output(taps: Taps, largest: int) -> Any:
     """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, from m."""
-    transform = output_tiles(taps)
+    transform = output_tiles(taps, largest)
     vector = lanes_of("float32") * 4
 
     @helper
@@ -313,8 +313,8 @@ def _multiply(channels: int, vectors: int, last_vectors: int) -> Any:
 
 
 @family("winograd.transform_input")
-def make_input(taps: Taps) -> KernelFunction:
-    transform = _input(taps)
+def make_input(taps: Taps, largest: int) -> KernelFunction:
+    transform = _input(taps, largest)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -339,8 +339,8 @@ def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunct
 
 
 @family("winograd.transform_output")
-def make_output(taps: Taps) -> KernelFunction:
-    transform = _output(taps)
+def make_output(taps: Taps, largest: int) -> KernelFunction:
+    transform = _output(taps, largest)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -352,8 +352,10 @@ def make_output(taps: Taps) -> KernelFunction:
 
 
 @family("winograd.blocks")
-def make_blocks(taps: Taps, channels: int, vectors: int, last_vectors: int) -> KernelFunction:
-    into, out_of = _input(taps), _output(taps)
+def make_blocks(
+    taps: Taps, largest: int, channels: int, vectors: int, last_vectors: int
+) -> KernelFunction:
+    into, out_of = _input(taps, largest), _output(taps, largest)
     multiply = _multiply(channels, vectors, last_vectors)
 
     def kernel(bases, params, first, last):

@@ -23,20 +23,10 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 POINTS: Final = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "3/2", "-3/2")))
 """The finite points, small and simple ones first: rounding errors grow with them."""
 
-_MAX_OUTPUTS: Final = 6
-_MAX_POINTS: Final = 8
-"""Along each of two dimensions: more cost too many digits; along one alone all can be used."""
-
 
 def points(outputs: int, taps: int) -> int:
     """n: items read, and products, for so many outputs."""
     return outputs + taps - 1
-
-
-def max_outputs(*taps: int) -> int:
-    """The most outputs along a dimension, for a filter with so many taps along each."""
-    most = _MAX_POINTS if sum(t > 1 for t in taps) > 1 else len(POINTS) + 1
-    return min(most - max(taps) + 1, _MAX_OUTPUTS)
 
 
 @cache

@@ -22,7 +22,6 @@ from llvmlite import ir
 from nnefc.kernels.vector import I32, I64, Vector, lanes_of, vector_intrinsic
 from nnefc.kernels.winograd_matrices import (
     input_matrix,
-    max_outputs,
     output_matrix,
     points,
 )
@@ -50,8 +49,10 @@ class _Grid:
 
 
 @cache
-def input_tiles(taps: Taps) -> Any:
+def input_tiles(taps: Taps, largest: int) -> Any:
     """Intrinsic: tiles of one size, of one channel block of the input, to their elements.
+
+    There are tiles of up to `largest` outputs along each dimension.
 
     `input_tiles(rows, columns, count, offsets, x, x_row, v, v_row, v_column)`: rows and columns of
     outputs; offsets: int32 [count], from x to the first pixel that each tile reads; x_row: bytes
@@ -60,7 +61,7 @@ def input_tiles(taps: Taps) -> Any:
 
     @vector_intrinsic("float32", lanes_of("float32"), 9, apart=True)
     def input_tiles(v: Vector, rows, columns, count, offsets, x, x_row, elements, v_row, v_column):
-        between = _local(v, taps)
+        between = _local(v, taps, largest)
         read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
         with v.loop(0, count, 1) as tile:
             pixel = _moved(v, x, offsets, tile.index)
@@ -68,18 +69,18 @@ def input_tiles(taps: Taps) -> Any:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             target = _Grid(place, v_row, v_column)
             if taps[1] == 1:
-                _transform(v, ROWS, taps, rows, columns, source, target, _forward)
+                _transform(v, ROWS, taps, largest, rows, columns, source, target, _forward)
             elif taps[0] == 1:
-                _transform(v, COLUMNS, taps, columns, rows, source, target, _forward)
+                _transform(v, COLUMNS, taps, largest, columns, rows, source, target, _forward)
             else:
-                _transform(v, ROWS, taps, rows, read[1], source, between, _forward)
-                _transform(v, COLUMNS, taps, columns, read[0], between, target, _forward)
+                _transform(v, ROWS, taps, largest, rows, read[1], source, between, _forward)
+                _transform(v, COLUMNS, taps, largest, columns, read[0], between, target, _forward)
 
     return input_tiles
 
 
 @cache
-def output_tiles(taps: Taps) -> Any:
+def output_tiles(taps: Taps, largest: int) -> Any:
     """Intrinsic: the elements of tiles of one size to one channel block of outputs.
 
     `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
@@ -106,7 +107,7 @@ def output_tiles(taps: Taps) -> Any:
         bias,
         clamp,
     ):
-        between = _local(v, taps)
+        between = _local(v, taps, largest)
         start = v.load(v.pointer(bias))
         bounds = tuple(v.splat(v.load_item(v.pointer(clamp), 4 * i)) for i in range(2))
         with v.loop(0, count, 1) as tile:
@@ -117,13 +118,17 @@ def output_tiles(taps: Taps) -> Any:
             at = _moved(v, other, other_offsets, tile.index)
             last = _Finish(start, _Grid(at, other_row, other_column, _ahead(v, columns)), bounds)
             if taps[1] == 1:
-                _transform(v, ROWS, taps, rows, columns, source, target, _backward, last)
+                _transform(v, ROWS, taps, largest, rows, columns, source, target, _backward, last)
             elif taps[0] == 1:
-                _transform(v, COLUMNS, taps, columns, rows, source, target, _backward, last)
+                _transform(
+                    v, COLUMNS, taps, largest, columns, rows, source, target, _backward, last
+                )
             else:
                 read = _plus(v, columns, taps[1] - 1)
-                _transform(v, ROWS, taps, rows, read, source, between, _backward)
-                _transform(v, COLUMNS, taps, columns, rows, between, target, _backward, last)
+                _transform(v, ROWS, taps, largest, rows, read, source, between, _backward)
+                _transform(
+                    v, COLUMNS, taps, largest, columns, rows, between, target, _backward, last
+                )
 
     return output_tiles
 
@@ -148,6 +153,7 @@ def _transform(
     v: Vector,
     axis: int,
     taps: Taps,
+    largest: int,
     outputs: Any,
     lines: Any,
     source: _Grid,
@@ -160,7 +166,7 @@ def _transform(
     out = builder.append_basic_block("out")
     switch = builder.switch(outputs, out)
     taken = taps[axis]
-    for size in range(1, max_outputs(*taps) + 1):
+    for size in range(1, largest + 1):
         block = builder.append_basic_block(f"outputs{size}")
         switch.add_case(ir.Constant(I64, size), block)
         builder.position_at_end(block)
@@ -217,9 +223,9 @@ def _moved(v: Vector, base: Any, offsets: Any, index: Any) -> Any:
     return v.at(v.pointer(base), v.builder.sext(v.builder.load(entry, typ=I32, align=4), I64))
 
 
-def _local(v: Vector, taps: Taps) -> _Grid:
+def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
     """Room for what lies between the two dimensions."""
-    width = points(max_outputs(*taps), max(taps))
+    width = points(largest, max(taps))
     with v.builder.goto_entry_block():
         room = v.builder.alloca(ir.ArrayType(v.type, width * width))
         room.align = 64

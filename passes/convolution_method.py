@@ -1,10 +1,72 @@
-"""How a convolution is computed: by a cost model over shapes."""
+"""How a convolution is computed: by a cost model over shapes.
+
+Costs are in multiply-adds at the rate of a processor that has all data in its registers.
+"""
 
 from __future__ import annotations
 
+import math
+
 from nnefc.ir import Op
+from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
+from nnefc.ops.winograd import balanced, largest_tile
+
+BYTE_COST = 3.0
+"""Of a byte of weights, which within a network come from main memory or the last cache."""
+OVERLAP = 0.75
+"""Share of the shorter one of arithmetic and reading weights that hides behind the longer one."""
+INPUT_COST, OUTPUT_COST = 7.0, 5.0
+"""Of transforming one item of an element, which takes additions, and loads and stores above all."""
+FEW_TILES = 4
+"""A product over fewer tiles does not fill the registers."""
+LAUNCH_COST = 2e5
+"""Of two launches more: some microseconds."""
+LEAST_GAIN = 1.1
+FEW_CHANNELS = 4
+"""Inputs of up to so many channels are not in blocks."""
 
 
 def winograd_choice(op: Op) -> str | None:
-    """The Winograd method for a `fused_conv`, or None where plain sums are faster."""
-    return None
+    """The Winograd method for a `fused_conv`, or None where plain sums are faster.
+
+    The tiles fill the outputs exactly, so that the window reaches no further than that of sums.
+    """
+    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
+    window = convolution_window(x, filter_, op.attributes)
+    if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
+        return None
+    if window.rank > 2 or any(n != 1 for n in (*window.stride, *window.dilation)):
+        return None
+    costs = {
+        size: _winograd_cost(window, size, x[0], x[1], filter_[0])
+        for size in range(2, largest_tile(window.size) + 1)
+    }
+    if not costs:
+        return None
+    best = min(costs, key=lambda size: costs[size])
+    gain = _direct_cost(window, x[0], x[1], filter_[0]) / costs[best]
+    return f"winograd{best}" if gain > LEAST_GAIN else None
+
+
+def _direct_cost(window: Window, batch: int, inputs: int, outputs: int) -> float:
+    weights = inputs * outputs * window.volume
+    return _products_cost(batch * math.prod(window.output) * weights, weights)
+
+
+def _winograd_cost(window: Window, size: int, batch: int, inputs: int, outputs: int) -> float:
+    """With tiles of at most `size` outputs along each dimension that is transformed."""
+    tiles, points, elements = batch, 1, batch
+    for extent, taps in zip(window.output, window.size, strict=True):
+        sizes = balanced(extent, size if taps > 1 else 1)
+        tiles *= len(sizes)
+        points *= sizes[0] + taps - 1
+        elements *= extent + len(sizes) * (taps - 1)
+    products = elements * max(FEW_TILES / tiles, 1)
+    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * outputs)
+    weights = inputs * outputs
+    return _products_cost(products * weights, points * weights) + transforms + LAUNCH_COST
+
+
+def _products_cost(macs: float, weights: float) -> float:
+    reading = 4 * BYTE_COST * weights
+    return max(macs, reading) + (1 - OVERLAP) * min(macs, reading)

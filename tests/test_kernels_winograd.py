@@ -21,11 +21,11 @@ from nnefc.kernels.winograd_matrices import (
     Matrix,
     filter_matrix,
     input_matrix,
-    max_outputs,
     output_matrix,
     points,
 )
-from nnefc.lower.winograd_tiles import Tiling, balanced
+from nnefc.lower.winograd_tiles import Tiling
+from nnefc.ops.winograd import balanced, largest_tile
 from tests.blocked_op import BlockedGraph, constant, halo
 from tests.one_op import Array, normal
 
@@ -43,7 +43,7 @@ def _times(matrix: Matrix, vector: list[Fraction]) -> list[Fraction]:
 @given(st.data())
 def test_matrices_give_exactly_the_filtered_items(data: st.DataObject) -> None:
     taps = data.draw(st.integers(2, 7))
-    m = data.draw(st.integers(1, max_outputs(taps)))
+    m = data.draw(st.integers(1, largest_tile([taps])))
     n = points(m, taps)
     items = st.integers(-99, 99).map(Fraction)
     x = data.draw(st.lists(items, min_size=n, max_size=n))
@@ -60,8 +60,8 @@ def test_matrices_give_exactly_the_filtered_items(data: st.DataObject) -> None:
 
 def test_tiles_of_all_sizes_share_transformed_filters() -> None:
     for taps in range(2, 8):
-        largest = filter_matrix(points(max_outputs(taps), taps), taps)
-        for m in range(1, max_outputs(taps)):
+        largest = filter_matrix(points(largest_tile([taps]), taps), taps)
+        for m in range(1, largest_tile([taps])):
             n = points(m, taps)
             assert filter_matrix(n, taps) == largest[:n]
 
@@ -233,7 +233,7 @@ def test_shapes(
     padding: tuple[tuple[int, int], ...],
 ) -> None:
     x, w, b = _case(shape, outputs, taps)
-    most = max_outputs(*taps)
+    most = largest_tile(taps)
     for size in sorted({2, most // 2 + 1, most} - {0}):
         if size <= most:
             _check(_convolve(f"winograd{size}", x, w, b, padding), _reference(x, w, b, padding))

@@ -24,6 +24,7 @@ from nnefc.lower.ending import Simple, read_simple
 from nnefc.lower.partition import block, tiles
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.window_rules import convolution_window
+from nnefc.ops.winograd import largest_tile
 from nnefc.runtime.program import Ref
 from nnefc.runtime.team import usable_cpus
 
@@ -251,7 +252,7 @@ def _blocks_apart(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
             "unit_block": 1,
         }
     )
-    kernel = Kernel("winograd.blocks", (it.taps, it.channels, vectors, last))
+    kernel = Kernel("winograd.blocks", (it.taps, largest_tile(it.taps), it.channels, vectors, last))
     lower.launch(kernel, words, it.blocks)
 
 
@@ -267,7 +268,7 @@ def _steps_shared(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
     transform = float(it.capacity * it.elements)
     steps = (
         (
-            Kernel("winograd.transform_input", (it.taps,)),
+            Kernel("winograd.transform_input", (it.taps, largest_tile(it.taps))),
             {"x": ends["x"], "v": v},
             it.x.blocks,
             transform,
@@ -279,7 +280,7 @@ def _steps_shared(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
             macs / panels / 32,
         ),
         (
-            Kernel("winograd.transform_output", (it.taps,)),
+            Kernel("winograd.transform_output", (it.taps, largest_tile(it.taps))),
             ends | {"x": fields["x"], "m": Ref(m.buffer)},
             it.y.blocks,
             transform,

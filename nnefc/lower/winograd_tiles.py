@@ -11,18 +11,9 @@ import numpy.typing as npt
 
 from nnefc.kernels.winograd_matrices import points
 from nnefc.kernels.winograd_transforms import Taps
+from nnefc.ops.winograd import balanced
 
 Integers = npt.NDArray[Any]
-
-
-def balanced(extent: int, most: int) -> list[int]:
-    """Sizes that add up to `extent`, as few as `most` allows, that differ by at most one.
-
-    Larger ones come first.  All ways to cut an extent into so many tiles need equally many
-    products; this one has the smallest largest tile, so the smallest transformed filter.
-    """
-    count = -(-extent // most)
-    return [extent // count + (i < extent % count) for i in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
