@@ -59,7 +59,15 @@ def flops(op: Op) -> int:
     return 2 * macs(op) + steps * items + visited
 
 
-_WINDOWS = ("box", "debox", "max_pool", "max_pool_with_index", "argmax_pool", "avg_pool")
+_WINDOWS = (
+    "argmax_pool",
+    "avg_pool",
+    "box",
+    "debox",
+    "local_response_normalization",
+    "max_pool",
+    "max_pool_with_index",
+)
 
 
 def traffic_bytes(graph: Graph) -> int:
