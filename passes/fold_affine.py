@@ -129,11 +129,11 @@ def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
         return _Weights(None, bias)
     filter_ = _filter(op, known)
     if op.name == "conv":
-        return _Weights(filter_ * _along(scale, 0, filter_.ndim), bias)
+        return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
     groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
     grouped = filter_.reshape(groups, filter_.shape[0] // groups, filter_.shape[1], -1)
     factors = scale if scale.size == 1 else scale.reshape(groups, 1, -1, 1)
-    return _Weights((grouped * factors).reshape(filter_.shape), bias)
+    return _Weights(_product(grouped, factors, op).reshape(filter_.shape), bias)
 
 
 # -- before convolutions
@@ -176,14 +176,16 @@ def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
     filter_, bias = _filter(op, known), _bias(op, known)
     scale, shift = map_.scale.reshape(-1), map_.shift.reshape(-1)
     if op.name == "deconv":
-        return _Weights(filter_ * _along(scale, 0, filter_.ndim), bias)
+        return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
     groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
     outputs, inputs = filter_.shape[:2]
     grouped = filter_.reshape(groups, outputs // groups, inputs, -1)
     scale, shift = (a if a.size == 1 else a.reshape(groups, 1, inputs, 1) for a in (scale, shift))
     if map_.shifts:
         bias = bias + (grouped * shift).sum((2, 3)).reshape(-1)
-    return _Weights((grouped * scale).reshape(filter_.shape) if map_.scales else None, bias)
+    if not map_.scales:
+        return _Weights(None, bias)
+    return _Weights(_product(grouped, scale, op).reshape(filter_.shape), bias)
 
 
 # -- what both share
@@ -191,7 +193,7 @@ def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
-    """float64; `filter` None: that of the operation; `bias`: [channels] or [1]."""
+    """`filter` None: that of the operation, else of its type; `bias`: float64 [channels] or [1]."""
 
     filter: Array | None
     bias: Array
@@ -203,13 +205,19 @@ class _Weights:
 
 def _is_finite(items: Array, op: Op) -> bool:
     """Whether all items are finite in the type of the result of `op`."""
-    return bool((np.abs(items) <= np.finfo(op.output.type.dtype.numpy).max).all())
+    return bool(np.isfinite(items.astype(op.output.type.dtype.numpy, copy=False)).all())
 
 
 def _filter(op: Op, known: Known) -> Array:
     items = known.items(op.inputs[1])
     assert items is not None
-    return items.astype(np.float64)
+    return items
+
+
+def _product(items: Array, factors: Array, op: Op) -> Array:
+    """Products in float64, rounded to the type of the result of `op`; no copy is in float64."""
+    rounded = np.empty(items.shape, op.output.type.dtype.numpy)
+    return np.multiply(items, factors, out=rounded, dtype=np.float64, casting="unsafe")
 
 
 def _bias(op: Op, known: Known) -> Array:
@@ -260,7 +268,7 @@ def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
     if not map_.scales and len(chain) == 1:
         return False
     transposed = op.attributes["transposeB" if index else "transposeA"]
-    scaled = items * (map_.scale.swapaxes(-1, -2) if transposed else map_.scale)
+    scaled = _product(items, map_.scale.swapaxes(-1, -2) if transposed else map_.scale, op)
     if not _is_finite(scaled, op) or not _is_finite(map_.shift, op):
         return False
     if map_.scales:

@@ -41,21 +41,23 @@ class SinkTransposes:
     name: ClassVar[str] = "sink_transposes"
 
     def run(self, graph: Graph) -> bool:
-        least, chosen = _transposed_bytes(graph), None
-        if not least:
+        if not any(op.name == "transpose" for op in graph.ops):
             return False
-        for shared in (None, False, True):
+        best: tuple[int, bool] | None = None
+        for shared in (False, True):
             trial = graph.clone()
-            if shared is not None:
-                _sink(trial, shared=shared)
-            Canonicalise().run(trial)
-            EliminateDeadCode().run(trial)
-            if (nbytes := _transposed_bytes(trial)) < least:
-                least, chosen = nbytes, shared
-        return chosen is not None and _sink(graph, shared=chosen)
+            if not _sink(trial, shared=shared):
+                continue
+            nbytes = _transposed_bytes(trial)
+            if nbytes < (best[0] if best else _transposed_bytes(graph.clone())):
+                best = nbytes, shared
+        return best is not None and _sink(graph, shared=best[1])
 
 
 def _transposed_bytes(graph: Graph) -> int:
+    """What the transposes that are left when `graph` is canonical write."""
+    Canonicalise().run(graph)
+    EliminateDeadCode().run(graph)
     return sum(op.output.type.nbytes for op in graph.ops if op.name == "transpose")
 
 
