@@ -161,6 +161,7 @@ def compile_with(
     hook: Hook | None = None,
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with."""
+    from nnefc.formats.files import release_pages
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
     from nnefc.kernels.vector import lanes_of
@@ -176,7 +177,10 @@ def compile_with(
     with memory_for("compile the model"):
         passes = for_machine(lanes_of("float32"), strict=sums_only)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
-        return CompiledModel(lower(working), graph, threads=threads, progress=progress)
+        release_pages()
+        program = lower(working, release=release_pages)
+        release_pages()
+        return CompiledModel(program, graph, threads=threads, progress=progress)
 
 
 def _require_fitting_data(graph: Graph) -> None:

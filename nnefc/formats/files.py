@@ -94,6 +94,16 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
     return mapping
 
 
+def release_pages() -> None:
+    """Let go of the memory that mapped files take; what is read again comes from the file.
+
+    It counts as memory of the process otherwise, as long as the mapping exists.
+    """
+    for mapping in tuple(_live):
+        if hasattr(mmap, "MADV_DONTNEED") and not mapping.closed:
+            mapping.madvise(mmap.MADV_DONTNEED)
+
+
 def read_whole(path: Path, limit: int, rule: str = "data/file") -> bytes:
     """The content of a regular file of at most `limit` bytes; NnefError otherwise."""
     with open_regular(path, rule) as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from nnefc.lower.work import count_work
 from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
 
@@ -35,6 +36,8 @@ _MODULES = (
     "layout",
     "pooling",
 )
+RELEASE_BYTES = 32 << 20
+"""Data that may be let go without a word."""
 
 
 @cache
@@ -44,7 +47,7 @@ def load_lowerings() -> None:
         importlib.import_module(f"nnefc.lower.{module}")
 
 
-def lower(graph: Graph) -> Program:
+def lower(graph: Graph, *, release: Callable[[], None] | None = None) -> Program:
     """The launches that compute `graph`.
 
     Every operation must have a lowering (`expand_compounds` sees to it) and every variable
@@ -53,6 +56,9 @@ def lower(graph: Graph) -> Program:
     Variables that are updated live in state buffers: reads see the old value, and after all
     other launches the new values are copied in.  Graph outputs are computed in the caller's
     buffers where possible and copied there otherwise.
+
+    `release`: the graph is not needed afterwards; the data of its constants is let go as soon as
+    kernels have their own form of it, and this is called when that was much.
     """
     load_lowerings()
     _check(graph)
@@ -65,6 +71,8 @@ def lower(graph: Graph) -> Program:
     for value, index in outputs.items():
         context.assign_output(value, index)
     context.assign_parts(find_parts(graph, outputs))
+    unreleased = 0
+    left: Counter[Value] = Counter({v: len(v.users) for op in graph.ops for v in op.outputs})
     for op in graph.ops:
         context.begin(op)
         if op.name == "variable":
@@ -75,10 +83,32 @@ def lower(graph: Graph) -> Program:
             first = len(context.program.launches)
             function(context, op)
             count_work(op, context.program.launches[first:], context.find)
+            if release is not None:
+                unreleased += _let_go(context, op, left)
+                if unreleased > RELEASE_BYTES:
+                    release()
+                    unreleased = 0
     first = len(context.program.launches)
     _finish(context, updates)
     count_work(None, context.program.launches[first:], context.find)
     return context.program
+
+
+def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:
+    """Forget the constants that `op` was the last to use; gives their bytes.
+
+    `left`: users to come of each value.
+    """
+    forgotten = 0
+    for value in set(op.inputs):
+        left[value] -= 1
+        known = value.op is not None and value.op.name in ("constant", "variable")
+        if known and not left[value] and not context.graph.is_output(value):
+            assert value.op is not None
+            context.forget(value)
+            value.op.attributes.pop("value", None)
+            forgotten += value.type.nbytes
+    return forgotten
 
 
 def _check(graph: Graph) -> None:

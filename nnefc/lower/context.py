@@ -204,6 +204,10 @@ class Lowering:
         """`value` is `data`, of its shape and type; memory is taken when it is read."""
         self._data[value] = data
 
+    def forget(self, value: Value) -> None:
+        """Nothing reads the data of `value` any more, other than from memory."""
+        self._data.pop(value, None)
+
     def assign_output(self, value: Value, index: int) -> None:
         """`value` will be computed in the buffer of graph output `index`."""
         self._outputs[value] = index
