@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo import ZOO, inputs_of
+from benchmarks.zoo.nnef import Document
 
 Array = np.ndarray[Any, Any]
 
@@ -79,13 +80,18 @@ def import_graph(network: Network, *, data: bool = True) -> Any:
 def _from_zoo(name: str, folder: Path, batch: int, *, small: bool) -> Network:
     entry = ZOO[name]
     document = entry.document(name, batch, small=small)
+    return store(document, name, entry.title, folder, batch)
+
+
+def store(document: Document, name: str, title: str, folder: Path, batch: int = 1) -> Network:
+    """A network that is written, unless it is there."""
     digest = _digest(document.text, *map(repr, document.variables.values()))
-    place = folder / f"{name}-{'small-' if small else ''}b{batch}-{digest}"
+    place = folder / f"{name}-b{batch}-{digest}"
     archive = place / f"{name}.nnef.tar"
     if not archive.exists():
         place.mkdir(parents=True, exist_ok=True)
         document.write(archive)
-    return _described(name, entry.title, batch, place, archive, document.inputs)
+    return _described(name, title, batch, place, archive, document.inputs)
 
 
 def _from_container(path: Path, folder: Path, batch: int | None) -> Network:

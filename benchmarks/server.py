@@ -6,6 +6,7 @@ python -m benchmarks.server ENGINE DESCRIPTOR
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import re
 import sys
@@ -32,6 +33,8 @@ class Server:
         self._network: Network | None = None
         self._call: Any = None
         self._before = 0
+        self._turns: list[int] = []
+        """Runs of each turn, the first included, which does not count."""
 
     def convert(self, network: Network) -> None:
         """Make the files that the engine loads."""
@@ -46,6 +49,19 @@ class Server:
         self._call = self._engine.load(network, threads, arrays)
         seconds = time.perf_counter() - start
         return Loaded(seconds, self._engine.note, getattr(self._engine, "arena", None))
+
+    def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
+        """Make ready for `convolutions`; what was loaded before is let go."""
+        self._turns.clear()
+        self._call = self._engine.load_profiled(network, threads, arrays)
+
+    def convolutions(self) -> list[list[float]]:
+        """Seconds that convolutions took, of the runs that `measure` counted, by turn."""
+        seconds = self._engine.convolution_seconds()
+        if len(seconds) != sum(self._turns):
+            raise RuntimeError(f"{len(seconds)} convolutions in {sum(self._turns)} runs")
+        ends = list(itertools.accumulate(self._turns))
+        return [seconds[end - count + 1 : end] for end, count in zip(ends, self._turns)]
 
     def outputs(self) -> dict[str, Array]:
         """The results of a run by name."""
@@ -66,6 +82,7 @@ class Server:
                 times.append(clock() - start)
         finally:
             gc.enable()
+        self._turns.append(1 + len(times))
         return times
 
     def memory(self) -> tuple[int, int]:

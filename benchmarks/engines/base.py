@@ -19,6 +19,10 @@ Call = Callable[[], Any]
 """Runs the network once, from the inputs given at load to arrays of results."""
 
 
+class NotTold(Exception):
+    """An engine does not say how long its parts take."""
+
+
 class Engine(ABC):
     """An implementation that networks are run with.
 
@@ -56,6 +60,14 @@ class Engine(ABC):
     @abstractmethod
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         """Make ready to run on those inputs."""
+
+    def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        """Like `load`, but so that `convolution_seconds` can tell what runs took."""
+        raise NotTold(f"{self.title} does not tell the times of layers")
+
+    def convolution_seconds(self) -> list[float]:
+        """Seconds that convolutions took in each run since `load_profiled`, in order."""
+        raise NotTold(f"{self.title} does not tell the times of layers")
 
     @abstractmethod
     def results(self, network: Network, returned: Any) -> dict[str, Array]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,51 @@ class Mnn(Engine):
             raise RuntimeError(f"mnnconvert: {(done.stdout + done.stderr).strip()[-200:]}")
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        interpreter, session, pairs, outputs = self._session(network, threads, arrays)
+
+        def call() -> dict[str, tuple[Any, Any, Array]]:
+            for tensor, host in pairs:
+                tensor.copyFrom(host)
+            interpreter.runSession(session)
+            for tensor, host, _ in outputs.values():
+                tensor.copyToHostTensor(host)
+            return outputs
+
+        return call
+
+    def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        interpreter, session, pairs, _ = self._session(network, threads, arrays)
+        self._seconds: list[float] = []
+        started = taken = 0.0
+
+        def before(_: Any, __: Any) -> bool:
+            nonlocal started
+            started = time.perf_counter()
+            return True
+
+        def after(_: Any, op: Any) -> bool:
+            nonlocal taken
+            if "onv" in op.getType() and not op.getType().startswith("Convert"):
+                taken += time.perf_counter() - started
+            return True
+
+        def call() -> None:
+            nonlocal taken
+            taken = 0.0
+            for tensor, host in pairs:
+                tensor.copyFrom(host)
+            interpreter.runSessionWithCallBackInfo(session, before, after)
+            self._seconds.append(taken)
+
+        return call
+
+    def convolution_seconds(self) -> list[float]:
+        return self._seconds
+
+    def _session(
+        self, network: Network, threads: int, arrays: dict[str, Array]
+    ) -> tuple[Any, Any, list[tuple[Any, Any]], dict[str, tuple[Any, Any, Array]]]:
+        """(interpreter, session, (tensor, data) of inputs, (tensor, copy, array) of outputs)"""
         mnn: Any = import_module("MNN")
         interpreter = mnn.Interpreter(str(network.file(_FILE)))
         options = {"backend": "CPU", "precision": "high", "numThread": threads}
@@ -52,17 +98,8 @@ class Mnn(Engine):
             result = np.empty(tensor.getShape(), np.float32)
             host = mnn.Tensor(result.shape, mnn.Halide_Type_Float, result, caffe)
             outputs[name] = tensor, host, result
-        self._keep = interpreter, arrays
-
-        def call() -> dict[str, tuple[Any, Any, Array]]:
-            for tensor, host in pairs:
-                tensor.copyFrom(host)
-            interpreter.runSession(session)
-            for tensor, host, _ in outputs.values():
-                tensor.copyToHostTensor(host)
-            return outputs
-
-        return call
+        self._keep = arrays
+        return interpreter, session, pairs, outputs
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
         return {

@@ -20,8 +20,30 @@ class OpenVino(Engine):
         require(network, ONNX)
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        request, inputs = self._request(network, threads, arrays)
+        return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)
+
+    def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        request, inputs = self._request(network, threads, arrays, PERF_COUNT="YES")
+        self._seconds: list[float] = []
+
+        def call() -> None:
+            request.infer(inputs, share_inputs=True, share_outputs=True)
+            nodes = [n for n in request.profiling_info if "onvolution" in n.node_type]
+            self._seconds.append(sum(node.real_time.total_seconds() for node in nodes))
+
+        return call
+
+    def convolution_seconds(self) -> list[float]:
+        return self._seconds
+
+    def _request(
+        self, network: Network, threads: int, arrays: dict[str, Array], **more: str
+    ) -> tuple[Any, dict[int, Array]]:
+        """(what infers, inputs)"""
         core: Any = import_module("openvino").Core()
         options = {
+            **more,
             "PERFORMANCE_HINT": "LATENCY",
             "NUM_STREAMS": "1",
             "INFERENCE_NUM_THREADS": str(threads),
@@ -33,7 +55,7 @@ class OpenVino(Engine):
         request = compiled.create_infer_request()
         inputs = {i: arrays[port.any_name] for i, port in enumerate(compiled.inputs)}
         self._names = [port.any_name for port in compiled.outputs]
-        return lambda: request.infer(inputs, share_inputs=True, share_outputs=True)
+        return request, inputs
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
         return {name: returned[i].copy() for i, name in enumerate(self._names)}

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from benchmarks.artifacts import ONNX, ONNX_FUSED, Network, require
 from benchmarks.engines.base import Array, Call, Engine, fastest
+
+
+def _session(path: Path, threads: int, **more: Any) -> Any:
+    ort: Any = import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 3
+    for name, value in more.items():
+        setattr(options, name, value)
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 class OnnxRuntime(Engine):
@@ -20,17 +36,8 @@ class OnnxRuntime(Engine):
         require(network, ONNX)
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
-        ort: Any = import_module("onnxruntime")
-
         def session(name: str) -> Call:
-            options = ort.SessionOptions()
-            options.intra_op_num_threads = threads
-            options.inter_op_num_threads = 1
-            options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-            options.log_severity_level = 3
-            path = str(network.file(name))
-            made = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            made = _session(network.file(name), threads)
             return lambda: made.run(None, arrays)
 
         if not network.file(ONNX_FUSED).exists():
@@ -38,6 +45,23 @@ class OnnxRuntime(Engine):
         forms = {"primitive": ONNX, "fused": ONNX_FUSED}
         self.note, call = fastest({key: lambda f=file: session(f) for key, file in forms.items()})
         return call
+
+    def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
+        self._folder = tempfile.TemporaryDirectory()
+        prefix = str(Path(self._folder.name) / "profile")
+        session = self._session = _session(
+            network.file(ONNX), threads, enable_profiling=True, profile_file_prefix=prefix
+        )
+        return lambda: session.run(None, arrays)
+
+    def convolution_seconds(self) -> list[float]:
+        with self._folder:
+            events = json.loads(Path(self._session.end_profiling()).read_text())
+        return [
+            1e-6 * event["dur"]
+            for event in events
+            if event["cat"] == "Node" and "Conv" in event["args"].get("op_name", "")
+        ]
 
     def results(self, network: Network, returned: Any) -> dict[str, Array]:
         return dict(zip(network.outputs, returned))

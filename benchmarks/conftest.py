@@ -1,0 +1,26 @@
+"""Fixtures of the kernel benchmarks: `pytest benchmarks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nnefc.runtime.machine import Machine
+from nnefc.runtime.machine import measure as measure_machine
+
+
+@pytest.fixture(scope="session")
+def machine() -> Machine:
+    """The limits of one thread, measured once in a session."""
+    return measure_machine(1, 0.5)
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: Any) -> None:
+    """Write the limits into the JSON that pytest-benchmark saves."""
+    limits = measure_machine(1, 0.5)
+    machine_info["limits"] = {
+        "fma_gflops": limits.fma_gflops,
+        "read_gbps": limits.read_gbps,
+        "copy_gbps": limits.copy_gbps,
+    }

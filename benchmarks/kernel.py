@@ -1,0 +1,113 @@
+"""What the kernel benchmarks share: an operation in nnefc, PyTorch and NumPy, and its work."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (torch is typed in part)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nnefc
+from nnefc.frontends.nnef import import_text
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+IMPLEMENTATIONS = ("nnefc", "torch", "numpy")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Operations over arrays in row-major order, from call to return.
+
+    `body`: assignments of NNEF that end with that of `output`.  `inputs` and `weights`: shapes by
+    name; weights are known when the network is compiled.  The functions take inputs, then weights.
+    """
+
+    name: str
+    body: str
+    inputs: Mapping[str, Shape]
+    torch: Callable[..., Any]
+    numpy: Callable[..., Any] | None = None
+    weights: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
+    flops: int = 0
+    """Floating-point operations, for what is limited by them; else 0."""
+
+    def data(self) -> list[Array]:
+        """Inputs, then weights."""
+        rng = np.random.default_rng(0)
+        shapes = [*self.inputs.values(), *self.weights.values()]
+        return [rng.standard_normal(shape, np.float32) for shape in shapes]
+
+    def calls(self, implementation: str) -> tuple[Callable[[], Any], Shape]:
+        """(a call, the shape of its result)"""
+        model, arrays = self._model()
+        shape = model.outputs[0].shape
+        if implementation == "nnefc":
+            out = np.empty(shape, np.float32)
+            inputs = arrays[: len(self.inputs)]
+            return lambda: model(*inputs, out=out), shape
+        if implementation == "torch":
+            torch.set_num_threads(1)
+            torch.set_grad_enabled(False)
+            tensors = list(map(torch.from_numpy, arrays))
+            return lambda: self.torch(*tensors), shape
+        if self.numpy is None:
+            pytest.skip("NumPy has no such function")
+        function = self.numpy
+        return lambda: function(*arrays), shape
+
+    def _model(self) -> tuple[Any, list[Array]]:
+        lines = [f"{n} = external(shape = {list(s)});" for n, s in self.inputs.items()]
+        lines += [
+            f"{n} = variable(shape = {list(s)}, label = '{n}');" for n, s in self.weights.items()
+        ]
+        head = f"version 1.0; graph net( {', '.join(self.inputs)} ) -> ( output )"
+        graph = import_text(f"{head} {{ {' '.join(lines)} {self.body} }}")
+        arrays = self.data()
+        for name, array in zip(self.weights, arrays[len(self.inputs) :]):
+            graph.variables[name].data = array
+        return nnefc.compile(graph, threads=1), arrays
+
+    def nbytes(self, result: Shape) -> int:
+        """Bytes of everything read and written once."""
+        shapes = [*self.inputs.values(), *self.weights.values(), result]
+        return 4 * sum(map(math.prod, shapes))
+
+
+def measure(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
+    """Measure, and note the speed and what share of the machine's limit it is."""
+    call, shape = case.calls(implementation)
+    benchmark.group = case.name
+    call()
+    benchmark(call)
+    if benchmark.stats is None:  # --benchmark-disable
+        return
+    seconds = benchmark.stats.stats.median
+    if case.flops:
+        speed, limit, unit = case.flops / seconds / 1e9, machine.fma_gflops, "GFLOP/s"
+    else:
+        speed, limit, unit = case.nbytes(shape) / seconds / 1e9, machine.copy_gbps, "GB/s"
+    benchmark.extra_info[unit] = round(speed, 2)
+    benchmark.extra_info["share of limit"] = round(speed / limit, 3)
+
+
+def each(*cases: Case) -> Any:
+    """Parametrise a test by case and implementation."""
+    return pytest.mark.parametrize(
+        ("case", "implementation"),
+        [
+            pytest.param(case, name, id=f"{case.name}-{name}")
+            for case in cases
+            for name in IMPLEMENTATIONS
+            if name != "numpy" or case.numpy is not None
+        ],
+    )

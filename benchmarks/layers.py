@@ -1,0 +1,228 @@
+"""Every convolution of a network alone, against the same in other engines.
+
+python -m benchmarks.layers resnet50 vgg16 --threads 1
+
+Counted is what engines say that the convolution itself took (with bias and rectifier), in
+the layout that it has within a network: changes of layout at the borders of such a small network
+are left out.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import math
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks import artifacts
+from benchmarks.engines import ENGINES
+from benchmarks.measure import OURS, PAUSE
+from benchmarks.statistics import ratio, summarise
+from benchmarks.worker import EngineError, Worker
+from benchmarks.zoo.builder import Builder, Node
+from benchmarks.zoo.nnef import Document, nnef_document
+
+TELLING = ("nnefc", "onnxruntime", "openvino", "mnn")
+"""Engines that tell the times of layers; OpenVINO's are oneDNN's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution: extents of input and filter, and how the filter moves."""
+
+    dims: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Of the result."""
+        moves = zip(self.dims[2:], self.kernel[2:], self.stride, self.padding, self.dilation)
+        return tuple((n + p + q - d * (k - 1) - 1) // s + 1 for n, k, s, (p, q), d in moves)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return self.dims[0] * math.prod(self.extents) * math.prod(self.kernel)
+
+    def __str__(self) -> str:
+        def times(items: tuple[int, ...]) -> str:
+            return str(items[0]) if len(set(items)) == 1 else "×".join(map(str, items))
+
+        size = "×".join(map(str, self.kernel[2:]))
+        step = f"/{times(self.stride)}" if any(s > 1 for s in self.stride) else ""
+        dilation = f" dilation {times(self.dilation)}" if any(d > 1 for d in self.dilation) else ""
+        groups = f" in {self.groups} groups" if self.groups > 1 else ""
+        if self.groups == self.dims[1] == self.kernel[0]:
+            groups = " depthwise"
+        channels = f"{self.dims[1]}→{self.kernel[0]}"
+        return f"{channels} {size}{step}{dilation}{groups} @{times(self.dims[2:])}"
+
+    def document(self) -> Document:
+        """A network of it, with bias and rectifier."""
+
+        def network(b: Builder) -> dict[str, Node]:
+            x = b.input(*self.dims[1:])
+            deviation = 1 / math.sqrt(math.prod(self.kernel[1:]))
+            w = b.weight("filter", self.kernel, deviation)
+            bias = b.weight("bias", (1, self.kernel[0]), 0.1)
+            y = b.op(
+                "conv",
+                *(x, w, bias),
+                result=(x.batch, self.kernel[0], *self.extents),
+                power=1.0,
+                stride=list(self.stride),
+                dilation=list(self.dilation),
+                padding=list(self.padding),
+                border="constant",
+                groups=self.groups,
+            )
+            return {"output": b.relu(y)}
+
+        return nnef_document(network, "layer", self.dims[0])
+
+
+def layers_of(network: artifacts.Network) -> Counter[Layer]:
+    """The convolutions of a network, and how often each occurs, in order."""
+    from nnefc.ops.window_rules import convolution_groups, convolution_window
+
+    found: Counter[Layer] = Counter()
+    for op in artifacts.import_graph(network, data=False).ops:
+        if op.name == "conv" and op.attributes["border"] == "constant":
+            dims, kernel = op.inputs[0].type.dims, op.inputs[1].type.dims
+            window = convolution_window(dims, kernel, op.attributes)
+            groups = convolution_groups(dims, op.attributes)
+            moves = (window.stride, window.padding, window.dilation)
+            found[Layer(dims, kernel, *moves, groups)] += 1
+    return found
+
+
+def measure(
+    layer: Layer, folder: Path, workers: dict[str, Worker], threads: int, rounds: int, turn: float
+) -> dict[str, list[list[float]]]:
+    """Seconds by turn of every engine that can tell."""
+    network = artifacts.store(layer.document(), "layer", str(layer), folder, layer.dims[0])
+    ready: dict[str, Worker] = {}
+    for name, worker in workers.items():
+        try:
+            worker.call("convert", network)
+            worker.call("load_profiled", network, threads, network.arrays())
+        except EngineError:
+            continue
+        ready[name] = worker
+    for _ in range(rounds):
+        for worker in ready.values():
+            time.sleep(PAUSE)
+            worker.call("measure", turn, 1000)
+    return {name: worker.call("convolutions") for name, worker in ready.items()}
+
+
+def describe(
+    layer: Layer, count: int, seconds: dict[str, list[list[float]]], peak: float
+) -> dict[str, Any]:
+    """Times in microseconds, and what they amount to."""
+    medians = {name: summarise(turns).median for name, turns in seconds.items()}
+    peers = {name: median for name, median in medians.items() if name != OURS}
+    best = min(peers, key=lambda name: peers[name], default=None)
+    ours = medians.get(OURS)
+    speed = 2e-9 * layer.macs / ours if ours else None
+    return {
+        "layer": str(layer),
+        "count": count,
+        "macs": layer.macs,
+        "microseconds": {name: 1e6 * median for name, median in medians.items()},
+        "gflops": speed,
+        "of_peak": speed / peak if speed else None,
+        "best_peer": best,
+        "ratio": asdict(ratio(seconds[best], seconds[OURS])) if best and ours else None,
+    }
+
+
+def main(
+    models: Annotated[list[str], typer.Argument(help="Networks of the zoo, or containers.")],
+    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(TELLING),
+    threads: Annotated[int, typer.Option(help="Number of threads.", min=1)] = 1,
+    batch: Annotated[int, typer.Option(help="Inputs at a time.", min=1)] = 1,
+    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
+    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.05,
+    json: Annotated[Path | None, typer.Option(help="Write the results.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+    ] = None,
+) -> None:
+    """Measure every convolution of networks alone, in turns with other engines."""
+    from nnefc.runtime.machine import measure as measure_machine
+
+    folder = (models_dir or artifacts.default_folder()).expanduser().resolve()
+    chosen = [name for name in engines.split(",") if name]
+    machine = measure_machine(threads, 0.5)
+    results: dict[str, list[dict[str, Any]]] = {}
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    with ExitStack() as stack:
+        workers = {name: Worker(name, threads) for name in chosen if not ENGINES[name].missing()}
+        for worker in workers.values():
+            stack.callback(worker.close)
+        for model in models:
+            layers = layers_of(artifacts.prepare(model, folder, batch))
+            rows: list[dict[str, Any]] = []
+            with Progress(console=Console(stderr=True), transient=True) as progress:
+                for layer, count in progress.track(layers.items(), description=model):
+                    seconds = measure(layer, folder, workers, threads, rounds, turn)
+                    rows.append(describe(layer, count, seconds, machine.fma_gflops))
+            results[model] = rows
+            console.print(_table(model, rows, chosen))
+    console.print(f"multiply-add peak {machine.fma_gflops:.0f} GFLOP/s, {threads} thread(s)")
+    if json:
+        facts = {"machine": asdict(machine), "batch": batch, "networks": results}
+        json.write_text(json_module.dumps(facts, indent=1) + "\n")
+
+
+def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
+    table = Table(title=f"{model}: convolutions alone, microseconds", title_justify="left")
+    heads = ["layer", "×", "MMAC", *engines, "GFLOP/s", "of peak", "best peer ÷ nnefc"]
+    for i, head in enumerate(heads):
+        table.add_column(head, justify="right" if i else "left", no_wrap=not i)
+    for row in rows:
+        times = row["microseconds"]
+        cells = [
+            f"[bold]{times[name]:.1f}[/bold]"
+            if name == row["best_peer"]
+            else f"{times[name]:.1f}"
+            if name in times
+            else "–"
+            for name in engines
+        ]
+        found = row["ratio"]
+        table.add_row(
+            row["layer"],
+            str(row["count"]),
+            f"{row['macs'] / 1e6:.1f}",
+            *cells,
+            f"{row['gflops']:.1f}" if row["gflops"] else "–",
+            f"{100 * row['of_peak']:.0f} %" if row["of_peak"] else "–",
+            f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})" if found else "–",
+        )
+    totals = [
+        sum(row["count"] * row["microseconds"].get(name, math.nan) for row in rows)
+        for name in engines
+    ]
+    work = sum(row["count"] * row["macs"] for row in rows) / 1e6
+    table.add_row("all", "", f"{work:.0f}", *(f"{total:.0f}" for total in totals), "", "", "")
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)

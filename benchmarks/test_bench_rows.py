@@ -1,0 +1,72 @@
+"""What needs whole rows: softmax, layer normalisation, reductions."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (torch is typed in part)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.kernel import Array, Case, Shape, each, measure
+
+
+def _numpy_softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _softmax(*shape: int) -> Case:
+    axis = len(shape) - 1
+    return Case(
+        f"softmax_{'x'.join(map(str, shape))}",
+        f"output = softmax(x, axes = [{axis}]);",
+        {"x": shape},
+        lambda x: torch.softmax(x, -1),
+        _numpy_softmax,
+    )
+
+
+def _layer_norm(tokens: int, width: int) -> Case:
+    return Case(
+        f"layer_norm_{tokens}x{width}",
+        "m = mean_reduce(x, axes = [2]); d = sub(x, m); q = pow(d, 2.0);"
+        "v = mean_reduce(q, axes = [2]); e = add(v, 0.00001); r = sqrt(e); n = div(d, r);"
+        "s = mul(n, scale); output = add(s, offset);",
+        {"x": (1, tokens, width)},
+        lambda x, s, o: torch.nn.functional.layer_norm(x, (width,), s[0, 0], o[0, 0]),
+        weights={"scale": (1, 1, width), "offset": (1, 1, width)},
+    )
+
+
+def _reduce(kind: str, shape: Shape, *axes: int) -> Case:
+    of_torch, of_numpy = {
+        "sum": (torch.sum, np.sum),
+        "mean": (torch.mean, np.mean),
+        "max": (torch.amax, np.max),
+    }[kind]
+    return Case(
+        f"{kind}_{'x'.join(map(str, shape))}_over_{'_'.join(map(str, axes))}",
+        f"output = {kind}_reduce(x, axes = {list(axes)});",
+        {"x": shape},
+        lambda x: of_torch(x, axes),
+        lambda x: of_numpy(x, axis=axes),
+    )
+
+
+@each(
+    _softmax(197, 197),
+    _softmax(12, 128, 128),
+    _softmax(1, 1000),
+    _layer_norm(128, 768),
+    _layer_norm(197, 384),
+    _reduce("mean", (1, 1280, 7, 7), 2, 3),
+    _reduce("sum", (1024, 4096), 0),
+    _reduce("sum", (1024, 4096), 1),
+    _reduce("max", (64, 128, 256), 1),
+)
+def test_rows(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
+    measure(benchmark, machine, case, implementation)
