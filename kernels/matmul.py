@@ -95,12 +95,11 @@ def gemm(
     item: str,
     heights: tuple[int, ...],
     widths: tuple[int, ...],
-    ahead: int = 0,
     epilogue: Epilogue | None = None,
 ) -> KernelFunction:
-    """Tiles of any of the `heights` and `widths`; `ahead` as in `product_tile`."""
+    """Tiles of any of the `heights` and `widths`."""
     drive = _driver(item)
-    tile = product_tile(item, heights, widths, ahead)
+    tile = product_tile(item, heights, widths)
     if epilogue is None:
 
         def matmul(bases, params, first, last):

@@ -81,27 +81,33 @@ def copy_rows(item: str) -> Any:
         builder = v.builder
         y, x = v.pointer(y), v.pointer(x)
         pitch = builder.mul(width, v.word(v.itemsize))
-        with v.loop(0, width, v.lanes) as column:
-            at = builder.mul(column.index, v.word(v.itemsize))
-            source, target = v.at(x, at), v.at(y, at)
-            given = v.mask(builder.sub(count, column.index))
-            kept = v.mask(builder.sub(width, column.index))
-            with v.loop(0, depth, 1) as k:
-                value = v.masked_load(v.at(source, builder.mul(k.index, row)), given)
-                v.masked_store(value, v.at(target, builder.mul(k.index, pitch)), kept)
+        whole = builder.and_(count, v.word(-v.lanes))
+        with v.loop(0, depth, 1) as k:
+            source, target = (
+                v.at(x, builder.mul(k.index, row)),
+                v.at(y, builder.mul(k.index, pitch)),
+            )
+            with v.loop(0, whole, v.lanes) as column:
+                at = builder.mul(column.index, v.word(v.itemsize))
+                v.store(v.load(v.at(source, at)), v.at(target, at))
+            with v.loop(whole, width, v.lanes) as column:
+                at = builder.mul(column.index, v.word(v.itemsize))
+                given = v.mask(builder.sub(count, column.index))
+                kept = v.mask(builder.sub(width, column.index))
+                v.masked_store(v.masked_load(v.at(source, at), given), v.at(target, at), kept)
 
     return copy
 
 
 @cache
-def transpose_rows(item: str) -> Any:
+def transpose_rows(item: str, lanes: int) -> Any:
     """Intrinsic `transpose(y, x, step, depth, count, width)`: y[k, j] = x[j, k].
 
     Rows of x are contiguous and `step` bytes apart.  y is dense [depth, width]; after `count` the
-    last row is repeated.
+    last row is repeated.  `lanes` of a vector that is about as long as the panels are wide.
     """
 
-    @vector_intrinsic(item, lanes_of(item), 6, apart=True)
+    @vector_intrinsic(item, lanes, 6, apart=True)
     def transpose(v: Vector, y, x, step, depth, count, width):
         builder = v.builder
         y, x = v.pointer(y), v.pointer(x)
@@ -134,10 +140,10 @@ def transpose_rows(item: str) -> Any:
 
 
 @cache
-def pack_panel(item: str) -> Any:
+def pack_panel(item: str, lanes: int) -> Any:
     """Helper `pack(y, x, row, step, depth, count, width)`: one panel of `width` columns."""
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
-    copy, transpose = copy_rows(item), transpose_rows(item)
+    copy, transpose = copy_rows(item), transpose_rows(item, lanes)
 
     @helper
     def pack(y, x, row, step, depth, count, width):
@@ -154,8 +160,9 @@ def pack_panel(item: str) -> Any:
 
 
 @family("pack.panels")
-def panels(item: str) -> KernelFunction:
-    size, pack = ITEMSIZE[item], pack_panel(item)
+def panels(item: str, lanes: int) -> KernelFunction:
+    """`lanes`: items of the vectors that are transposed, not more than a panel is wide."""
+    size, pack = ITEMSIZE[item], pack_panel(item, lanes)
 
     def panels(bases, params, first, last):
         x0, y0 = address(bases, params + X), address(bases, params + Y)

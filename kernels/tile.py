@@ -78,7 +78,7 @@ def tile_height() -> Any:
 @cache
 def register_tile(item: str, rows: int, vectors: int) -> Any:
     """Intrinsic: `product_tile` for the `heights` of `rows`, one vector wide or `vectors`."""
-    emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})), 0)
+    emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})))
     return vector_intrinsic(item, lanes_of(item), TILE_ARGUMENTS, apart=True)(emit)
 
 
@@ -90,22 +90,19 @@ def tile_width(height: int) -> int:
 
 
 @cache
-def product_tile(
-    item: str, heights: tuple[int, ...], widths: tuple[int, ...], ahead: int = 0
-) -> Any:
+def product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
 
     m is one of `heights`, n items fit into the largest of `widths`, in vectors; strides are in
     bytes.  B must be readable in whole vectors, as many as the smallest width that n fits into.
     If `fresh`, C starts from the item at bias + i * bias_row in row i, else from what C holds; the
     products are summed before they are added to it.  depth may be 0.
-    `ahead`: how many bytes of B to prefetch ahead; worth it if B comes from memory.
     """
-    emit = _product_tile(item, heights, widths, ahead)
+    emit = _product_tile(item, heights, widths)
     return vector_function(item, lanes_of(item), TILE_ARGUMENTS)(emit)
 
 
-def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...], ahead: int) -> Any:
+def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
     lanes = lanes_of(item)
 
     def tile(v: Vector, m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
@@ -122,7 +119,7 @@ def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...], 
                 block = builder.append_basic_block(f"tile{height}x{width}")
                 switch.add_case(ir.Constant(I64, height + CASE * number), block)
                 builder.position_at_end(block)
-                walk = _Walk(v, height, width, ahead)
+                walk = _Walk(v, height, width)
                 values = walk.products(depth, a, a_row, a_step, b, b_row)
                 walk.finish(values, n, c, c_row, bias, bias_row, fresh)
                 builder.branch(out)
@@ -138,7 +135,6 @@ class _Walk:
     v: Vector
     height: int
     width: int
-    ahead: int
 
     def products(self, depth, a, a_row, a_step, b, b_row):
         """Sums of products, row by row."""
@@ -162,9 +158,6 @@ class _Walk:
     def _step(self, values, at_a, offsets, at_b):
         """Add the products of a column of A and a row of B."""
         v = self.v
-        if self.ahead:
-            for line in range(0, self.width * v.nbytes, 64):
-                v.prefetch(at_b, self.ahead + line)
         # what there is less of stays in registers meanwhile
         if self.height < self.width:
             xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]

@@ -109,11 +109,6 @@ class Vector:
         name = f"llvm.masked.store.{self._suffix}.p0"
         self.call(name, ir.VoidType(), value, pointer, align, mask)
 
-    def prefetch(self, pointer: Any, offset: Any = 0) -> None:
-        """The line there will be read soon; the address may be any."""
-        flags = [ir.Constant(I32, flag) for flag in (0, 3, 1)]  # read, keep, data
-        self.call("llvm.prefetch.p0", ir.VoidType(), self.at(pointer, offset), *flags)
-
     def local(self, kind: Any) -> Any:
         """Pointer to memory for a value of an LLVM type on the stack, of the whole function."""
         with self.builder.goto_entry_block():

@@ -21,8 +21,9 @@ from nnefc.runtime.code import object_code
 KERNELS = [
     Kernel("convolution.gemm", ("float32",)),
     Kernel("matmul.dots", ("float64",)),
-    Kernel("matmul.gemm", ("float32", (3, 4), (2, 3), 512)),
-    Kernel("pack.panels", ("float32",)),
+    Kernel("matmul.gemm", ("float32", (3, 4), (2, 3))),
+    Kernel("pack.panels", ("float32", 4)),
+    Kernel("attention.rows", ("float32", (3, 4), (2, 3), None)),
     Kernel("window.max", ("float32",)),
     Kernel("softmax.rows", ("float32",)),
 ]

@@ -24,18 +24,14 @@ from nnefc.runtime.program import Buffer, Ref
 
 FEW_ROWS = 8
 """Up to so many, a product with a transposed matrix is a set of dot products."""
-REUSE = 16
-"""A matrix that so many rows or columns read is worth packing."""
-CONFLICT = 2048
-"""Rows a multiple of so many bytes apart compete for the same lines of a cache."""
+REUSE = 512
+"""A matrix that so many rows read is worth packing, even if its rows can be read as they are."""
 UNIT_SECONDS = 20e-6
 """What a unit of work should take."""
 FLOPS, READ = 100e9, 20e9
 """Floating-point operations and bytes per second of one thread, about."""
 TILES = 1 << 16
 """More tiles than this help nobody."""
-AHEAD = 2048
-"""Bytes that weights are prefetched ahead of a product with few rows."""
 K_BLOCK = CHAIN
 """How much of the depth a tile walks: the rows it reads stay in the first cache."""
 
@@ -267,8 +263,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     cut = _cut(product)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
     a, b = product.a, product.b
-    in_order = a.at.step == item and (a.at.row % CONFLICT or product.m <= FEW_ROWS)
-    a_packed = a.data is not None or (cut.n_parts > 2 and not in_order)
+    a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item)
     whole = b.at.step == item and product.n % lanes == 0
     b_packed = b.data is not None or not whole or product.m > REUSE
     a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
@@ -301,8 +296,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(kernel_expression(product.expression), repeated)
-    ahead = AHEAD if b_packed and cut.m_parts == 1 else 0
-    arguments = (str(product.dtype), cut.heights, cut.widths, ahead, epilogue)
+    arguments = (str(product.dtype), cut.heights, cut.widths, epilogue)
     lower.launch(Kernel("matmul.gemm", arguments), words, tiles(cut.units, cut.unit_block))
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from nnefc.ir import DType, Shape
 from nnefc.kernels.pack import PACK
 from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import tile_rows
+from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
@@ -98,5 +100,8 @@ def pack(
         tiles=work,
         tile_block=tile,
     )
-    lower.launch(Kernel("pack.panels", (str(dtype),)), words, tiles(work, tile))
+    lanes = lanes_of(str(dtype))
+    if unit == 1:  # rows of a tile, which are fewer than the items of a long vector
+        lanes = min(lanes, 1 << (tile_rows() - 1).bit_length())
+    lower.launch(Kernel("pack.panels", (str(dtype), lanes)), words, tiles(work, tile))
     return Matrix(Ref(y.buffer), 0, 0, pitches)
