@@ -22,6 +22,10 @@ class VectorKernel:
     emit: Callable[..., None]
     """`emit(builder, bases, params, first, last)` appends the instructions, but for the return."""
 
+    def __post_init__(self) -> None:
+        # what functions have: the module that wrote it, whose sources the code depends on
+        object.__setattr__(self, "__module__", self.emit.__module__)
+
     def __call__(self, bases: int, params: int, first: int, last: int) -> None:
         raise TypeError("a kernel cannot be called from Python")
 

@@ -33,7 +33,6 @@ from nnefc.kernels.vector_math_wide import (
     pow,
     sine,
     sinh,
-    softplus,
     tan,
 )
 
@@ -180,18 +179,33 @@ def erf(x: Lanes) -> Lanes:
     return _saturating(x, 3.8609724, over, under)
 
 
-def sigmoid(x: Lanes) -> Lanes:
-    """1 / (1 + e**-x), within 3 ulp, small results included."""
+def _exp_of_size(x: Lanes) -> Lanes:
+    """e**-abs(x), within 1 ulp, small results included."""
     r = (x.bits() | -(1 << 31)).from_bits()  # -abs(x)
     r = select(r < -104.0, -104.0, r)
-    # e**r is denormal below -87: there it is 2**64 times as large until the last step
+    # denormal results are 2**64 times as large until the last step
     n, y = _reduce(r, _BIAS + 64)
-    return sigmoid_of_exp(x, y * n.from_bits() * 2.0**-64)
+    return y * n.from_bits() * 2.0**-64
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    """1 / (1 + e**-x), within 3 ulp, small results included."""
+    return sigmoid_of_exp(x, _exp_of_size(x))
 
 
 def sigmoid_of_exp(x: Lanes, e: Lanes) -> Lanes:
     """1 / (1 + e**-x), given e = e**-abs(x)."""
     return select(x < 0.0, e, 1.0) / (1.0 + e)
+
+
+def softplus(x: Lanes) -> Lanes:
+    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 3 ulp, small results included."""
+    e = _exp_of_size(x)
+    # log(1 + e) = 2 artanh(e / (2 + e)); minimax for e in [0, 1]
+    s = e / (2.0 + e)
+    square, s = s * s, s + s
+    series = (0.1400599330663681, 0.14000903069972992, 0.2001076340675354, 0.3333320915699005)
+    return select(x < 0.0, 0.0, x) + fma(polynomial(square, series), s * square, s)
 
 
 _PI_HALF = (1.5707963705062866, -4.3711390001862427e-8, -1.7151245100058819e-15)

@@ -89,18 +89,6 @@ def log2(x: Lanes) -> Lanes:
     return log_ends(x, convert(fma(_log1p_small(f), _LOG2E, e), "float32"))
 
 
-def _softplus64(x: Lanes) -> Lanes:
-    e = _exp64(-absolute(x))
-    # log(1 + e) for e in (0, 1]: the sum loses what e has below 1e-16, where it is e itself.
-    tail = select(e < 1e-8, e, _log64(1.0 + e))
-    return select(x < 0.0, 0.0, x) + tail
-
-
-def softplus(x: Lanes) -> Lanes:
-    """log(1 + e**x) = max(x, 0) + log(1 + e**-abs(x)), within 1 ulp."""
-    return _through_float64(_softplus64, x)
-
-
 # 2 / pi in parts of 28 bits: a float32 times a part is exact in float64.  The product of the
 # largest float32 and the last part still has 69 bits behind the point.
 _TWO_OVER_PI = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E

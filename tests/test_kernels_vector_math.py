@@ -101,7 +101,7 @@ def test_exponential_of_what_is_not_positive() -> None:
 def test_any_number_of_lanes_gives_the_same(width: int) -> None:
     """Also where a lane takes the slow way and the others do not."""
     x = np.concatenate([np.linspace(-9, 9, 999), [1e30, np.nan, np.inf]]).astype(np.float32)
-    for name in ("exp", "sin", "softplus"):
+    for name in ("exp", "sin", "tan"):
         function = getattr(vector_math, name)
         if name == "sin" and not host().fma:
             continue
