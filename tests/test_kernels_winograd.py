@@ -261,6 +261,13 @@ def test_epilogue_in_every_division(
         assert abs(got - expected.clip(-1.5, 2.5)).max() <= 1e-5 * abs(expected).max()
 
 
+def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads than there are pieces of it."""
+    monkeypatch.setattr(lowering, "usable_cpus", lambda: 1)
+    x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
+    _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
+
+
 def test_bounds_pass_nan() -> None:
     x, w, b = _case((1, 16, 12, 12), 16, (3, 3))
     x[0, 3, 2, 2] = np.nan
