@@ -157,7 +157,7 @@ def compile_with(
     *,
     threads: int | None = None,
     progress: Progress | None = None,
-    accuracy: Literal["fast", "strict"] = "fast",
+    accuracy: str = "fast",
     hook: Hook | None = None,
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with."""

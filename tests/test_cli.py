@@ -168,6 +168,44 @@ def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
     assert facts["arena_bytes"] > 0
 
 
+@pytest.mark.parametrize("command", ["run", "compare", "compile", "bench", "profile"])
+def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
+    """Where a convolution goes one way by default, --accuracy strict makes it go the other."""
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph net( x ) -> ( y )\n{\n x = external(shape = [1, 64, 28, 28]);\n"
+        " w = variable(shape = [64, 64, 3, 3], label = 'w');\n y = conv(x, w);\n}\n"
+    )
+    options: dict[str, tuple[object, ...]] = {
+        "run": ("--random-inputs", 1, "--json"),
+        "compare": ("--tolerance", 1e-4),
+        "compile": ("--plan",),
+        "bench": ("--duration", 0.01, "--warmup", 0, "--no-cold"),
+        "profile": ("--duration", 0.01),
+    }
+    shown = {
+        accuracy: cli(
+            command,
+            path,
+            "--random-weights",
+            1,
+            "--threads",
+            1,
+            *options[command],
+            "--accuracy",
+            accuracy,
+        )
+        for accuracy in ("fast", "strict", "great")
+    }
+    assert [shown[accuracy].status for accuracy in shown] == [0, 0, 1]
+    assert "must be 'fast' or 'strict'" in shown["great"].err
+    if command in ("compile", "profile"):
+        assert "winograd" in shown["fast"].out
+        assert "winograd" not in shown["strict"].out
+    if command in ("run", "compare"):
+        assert shown["fast"].out != shown["strict"].out
+
+
 def test_ops(cli: Cli) -> None:
     assert "deconv" in cli("ops").out
     assert "groups: integer = 1" in cli("ops", "conv").out

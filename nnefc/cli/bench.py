@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.common import (
+    Accuracy,
     Json,
     LimitOptions,
     Model,
@@ -85,6 +86,7 @@ def bench(
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: ThreadCounts = None,
+    accuracy: Accuracy = "fast",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
@@ -123,12 +125,12 @@ def bench(
         "results": results,
     }
     for number in counts:
-        compiled = compile_graph(graph, number)
+        compiled = compile_graph(graph, number, accuracy)
         facts["arena_bytes"] = compiled.arena_bytes
         results.append(_measure(compiled, facts, streams, warmup, seconds))
     if cold:
         facts["cold_start_ms"] = _cold_start(
-            model, shapes, random_weights, scalar, counts[0], limit
+            model, shapes, random_weights, scalar, counts[0], accuracy, limit
         )
     comparison = None if earlier is None else compare_facts(earlier, facts)
     if json:
@@ -233,6 +235,7 @@ def _cold_start(
     random_weights: int | None,
     scalar: str,
     threads: int | None,
+    accuracy: str,
     limit: Sequence[str] | None,
 ) -> dict[str, float]:
     from dataclasses import asdict
@@ -246,7 +249,7 @@ def _cold_start(
             "random_weights": random_weights,
             "scalar": scalar,
         },
-        compile_options={"threads": threads},
+        compile_options={"threads": threads, "accuracy": accuracy},
         limits=asdict(parse_limits(limit)),
     )
     return {stage: 1e3 * t for stage, t in stages.items()}

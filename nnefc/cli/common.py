@@ -60,6 +60,16 @@ Threads = Annotated[
     int | None,
     typer.Option("--threads", "-t", metavar="N", min=1, help="Threads to use (default: all CPUs)."),
 ]
+Accuracy = Annotated[
+    str,
+    typer.Option(
+        "--accuracy",
+        metavar="fast|strict",
+        help="fast: convolutions may have rounding errors of up to 2e-4 of the largest result; "
+        "strict: sums of products only, below 1e-5.",
+        autocompletion=lambda: ["fast", "strict"],
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Strict = Annotated[
     bool,
@@ -165,13 +175,17 @@ def load(
 
 
 def compile_graph(
-    graph: Graph, threads: int | None = None, hook: Hook | None = None
+    graph: Graph,
+    threads: int | None = None,
+    accuracy: str = "fast",
+    *,
+    hook: Hook | None = None,
 ) -> CompiledModel:
     """Compile; progress is shown on standard error.  `hook` is called between passes."""
     from nnefc.api import compile_with
 
     with progress("compiling") as advance:
-        return compile_with(graph, threads=threads, progress=advance, hook=hook)
+        return compile_with(graph, threads=threads, progress=advance, accuracy=accuracy, hook=hook)
 
 
 def console(*, stderr: bool = False) -> Console:

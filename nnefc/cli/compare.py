@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.common import (
+    Accuracy,
     Json,
     LimitOptions,
     Model,
@@ -51,6 +52,7 @@ def compare(
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
+    accuracy: Accuracy = "fast",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
@@ -68,7 +70,8 @@ def compare(
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
-    rows = compare_graph(graph, read_inputs(graph, input, random_inputs), threads)
+    inputs = read_inputs(graph, input, random_inputs)
+    rows = compare_graph(graph, inputs, threads, accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]
     if json:
         first = bad[0]["tensor"] if bad else None
@@ -108,7 +111,10 @@ def _print(
 
 
 def compare_graph(
-    graph: Graph, inputs: Mapping[str, Array], threads: int | None = None
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    threads: int | None = None,
+    accuracy: str = "fast",
 ) -> list[dict[str, Any]]:
     """One row per tensor in execution order, then one per output of the ordinary compilation.
 
@@ -131,8 +137,8 @@ def compare_graph(
     kept.outputs = [value for _, value in tensors]
     kept.output_names = [f"#{i}" for i in range(len(tensors))]
     arrays = [inputs[value.name] for value in graph.inputs]
-    instrumented = _run(compile_graph(kept, threads), arrays)
-    outputs = _run(compile_graph(graph, threads), arrays)
+    instrumented = _run(compile_graph(kept, threads, accuracy), arrays)
+    outputs = _run(compile_graph(graph, threads, accuracy), arrays)
     expected = evaluate(kept, inputs, keep="all", lookup=spec).values
     rows = [
         _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outcomes)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nnefc.cli.common import (
+    Accuracy,
     Json,
     LimitOptions,
     Model,
@@ -38,6 +39,7 @@ def compile_(
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
+    accuracy: Accuracy = "fast",
     strict: Strict = False,
     json: Json = False,
     limit: LimitOptions = None,
@@ -70,7 +72,7 @@ def compile_(
     )
     imported = time.perf_counter()
     recorder = Recorder()
-    compiled = compile_graph(graph, threads, recorder if explain else None)
+    compiled = compile_graph(graph, threads, accuracy, hook=recorder if explain else None)
     finished = time.perf_counter()
     launches = compiled.launches
     kernels = len({launch.kernel for launch in launches})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.common import (
+    Accuracy,
     Json,
     LimitOptions,
     Model,
@@ -72,6 +73,7 @@ def profile(
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
+    accuracy: Accuracy = "fast",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
@@ -104,7 +106,7 @@ def profile(
         scalar=scalar,
         limits=limit,
     )
-    compiled = compile_graph(graph, threads)
+    compiled = compile_graph(graph, threads, accuracy)
     inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
     machines = {n: measure(n, seconds=0.2 * n) for n in {1, compiled.threads}}
     found = compiled.profile(*inputs, seconds=seconds)

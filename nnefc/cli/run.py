@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.common import (
+    Accuracy,
     Json,
     LimitOptions,
     Model,
@@ -96,6 +97,7 @@ def run(
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
+    accuracy: Accuracy = "fast",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
@@ -120,7 +122,7 @@ def run(
     if reference:
         results = _evaluate_reference(graph, inputs, steps)
     else:
-        compiled = compile_graph(graph, threads)
+        compiled = compile_graph(graph, threads, accuracy)
         results = compiled.run(inputs)
         for _ in range(steps - 1):
             compiled.run(inputs, out=results)
