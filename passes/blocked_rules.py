@@ -103,6 +103,30 @@ def _whole_planes(op: Op, block: int) -> bool:
     return sorted(op.attributes["axes"]) == [*range(2, len(dims))] and _plane(dims) <= MAX_PLANE
 
 
+def _concat(op: Op, block: int) -> bool:
+    """Of channels."""
+    same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
+    return same and op.attributes["axis"] == 1 and _plane(op.output.type.dims) <= MAX_PLANE
+
+
+def _split(op: Op, block: int) -> bool:
+    """Of channels."""
+    return op.attributes["axis"] == 1 and _plane(op.inputs[0].type.dims) <= MAX_PLANE
+
+
+def _slice(op: Op, block: int) -> bool:
+    """Of channels, and of nothing else."""
+    before, after = op.inputs[0].type.dims, op.output.type.dims
+    others = [axis for axis in op.attributes["axes"] if axis != 1]
+    backwards = any(step < 0 for step in op.attributes.get("stride", ()))
+    same = (before[0], *before[2:]) == (after[0], *after[2:])
+    return same and not (others and backwards) and _plane(before) <= MAX_PLANE
+
+
+def _shuffle(op: Op, block: int) -> bool:
+    return _plane(op.output.type.dims) <= MAX_PLANE
+
+
 def _plane(dims: Shape) -> int:
     """Pixels."""
     return math.prod(dims[2:])
@@ -114,5 +138,9 @@ _RULES: Final[dict[str, Rule]] = {
     "sum_reduce": _whole_planes,
     "max_reduce": _whole_planes,
     "min_reduce": _whole_planes,
+    "concat": _concat,
+    "split": _split,
+    "slice": _slice,
+    "shuffle_channels": _shuffle,
 }
 """By operation."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nnefc.ir import Blocked, DType, Graph, TensorType
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import lower
-from tests.blocked_op import BlockedGraph, halo, layout
+from tests.blocked_op import BlockedGraph, constant, halo, layout
 from tests.one_op import normal
 
 SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
@@ -67,3 +67,14 @@ def test_coinciding_layouts_are_views() -> None:
         launches = lower(graph).launches
         # what is an input and an output at once is copied
         assert (len(launches) == 1) == views, shape
+
+
+@pytest.mark.parametrize("block", [1, 8])
+def test_known_data_is_arranged_when_lowering(block: int) -> None:
+    x = normal(1, 2, 11, 3, 4)
+    g = BlockedGraph(block)
+    known = layout(g.graph, constant(g.graph, x), g.blocked(4, ((1, 0), (2, 1))))
+    names = [launch.kernel.family for launch in lower(g.graph).launches]
+    assert not names
+    (got,) = g.run(known)
+    np.testing.assert_array_equal(got, x)

@@ -35,6 +35,7 @@ _MODULES = (
     "blocked_elementwise",
     "layout",
     "pooling",
+    "channels",
 )
 RELEASE_BYTES = 32 << 20
 """Data that may be let go without a word."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.ir.layout import ITEM
@@ -15,17 +19,38 @@ from nnefc.lower.movement import copy_strided
 from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
+Array = npt.NDArray[Any]
+
 PIXELS = 1024
 """Pixels of a unit."""
 
 
 @blocked_lowering("layout")
 def layout(lower: Lowering, op: Op) -> None:
+    """What is known is arranged now; layouts that put the same bytes in memory are views."""
+    known, to = lower.data(op.inputs[0]), op.output.type.layout
+    if known is not None and op.inputs[0].type.layout is None and to is not None:
+        lower.place(op.output, lower.constant(stored(known, to)))
+        return
     x = read_blocked(lower, op.inputs[0])
     if same_bytes(x.shape, x.layout, layout_of(op.output.type)):
         lower.alias(op.output, op.inputs[0])
         return
     convert(lower, x, write_blocked(lower, op.output))
+
+
+def stored(items: Array, layout: Blocked) -> Array:
+    """What a tensor of these items has in memory; zero where there are none."""
+    batch, channels, *spatial = items.shape
+    blocks, extents = layout.blocks(items.shape), layout.extents(items.shape)
+    padded = np.zeros((batch, blocks * layout.block, *extents), items.dtype)
+    inside = [slice(a, a + n) for (a, _), n in zip(layout.halo, spatial, strict=True)]
+    padded[:, :channels, *inside] = items
+    pixels = math.prod(extents)
+    planes = np.zeros((batch, blocks, layout.plane(items.shape), layout.block), items.dtype)
+    split = padded.reshape(batch, blocks, layout.block, pixels)
+    planes[:, :, :pixels] = split.swapaxes(2, 3)
+    return planes
 
 
 def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:

@@ -111,8 +111,10 @@ def _slice(op: Op) -> int | None:
     shape, layout = type_.dims, type_.layout
     ranges = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))
     cut = [d for d, taken in enumerate(ranges) if taken != range(shape[d])]
-    if not cut or op.output.type.layout != layout:
-        return None if cut else 0
+    if op.output.type.layout != layout:
+        return None
+    if not cut:
+        return 0
     last = ranges[cut[-1]]
     if any(len(r) != 1 for r in ranges[: cut[-1]]) or (last.step != 1 and len(last) > 1):
         return None
