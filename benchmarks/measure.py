@@ -62,10 +62,14 @@ class Comparison:
         return found if found and found.turns else None
 
     @property
+    def peers(self) -> list[Measured]:
+        """The others whose results are right."""
+        return [m for m in self.engines.values() if m.engine != OURS and m.is_right and m.turns]
+
+    @property
     def best_peer(self) -> Measured | None:
-        """The fastest of the others whose results are right."""
-        others = [m for m in self.engines.values() if m.engine != OURS and m.is_right and m.turns]
-        return min(others, key=lambda m: m.summary.median, default=None)
+        """The fastest of them."""
+        return min(self.peers, key=lambda m: m.summary.median, default=None)
 
 
 Progress = Callable[[str], None]

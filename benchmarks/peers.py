@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import artifacts, picture, report
-from benchmarks.engines import ENGINES
+from benchmarks.engines import ENGINES, USUAL
 from benchmarks.measure import Comparison, compare
 from benchmarks.zoo import ZOO
 
@@ -28,7 +28,7 @@ def main(
     models: Annotated[
         str, typer.Option(help="Networks of the zoo or paths of NNEF containers; commas between.")
     ] = ",".join(ZOO),
-    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(ENGINES),
+    engines: Annotated[str, typer.Option(help="Engines; commas between.")] = ",".join(USUAL),
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
     batch: Annotated[str, typer.Option(help="Numbers of inputs at a time.")] = "1",
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 15,
@@ -99,7 +99,7 @@ def _list(text: str) -> list[str]:
 def _about(rounds: int, turn: float) -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
 
-    packages = ("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "tract", "numba")
+    packages = ("nnefc", "onnxruntime", "openvino", "torch", "mnn", "ncnn", "tract", "apache-tvm")
     versions: dict[str, str] = {}
     for package in packages:
         try:

@@ -16,6 +16,7 @@ COLOURS = {
     "mnn": "#009e73",
     "ncnn": "#e69f00",
     "tract": "#cc79a7",
+    "tvm": "#999999",
 }
 """Told apart by most eyes (Okabe and Ito)."""
 
@@ -61,7 +62,7 @@ def _chart(group: dict[str, Any], top: int) -> tuple[list[str], int]:
     for name in dict.fromkeys(name for _, ratios in rows for name in ratios):
         parts.append(f'<circle cx="{x}" cy="{top + 36}" r="5" fill="{_colour(name)}"/>')
         parts.append(f'<text x="{x + 9}" y="{top + 40}">{escape(ENGINES[name].title)}</text>')
-        x += 92
+        x += 100
     for tick in TICKS:
         if low <= tick <= high:
             at, kind = f"{x_of(tick):.1f}", "one" if tick == 1 else "g"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -50,8 +51,16 @@ def _model(comparison: Comparison) -> Facts:
         "largest_live_bytes": live,
         "ratio": asdict(ratio(best.turns, ours.turns)) if best and ours else None,
         "best_peer": best.engine if best else None,
+        "ratio_of_fastest": _of_fastest(comparison),
         "engines": {name: _engine(m) for name, m in comparison.engines.items()},
     }
+
+
+def _of_fastest(comparison: Comparison) -> float | None:
+    """Best peer ÷ nnefc by the fastest run of each: what is left on a machine with other work."""
+    ours = comparison.ours
+    peers = [m.summary.least for m in comparison.peers]
+    return min(peers) / ours.summary.least if ours and peers else None
 
 
 def _cost(comparison: Comparison) -> tuple[int, int]:
@@ -69,6 +78,7 @@ def _engine(measured: Measured) -> Facts:
     summary = measured.summary
     return {
         "note": measured.loaded.note,
+        "min_ms": 1e3 * summary.least,
         "median_ms": 1e3 * summary.median,
         "p10_ms": 1e3 * summary.p10,
         "p90_ms": 1e3 * summary.p90,
@@ -125,13 +135,16 @@ def _times(group: Facts, engines: list[str]) -> tuple[list[str], _Rows]:
             model["title"],
             *(_time(model["engines"].get(name), name == model["best_peer"]) for name in engines),
             _interval(model["ratio"]),
+            f"{model['ratio_of_fastest']:.2f}" if model["ratio_of_fastest"] else "–",
         ]
         for model in group["models"]
     ]
     mean = group["geometric_mean"]
     if mean and len(rows) > 1:
-        rows.append(["geometric mean", *[""] * len(engines), _interval(mean)])
-    return ["network", *engines, "best peer ÷ nnefc"], rows
+        logs = [math.log(m["ratio_of_fastest"]) for m in group["models"] if m["ratio_of_fastest"]]
+        fastest = f"{math.exp(sum(logs) / len(logs)):.2f}"
+        rows.append(["geometric mean", *[""] * len(engines), _interval(mean), fastest])
+    return ["network", *engines, "best peer ÷ nnefc", "by fastest runs"], rows
 
 
 def _work(everything: Facts, group: Facts) -> tuple[list[str], _Rows]:
@@ -213,7 +226,8 @@ def _notes(everything: Facts) -> list[str]:
 def show(console: Console, everything: Facts) -> None:
     """Tables on the terminal."""
     for title, heads, rows in _tables(everything):
-        table = Table(title=title, title_justify="left")
+        console.print(f"\n{title}", style="bold", highlight=False)
+        table = Table()
         for i, head in enumerate(heads):
             table.add_column(head, justify="right" if i else "left", overflow="fold")
         for row in rows:

@@ -10,7 +10,11 @@ from benchmarks.engines.ort import OnnxRuntime
 from benchmarks.engines.ours import Nnefc
 from benchmarks.engines.torch_cpu import PyTorch
 from benchmarks.engines.tract_cpu import Tract
+from benchmarks.engines.tvm_cpu import Tvm
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, Tract)
+    engine.name: engine for engine in (Nnefc, OnnxRuntime, OpenVino, PyTorch, Mnn, Ncnn, Tract, Tvm)
 }
+
+USUAL = tuple(name for name in ENGINES if name != "tvm")
+"""What is measured unless asked otherwise: without tuning, which takes hours, TVM is no peer."""
