@@ -26,7 +26,8 @@ from nnefc.kernels.epilogue import (
     operand_fields,
     place_operands,
 )
-from nnefc.kernels.lanes import constant, load, select, store
+from nnefc.kernels.lane_memory import load, store
+from nnefc.kernels.lanes import constant, select
 from nnefc.kernels.memory import ITEMSIZE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset, part_start
 from nnefc.kernels.softmax import along, exponential, kept, larger, maximum, place

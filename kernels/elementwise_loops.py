@@ -17,11 +17,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels import lanes as typed
+from nnefc.kernels import lane_memory as memory
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk, lanes, offsets
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import BITS, Lanes
+from nnefc.kernels.lanes import BITS, Lanes, memory_type, shuffle
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.vector import I8, I64, Loop, Vector
 from nnefc.kernels.vector_kernel import address, load_word
@@ -200,7 +200,7 @@ class Loops:
         columns = [b.add(turn.index, I64(j * vector.lanes)) for j in range(self._group)]
         masks: list[Any] = [None] * self._group
         if masked:
-            masks = [typed.mask(vector, b.sub(row.count, column)) for column in columns]
+            masks = [memory.mask(vector, b.sub(row.count, column)) for column in columns]
         phases, turn.next = self._phases(turn.values, vector)
         operands = [
             self._operands(row, i, vector, columns, masks, phases) for i in range(self._inputs)
@@ -212,7 +212,7 @@ class Loops:
                 size = BITS[result.dtype] // 8
                 offset = b.mul(column, I64(size))
                 stream = self._lanes * size if self._walk.stream and not masked else 0
-                typed.store(result, vector.at(pointer, offset), mask, stream=stream)
+                memory.store(result, vector.at(pointer, offset), mask, stream=stream)
 
     def _operands(
         self,
@@ -231,13 +231,13 @@ class Loops:
             case Access.PERIODIC:
                 table = self._tables[i]
                 places = [vector.at(table, b.mul(phase, size)) for phase in phases]
-                return [typed.load(vector, dtype, place) for place in places]
+                return [memory.load(vector, dtype, place) for place in places]
             case Access.STRETCHED:
                 return self._stretched(row, i, vector, columns[0], masks[0] is not None)
             case Access.CONTIGUOUS:
                 places = [vector.at(row.inputs[i], b.mul(c, size)) for c in columns]
                 return [
-                    typed.load(vector, dtype, place, mask) for place, mask in zip(places, masks)
+                    memory.load(vector, dtype, place, mask) for place, mask in zip(places, masks)
                 ]
 
     def _stretched(
@@ -251,14 +251,12 @@ class Loops:
         mask = None
         if masked:
             left = b.sub(row.count, column)
-            mask = typed.mask(few, b.sdiv(b.add(left, I64(factor - 1)), I64(factor)))
+            mask = memory.mask(few, b.sdiv(b.add(left, I64(factor - 1)), I64(factor)))
         if items == 1:
-            return [typed.load_item(vector, dtype, at)] * self._group
-        loaded = typed.load(few, dtype, at, mask)
+            return [memory.load_item(vector, dtype, at)] * self._group
+        loaded = memory.load(few, dtype, at, mask)
         return [
-            typed.shuffle(
-                loaded, vector, [(j * vector.lanes + k) // factor for k in range(vector.lanes)]
-            )
+            shuffle(loaded, vector, [(j * vector.lanes + k) // factor for k in range(vector.lanes)])
             for j in range(self._group)
         ]
 
@@ -268,15 +266,15 @@ class Loops:
         for i, access in enumerate(self._walk.access):
             dtype = self._expression.inputs[i]
             if access is Access.REPEATED:
-                one = typed.load_item(self._v, dtype, inputs[i])
+                one = memory.load_item(self._v, dtype, inputs[i])
             elif access is Access.BLOCK:
-                one = typed.load(self._v, dtype, inputs[i])
+                one = memory.load(self._v, dtype, inputs[i])
             else:
                 continue
             found[i, self._lanes] = one
             wide = self._vector(self._in_flight)
             order = [k % self._lanes for k in range(wide.lanes)]
-            found[i, wide.lanes] = typed.shuffle(one, wide, order)
+            found[i, wide.lanes] = shuffle(one, wide, order)
         return found
 
     # -- periodic operands
@@ -285,7 +283,7 @@ class Loops:
         """Copy each periodic operand, repeated so that a vector can start anywhere in it."""
         b, v = self._builder, self._v
         for i, table in self._tables.items():
-            kind, size = typed.memory_type(self._expression.inputs[i]), I64(self._sizes[i])
+            kind, size = memory_type(self._expression.inputs[i]), I64(self._sizes[i])
             with v.loop(0, b.add(self._period, I64(IN_FLIGHT * self._lanes)), 1, [I64(0)]) as k:
                 (item,) = k.values
                 source = v.at(inputs[i], b.mul(item, size))

@@ -12,7 +12,8 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import BITS, load, load_item, store
+from nnefc.kernels.lane_memory import load, load_item, store
+from nnefc.kernels.lanes import BITS
 from nnefc.kernels.memory import STORE, address, helper, load_word
 from nnefc.kernels.pack import BATCH, batch_offset
 from nnefc.kernels.scalar import Expression

@@ -23,7 +23,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.scalar import Number
-from nnefc.kernels.vector import I8, I32, I64, Vector
+from nnefc.kernels.vector import I8, I32, Vector
 
 BITS: Final = {"float32": 32, "float64": 64, "int32": 32, "int64": 64, "bool": 8}
 """Size of an item in memory."""
@@ -169,6 +169,11 @@ def memory_type(dtype: str) -> Any:
     return I8 if dtype == "bool" else _ITEMS[dtype]
 
 
+def suffix(v: Vector, dtype: str) -> str:
+    """How LLVM's intrinsics call a vector of that type."""
+    return f"v{v.lanes}{'f' if dtype in _INTEGER_OF else 'i'}{BITS[dtype]}"
+
+
 def constant(v: Vector, dtype: str, number: Number) -> Lanes:
     """A vector of one number; one out of range wraps around or becomes infinite."""
     item, kind = _ITEMS[dtype], vector_type(v, dtype)
@@ -215,9 +220,8 @@ def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
 
 def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
     """An LLVM intrinsic of operands and a result of the type of x."""
-    kind = f"v{x.v.lanes}{'f' if x.is_float else 'i'}{BITS[x.dtype]}"
     operands = [x.value, *(x.wrap(other) for other in others)]
-    return x.same(x.v.call(f"llvm.{name}.{kind}", x.value.type, *operands))
+    return x.same(x.v.call(f"llvm.{name}.{suffix(x.v, x.dtype)}", x.value.type, *operands))
 
 
 def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
@@ -305,99 +309,3 @@ def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lane
     for result, block in results:
         joined.add_incoming(result.value, block)
     return results[0][0].same(joined)
-
-
-def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:
-    """`function(*operands)`, a float32 vector, by a loop over vectors of `lanes` items.
-
-    For long functions of vectors that are several registers wide: less code, and less to spill.
-    """
-    v = operands[0].v
-    if v.lanes <= lanes:
-        return function(*operands)
-    part = Vector(v.builder, "float32", lanes)
-    places = [_local(v, operand.dtype) for operand in operands]
-    for operand, place in zip(operands, places, strict=True):
-        store(operand, place)
-    result = _local(v, "float32")
-    with v.loop(0, v.word(v.lanes), lanes) as turn:
-        given = [
-            load(part, x.dtype, v.at(place, v.builder.mul(turn.index, I64(BITS[x.dtype] // 8))))
-            for x, place in zip(operands, places, strict=True)
-        ]
-        store(function(*given), v.at(result, v.builder.mul(turn.index, I64(4))))
-    return load(v, "float32", result)
-
-
-def _local(v: Vector, dtype: str) -> Any:
-    """Pointer to memory for a vector."""
-    with v.builder.goto_entry_block():
-        memory = v.builder.alloca(ir.VectorType(memory_type(dtype), v.lanes))
-    return v.pointer(v.builder.ptrtoint(memory, I64))
-
-
-# -- memory
-
-
-def mask(v: Vector, count: Any) -> Any:
-    """The first `count` lanes (a 64-bit integer, any value), as an LLVM vector of i1."""
-    kind = ir.VectorType(I32, v.lanes)
-    few = v.builder.select(v.builder.icmp_signed("<", count, I64(v.lanes)), count, I64(v.lanes))
-    some = v.builder.select(v.builder.icmp_signed(">", few, I64(0)), few, I64(0))
-    limit = splat(v, "int32", v.builder.trunc(some, I32)).value
-    numbers = ir.Constant(kind, list(range(v.lanes)))
-    return v.builder.icmp_signed("<", numbers, limit)
-
-
-def splat(v: Vector, dtype: str, item: Any) -> Lanes:
-    """An item (i8 for bool, as it is in memory) in every lane."""
-    if dtype == "bool":
-        item = v.builder.icmp_unsigned("!=", item, I8(0))
-    kind = vector_type(v, dtype)
-    undefined = ir.Constant(kind, ir.Undefined)
-    first = v.builder.insert_element(undefined, item, I32(0))
-    zeros = ir.Constant(ir.VectorType(I32, v.lanes), None)
-    return Lanes(v, dtype, v.builder.shuffle_vector(first, undefined, zeros))
-
-
-def load_item(v: Vector, dtype: str, pointer: Any) -> Lanes:
-    """The item at `pointer` in every lane."""
-    kind = memory_type(dtype)
-    return splat(v, dtype, v.builder.load(pointer, typ=kind, align=BITS[dtype] // 8))
-
-
-def load(v: Vector, dtype: str, pointer: Any, mask: Any = None) -> Lanes:
-    """Contiguous items; only those of `mask` (an LLVM vector of i1) are read, 0 for the others.
-
-    A bool is any byte that is not 0.
-    """
-    kind, align = ir.VectorType(memory_type(dtype), v.lanes), BITS[dtype] // 8
-    if mask is None:
-        value = v.builder.load(pointer, typ=kind, align=align)
-    else:
-        name = f"llvm.masked.load.{_suffix(v, dtype)}.p0"
-        value = v.call(name, kind, pointer, I32(align), mask, ir.Constant(kind, None))
-    if dtype == "bool":
-        value = v.builder.icmp_unsigned("!=", value, ir.Constant(kind, None))
-    return Lanes(v, dtype, value)
-
-
-def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: int = 0) -> None:
-    """Contiguous items; only those of `mask` are written.
-
-    `stream`: if not 0, past the caches; `pointer` is aligned to so many bytes.
-    """
-    v, value, align = x.v, x.value, BITS[x.dtype] // 8
-    if x.dtype == "bool":
-        value = v.builder.zext(value, ir.VectorType(I8, v.lanes))
-    if mask is not None:
-        name = f"llvm.masked.store.{_suffix(v, x.dtype)}.p0"
-        v.call(name, ir.VoidType(), value, pointer, I32(align), mask)
-        return
-    done = v.builder.store(value, pointer, align=stream or align)
-    if stream:
-        done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
-
-
-def _suffix(v: Vector, dtype: str) -> str:
-    return f"v{v.lanes}{'f' if dtype in _INTEGER_OF else 'i'}{BITS[dtype]}"

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.kernels import lanes as typed
+from nnefc.kernels import lane_memory as memory
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise import lanes
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import BITS, Lanes, fma
+from nnefc.kernels.lanes import BITS, Lanes, constant, fma
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.vector import I64, Vector
@@ -106,24 +106,24 @@ class _Windowed:
         """A vector of results; `end` None: all of its taps are in the row."""
         b = self._b
         center = v.at(x, b.mul(index, self._size))
-        mask = None if end is None else typed.mask(v, b.sub(end, index))
+        mask = None if end is None else memory.mask(v, b.sub(end, index))
         first = b.sub(index, b.mul(I64(self._before), self._inner))
-        begin = [typed.constant(v, self._item, 0.0).value, first]
+        begin = [constant(v, self._item, 0.0).value, first]
         with v.loop(0, I64(self._before + 1 + self._after), 1, begin) as tap:
             held, place = tap.values
             inside = None
             if end is not None:
-                below = typed.mask(v, b.neg(place))
-                inside = b.and_(typed.mask(v, b.sub(self._row, place)), b.not_(below))
-            near = typed.load(v, self._item, v.at(x, b.mul(place, self._size)), inside)
+                below = memory.mask(v, b.neg(place))
+                inside = b.and_(memory.mask(v, b.sub(self._row, place)), b.not_(below))
+            near = memory.load(v, self._item, v.at(x, b.mul(place, self._size)), inside)
             tap.next = [
                 fma(near, near, Lanes(v, self._item, held)).value,
                 b.add(place, self._inner),
             ]
         total = Lanes(v, self._item, tap.values[0])
-        given = [typed.load(v, self._item, center, mask), total]
+        given = [memory.load(v, self._item, center, mask), total]
         (result,) = emit(v, self._expression, given, self._libm)
-        typed.store(result, v.at(y, b.mul(index, self._size)), mask)
+        memory.store(result, v.at(y, b.mul(index, self._size)), mask)
 
     def _smaller(self, x: Any, y: Any) -> Any:
         return self._b.select(self._b.icmp_signed("<", x, y), x, y)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import Lanes, load, store
+from nnefc.kernels.lane_memory import load, store
+from nnefc.kernels.lanes import Lanes
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import Layout, family
 from nnefc.kernels.vector import I64, Vector, lanes_of

@@ -16,7 +16,8 @@ from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import Lanes, constant, convert, load, select, store
+from nnefc.kernels.lane_memory import load, store
+from nnefc.kernels.lanes import Lanes, constant, convert, select
 from nnefc.kernels.memory import ITEMSIZE, NUMBA, STORE, address, load_word
 from nnefc.kernels.reduce import (
     CHUNK,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from nnefc.kernels import isa
+from nnefc.kernels.lane_memory import in_parts
 from nnefc.kernels.lanes import (
     Lanes,
     absolute,
@@ -19,7 +20,6 @@ from nnefc.kernels.lanes import (
     copysign,
     floor,
     fma,
-    in_parts,
     polynomial,
     rint,
     select,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from nnefc.kernels import lanes, vector_math
+from nnefc.kernels import lane_memory, vector_math
 from nnefc.kernels.isa import host
 from nnefc.kernels.lanes import Lanes
 from nnefc.kernels.vector import Vector
@@ -34,8 +34,8 @@ def mapped(function: Callable[[Lanes], Lanes], x: Array, width: int = COUNT) -> 
         v = Vector(builder, "float32", width)
         with v.loop(0, count, width) as turn:
             offset = builder.mul(turn.index, v.word(4))
-            value = function(lanes.load(v, "float32", v.at(v.pointer(source), offset)))
-            lanes.store(value, v.at(v.pointer(target), offset))
+            value = function(lane_memory.load(v, "float32", v.at(v.pointer(source), offset)))
+            lane_memory.store(value, v.at(v.pointer(target), offset))
 
     code = compile_functions([("f", VectorKernel(emit))])
     given = np.resize(x, -(-x.size // COUNT) * COUNT)
