@@ -91,6 +91,12 @@ def test_tiling(data: st.DataObject) -> None:
     for top, left, rows, columns in tiling.tiles:
         covered[top : top + rows, left : left + columns] += 1
     assert (covered == 1).all()
+    for part in tiling.parts(min(3, tiling.count)):
+        numbers = np.arange(covered.size).reshape(outputs)
+        tiles = tiling.tiles[part.start : part.stop].tolist()
+        expected = [numbers[t : t + r, left : left + c].ravel() for t, left, r, c in tiles]
+        found = [n for pixels in tiling.pixels(part) for n in pixels]
+        assert found == sorted(np.concatenate(expected).tolist())
 
     parts = data.draw(st.integers(1, tiling.count))
     items = data.draw(st.integers(1, 3))
@@ -145,6 +151,7 @@ def _convolve(
     *,
     low: float | None = None,
     high: float | None = None,
+    expression: Expression | None = None,
     threads: int = 1,
     y_halo: int = 0,
 ) -> Array:
@@ -164,7 +171,7 @@ def _convolve(
         stride=ones,
         dilation=ones,
         groups=1,
-        expression=_expression(residual=residual is not None, low=low, high=high),
+        expression=expression or _expression(residual=residual is not None, low=low, high=high),
         method=method,
     )
     (got,) = g.run(y, threads=threads)
@@ -259,6 +266,19 @@ def test_epilogue_in_every_division(
         )
         expected = _reference(x, w, b, SAME) + residual
         assert abs(got - expected.clip(-1.5, 2.5)).max() <= 1e-5 * abs(expected).max()
+
+
+@pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
+def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the outputs of every tile, once: y * sigmoid(y) + residual."""
+    monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
+    x, w, b = _case((3, 40, 14, 11), 24, (3, 3))
+    residual = normal(9, *_shape(x, w, SAME))
+    steps = Step("sigmoid", (0,), FLOAT), Step("mul", (0, 2), FLOAT), Step("add", (3, 1), FLOAT)
+    expression = Expression((FLOAT, FLOAT), steps, (4,))
+    got = _convolve("winograd4", x, w, b, SAME, residual, expression=expression, threads=2)
+    y = _reference(x, w, b, SAME)
+    _check(got, y / (1 + np.exp(-y)) + residual)
 
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from nnefc.ir import Op
-from nnefc.lower.blocked_elementwise import apply
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.depthwise import lower_depthwise
 from nnefc.lower.direct import lower_direct
-from nnefc.lower.ending import simple_ending
 from nnefc.lower.winograd import lower_winograd
 
 
@@ -20,7 +18,5 @@ def fused_convolution(lower: Lowering, op: Op) -> None:
             lower_depthwise(lower, op)
         case method if method.startswith("winograd"):
             lower_winograd(lower, op)
-            if simple_ending(op) is None:
-                apply(lower, op.attributes["expression"], op.output, op.inputs[3:])
         case method:
             raise ValueError(f"convolutions have no method {method!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.ir.layout import ITEM, LINE
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.template import Kernel, Words
 from nnefc.kernels.winograd import SLOT_BYTES, WINOGRAD
 from nnefc.kernels.winograd_matrices import filter_matrix
 from nnefc.kernels.winograd_transforms import Taps
@@ -20,7 +20,7 @@ from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.direct import read_bias
 from nnefc.lower.elementwise import copy_bytes
-from nnefc.lower.ending import Simple, read_simple
+from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.partition import block, tiles
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.window_rules import convolution_window
@@ -48,7 +48,8 @@ class _Winograd:
 
     x: Tensor
     y: Tensor
-    epilogue: Simple
+    simple: Simple
+    ending: Ending | None
     taps: Taps
     tiling: Tiling
     padding: tuple[int, int]
@@ -115,7 +116,8 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     it = _Winograd(
         x=x,
         y=y,
-        epilogue=read_simple(lower, op),
+        simple=read_simple(lower, op),
+        ending=read_ending(lower, op, y),
         taps=taps,
         tiling=tiling,
         padding=_two([before for before, _ in window.padding], 0),
@@ -156,7 +158,7 @@ def _fields(lower: Lowering, it: _Winograd) -> dict[str, Any]:
     zeros = lower.table(np.zeros(4 * LINE // ITEM, np.float32))
     classes = it.tiling.classes(it.parts, it.items, it.capacity)
     runs = it.tiling.runs(it.parts)
-    residual = it.epilogue.residual
+    residual = it.simple.residual
     top, left, *_ = it.tiling.tiles.T
     plane = it.capacity * x.pixel_bytes
     steps = np.arange(it.entries) * it.channels
@@ -213,7 +215,7 @@ def _fields(lower: Lowering, it: _Winograd) -> dict[str, Any]:
         "v_slot": 0,
         "m_slot": 0,
         "slot_count": 0,
-        "clamp": it.epilogue.clamp,
+        "clamp": it.simple.clamp,
         "block": 0,
     }
 
@@ -237,10 +239,12 @@ def _blocks_apart(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
     (vectors, _), (last, _) = it.panels
+    size = block(it.blocks, float(it.capacity * it.elements * it.y.channels * it.x.channels) / 32)
     words = WINOGRAD.pack(
         **fields
-        | _ends(it)
+        | _results(it)
         | {
+            "x": it.x.at,
             "filter": lower.constant(_pack(it)),
             "v": lower.scratch(count * v_bytes, "v"),
             "m": lower.scratch(count * m_bytes, "m"),
@@ -249,11 +253,40 @@ def _blocks_apart(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
             "m_slot": m_bytes,
             "slot_count": count,
             "units": it.blocks,
-            "unit_block": 1,
+            "unit_block": size,
         }
     )
     kernel = Kernel("winograd.blocks", (it.taps, largest_tile(it.taps), it.channels, vectors, last))
-    lower.launch(kernel, words, it.blocks)
+    every = range(it.y.blocks)
+    computed = [[(number, every) for number in some] for some in _cut(it.blocks, size)]
+    _launch(lower, it, kernel, words, computed)
+
+
+def _launch(
+    lower: Lowering,
+    it: _Winograd,
+    kernel: Kernel,
+    words: Words,
+    computed: list[list[tuple[int, range]]],
+) -> None:
+    """Launch what computes outputs: in each tile channel blocks of blocks."""
+    if it.ending is None:
+        lower.launch(kernel, words, len(computed))
+        return
+    parts = [it.tiling.pixels(part) for part in it.tiling.parts(it.parts)]
+
+    def units(number: int, blocks: range) -> Iterator[Unit]:
+        group, part = divmod(number, it.parts)
+        for n in range(group * it.items, min((group + 1) * it.items, it.y.batch)):
+            yield from (Unit(n, blocks, pixels) for pixels in parts[part])
+
+    tiles_ = [[u for pair in tile for u in units(*pair)] for tile in computed]
+    it.ending.launch(lower, kernel, words, tiles_, [range(n) for n in it.y.spatial])
+
+
+def _cut(count: int, size: int) -> list[range]:
+    """`count` units in tiles of `size`."""
+    return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def _steps_shared(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> None:
@@ -261,42 +294,36 @@ def _steps_shared(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
     v_bytes, m_bytes = _memory(it)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
     filter_ = lower.constant(_pack(it))
-    ends = _ends(it)
     (vectors, panels), (last, last_panels) = it.panels
     panels = it.elements * (panels + last_panels)
     macs = float(it.capacity * it.elements * it.x.channels * it.y.channels)
     transform = float(it.capacity * it.elements)
-    steps = (
-        (
-            Kernel("winograd.transform_input", (it.taps, largest_tile(it.taps))),
-            {"x": ends["x"], "v": v},
-            it.x.blocks,
-            transform,
-        ),
-        (
-            Kernel("winograd.multiply", (it.channels, vectors, last)),
-            {"v": Ref(v.buffer), "m": m, "filter": filter_},
-            panels,
-            macs / panels / 32,
-        ),
-        (
-            Kernel("winograd.transform_output", (it.taps, largest_tile(it.taps))),
-            ends | {"x": fields["x"], "m": Ref(m.buffer)},
-            it.y.blocks,
-            transform,
-        ),
-    )
+    largest = largest_tile(it.taps)
+    into = Kernel("winograd.transform_input", (it.taps, largest))
+    multiply = Kernel("winograd.multiply", (it.channels, vectors, last))
+    out_of = Kernel("winograd.transform_output", (it.taps, largest))
+    into_size = block(it.x.blocks, STEP_COST * transform)
+    multiply_size = block(panels, STEP_COST * macs / panels / 32)
+    out_of_size = block(it.y.blocks, STEP_COST * transform)
     for number in range(it.blocks):
-        for kernel, memory, units, cost in steps:
-            unit_block = block(units, STEP_COST * cost)
-            more = {"block": number, "units": units, "unit_block": unit_block}
-            lower.launch(kernel, WINOGRAD.pack(**fields | memory | more), tiles(units, unit_block))
+
+        def words(units: int, size: int, memory: dict[str, Ref], number: int = number) -> Words:
+            step = {"block": number, "units": units, "unit_block": size}
+            return WINOGRAD.pack(**(fields | step | memory))
+
+        step = words(it.x.blocks, into_size, {"x": it.x.at, "v": v})
+        lower.launch(into, step, tiles(it.x.blocks, into_size))
+        step = words(panels, multiply_size, {"v": Ref(v.buffer), "m": m, "filter": filter_})
+        lower.launch(multiply, step, tiles(panels, multiply_size))
+        step = words(it.y.blocks, out_of_size, {"m": Ref(m.buffer), **_results(it)})
+        computed = [[(number, blocks)] for blocks in _cut(it.y.blocks, out_of_size)]
+        _launch(lower, it, out_of, step, computed)
 
 
-def _ends(it: _Winograd) -> dict[str, Any]:
-    """The tensors that are read and written."""
-    residual = it.epilogue.residual
-    return {"x": it.x.at, "y": it.y.at} | ({"residual": residual.at} if residual else {})
+def _results(it: _Winograd) -> dict[str, Ref]:
+    """The memory of outputs, and of what is added to them."""
+    residual = it.simple.residual
+    return {"y": it.y.at} | ({"residual": residual.at} if residual else {})
 
 
 def _memory(it: _Winograd) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class Tiling:
 
     def __init__(self, outputs: tuple[int, int], most: tuple[int, int], taps: Taps) -> None:
         """`most`: outputs of a tile along rows and columns, at most."""
-        self._taps = taps
+        self._outputs, self._taps = outputs, taps
         sizes = [balanced(n, m) for n, m in zip(outputs, most, strict=True)]
         self._distinct = [sorted(set(axis), reverse=True) for axis in sizes]
         rows, columns = (np.array(axis) for axis in sizes)
@@ -64,6 +64,22 @@ class Tiling:
         """The tiles cut into so many parts."""
         for part in range(number):
             yield range(self.count * part // number, self.count * (part + 1) // number)
+
+    def pixels(self, part: range) -> list[range]:
+        """The outputs of these tiles, numbered row by row."""
+        width = self._outputs[1]
+        rows = [
+            range((top + i) * width + left, (top + i) * width + left + columns)
+            for top, left, height, columns in self.tiles[part.start : part.stop].tolist()
+            for i in range(height)
+        ]
+        joined: list[range] = []
+        for row in sorted(rows, key=lambda row: row.start):
+            if joined and joined[-1].stop == row.start:
+                joined[-1] = range(joined[-1].start, row.stop)
+            else:
+                joined.append(row)
+        return joined
 
     def runs(self, parts: int) -> Integers:
         """int32 [parts, runs, 4]: first tile, end, rows and columns of tiles of equal size.
