@@ -72,7 +72,7 @@ def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
     ]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_attention_is_the_formula(data: st.DataObject) -> None:
     size = st.one_of(st.integers(1, 5), st.integers(1, 90))
