@@ -10,7 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from nnefc.ir import DType, Op, Shape, Value
-from nnefc.ops.window_rules import Padding, convolution_window, pooling_window
+from nnefc.ops.window_rules import (
+    Padding,
+    convolution_window,
+    interpolation,
+    pooling_window,
+)
 from nnefc.passes.base import is_constant, is_elementwise
 from nnefc.passes.epilogues import expression_of
 
@@ -127,6 +132,29 @@ def _shuffle(op: Op, block: int) -> bool:
     return _plane(op.output.type.dims) <= MAX_PLANE
 
 
+def _nearest(op: Op, block: int) -> bool:
+    """Windows that lie side by side: pixels are repeated."""
+    dims, out = op.inputs[0].type.dims, op.output.type.dims
+    window = pooling_window(dims, op.attributes, reverse=True)
+    beside = window.size == window.stride and all(p == (0, 0) for p in window.padding)
+    whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
+    dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
+    plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
+    return beside and whole and dense and plain and _plane(out) <= MAX_PLANE
+
+
+def _linear(op: Op, block: int) -> bool:
+    """Interpolation along the last two dimensions, between items that there are."""
+    dims, a = op.inputs[0].type.dims, op.attributes
+    if _plane(op.output.type.dims) > MAX_PLANE or any(f > 1 for f in a["factor"][:-2]):
+        return False
+    points = [
+        interpolation(n, f, a["method"], a["border"])
+        for n, f in zip(dims[2:], a["factor"], strict=True)
+    ]
+    return all(p.low.min() >= 0 and p.high.min() >= 0 for p in points)
+
+
 def _plane(dims: Shape) -> int:
     """Pixels."""
     return math.prod(dims[2:])
@@ -135,6 +163,8 @@ def _plane(dims: Shape) -> int:
 _RULES: Final[dict[str, Rule]] = {
     "max_pool": _pooling,
     "box": _pooling,
+    "debox": _nearest,
+    "multilinear_upsample": _linear,
     "sum_reduce": _whole_planes,
     "max_reduce": _whole_planes,
     "min_reduce": _whole_planes,

@@ -36,6 +36,7 @@ _MODULES = (
     "layout",
     "pooling",
     "channels",
+    "upsample",
 )
 RELEASE_BYTES = 32 << 20
 """Data that may be let go without a word."""

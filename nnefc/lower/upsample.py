@@ -1,0 +1,96 @@
+"""Up-sampling of blocked tensors by whole factors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Op
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.upsample import COLUMN, ONE_ROW, TWO_ROWS
+from nnefc.lower import pieces
+from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.ops.window_rules import Interpolation, interpolation
+
+PIXEL_NS = 3
+"""Nanoseconds per pixel of the output, about."""
+
+
+@blocked_lowering("debox")
+def nearest(lower: Lowering, op: Op) -> None:
+    """Every pixel is repeated: the windows lie side by side."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    *outer, last = [to // n for n, to in zip(x.spatial, y.spatial, strict=True)]
+    rows = [range(n) for n in y.spatial[:-1]]
+    sources = [np.arange(n * f) // f for n, f in zip(x.spatial, outer)]
+    _launch(
+        lower,
+        Kernel("upsample.nearest", (x.layout.block, last)),
+        x,
+        y,
+        pieces.records(
+            [ONE_ROW] * math.prod(map(len, rows)),
+            x.offsets(*sources, [0]).astype(np.int64),
+            y.offsets(*rows, [0]).astype(np.int64),
+            np.zeros(1, np.int64),
+            0,
+            x.spatial[-1],
+        ),
+        np.zeros(1, np.int32),
+    )
+
+
+@blocked_lowering("multilinear_upsample")
+def linear(lower: Lowering, op: Op) -> None:
+    """The last two dimensions are interpolated; the others, if any, have the factor 1."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    method, border = op.attributes["method"], op.attributes["border"]
+    *rows, across = [
+        interpolation(n, f, method, border)
+        for n, f in zip(x.spatial, op.attributes["factor"], strict=True)
+    ]
+    weights = rows[-1].weight if rows else np.zeros(1)
+    low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
+    high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
+    count = math.prod(y.spatial[:-1])
+    every = np.tile(weights, count // weights.size)
+    _launch(
+        lower,
+        Kernel("upsample.linear", (x.layout.block,)),
+        x,
+        y,
+        pieces.records(
+            np.where(every == 0, ONE_ROW, TWO_ROWS),
+            x.offsets(*low, [0]).astype(np.int64),
+            y.offsets(*(range(n) for n in y.spatial[:-1]), [0]).astype(np.int64),
+            x.offsets(*high, [0]).astype(np.int64),
+            0,
+            y.spatial[-1],
+            every.astype(np.float32),
+        ),
+        _columns(across, x.pixel_bytes),
+    )
+
+
+def _columns(across: Interpolation, pixel_bytes: int) -> npt.NDArray[np.int32]:
+    """[outputs, COLUMN]: the table of `upsample.linear`."""
+    table = np.empty((across.low.size, COLUMN), np.int32)
+    table[:, 0] = across.low * pixel_bytes
+    table[:, 1] = across.high * pixel_bytes
+    table[:, 2] = across.weight.astype(np.float32).view(np.int32)
+    return table
+
+
+def _launch(
+    lower: Lowering,
+    kernel: Kernel,
+    x: Tensor,
+    y: Tensor,
+    found: pieces.Records,
+    taps: npt.NDArray[np.int32],
+) -> None:
+    plane_ns = math.prod(y.spatial) * PIXEL_NS
+    pieces.launch(lower, kernel, x, y, found, taps, plane_ns, other=x)
