@@ -38,8 +38,12 @@ SMALL_FILTER: Final = 5 << 20
 """Bytes of transformed filters that may be read again for every block of a thread."""
 SHARED_BYTES: Final = 8 << 20
 """Of v and m together, of blocks whose steps the threads share."""
-STEP_COST: Final = 6
+STEP_COST: Final = 8
 """The tiles of a step are so much smaller than others: those of the next step wait for all."""
+TRANSFORM_COST: Final = 2.0
+"""Nanoseconds to transform a vector of an element."""
+MAC_COST: Final = 1 / 64
+"""Nanoseconds of a multiply-add."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class _Winograd:
     @property
     def elements(self) -> int:
         return math.prod(self.tiling.grid)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of a block, about."""
+        return self.capacity * self.elements * self.x.channels * self.y.channels
 
     @property
     def channels(self) -> int:
@@ -239,7 +248,7 @@ def _blocks_apart(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
     (vectors, _), (last, _) = it.panels
-    size = block(it.blocks, float(it.capacity * it.elements * it.y.channels * it.x.channels) / 32)
+    size = block(it.blocks, it.macs * MAC_COST)
     words = WINOGRAD.pack(
         **fields
         | _results(it)
@@ -296,14 +305,14 @@ def _steps_shared(lower: Lowering, it: _Winograd, fields: dict[str, Any]) -> Non
     filter_ = lower.constant(_pack(it))
     (vectors, panels), (last, last_panels) = it.panels
     panels = it.elements * (panels + last_panels)
-    macs = float(it.capacity * it.elements * it.x.channels * it.y.channels)
-    transform = float(it.capacity * it.elements)
+    products = it.macs * MAC_COST / panels
+    transform = it.capacity * it.elements * TRANSFORM_COST
     largest = largest_tile(it.taps)
     into = Kernel("winograd.transform_input", (it.taps, largest))
     multiply = Kernel("winograd.multiply", (it.channels, vectors, last))
     out_of = Kernel("winograd.transform_output", (it.taps, largest))
     into_size = block(it.x.blocks, STEP_COST * transform)
-    multiply_size = block(panels, STEP_COST * macs / panels / 32)
+    multiply_size = block(panels, STEP_COST * products)
     out_of_size = block(it.y.blocks, STEP_COST * transform)
     for number in range(it.blocks):
 
