@@ -115,6 +115,9 @@ class CompiledModel:
         self._first_input = self.plan.table.inputs
         launches = self.plan.launches
         self._walk = Walk(launches.ctypes.data, len(launches), self.plan.parallel)
+        self._launches = self._walk.launches, self._walk.count
+        self._is_simple = not self.plan.parallel and not self._variables.states
+        """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
 
     def _fixed_bases(self) -> list[int]:
         fixed = [0] * self.plan.table.size
@@ -282,13 +285,12 @@ class CompiledModel:
         for array in (*inputs, *outputs):
             bases[i] = address(array)
             i += 1
-        if walk is None:
-            walk = self._walk
-        if self._variables.states:
+        if walk is None and self._is_simple:
+            self._team.alone(*self._launches, context.address)
+        else:
+            walk = walk or self._walk
             with self._variables.lock:
                 self._team.run(walk.launches, walk.count, context.address, walk.parallel)
-        else:
-            self._team.run(walk.launches, walk.count, context.address, walk.parallel)
         if len(idle) < _IDLE_CONTEXTS:
             idle.append(context)
 

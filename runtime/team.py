@@ -88,7 +88,8 @@ class Team:
         self._spins = spins
         code = _executor()
         word = ctypes.c_int64
-        self._alone = ctypes.CFUNCTYPE(None, *[word] * 3)(code.entry("nnefc_run_alone"))
+        self.alone = ctypes.CFUNCTYPE(None, *[word] * 3)(code.entry("nnefc_run_alone"))
+        """`alone(launches, count, bases)`: `run` on the calling thread."""
         self._together = ctypes.CFUNCTYPE(None, *[word] * 4)(code.entry("nnefc_run_together"))
         self._work = code.entry("nnefc_work")
         self._renew()
@@ -144,7 +145,7 @@ class Team:
         alone then, as it does when `parallel` is false.
         """
         if not parallel or self.threads == 1 or not self._lock.acquire(blocking=False):
-            self._alone(launches, count, bases)
+            self.alone(launches, count, bases)
             return
         try:
             if not self._workers:
@@ -152,7 +153,7 @@ class Team:
             if self._workers and count:
                 self._together(self._state, launches, count, bases)
             else:
-                self._alone(launches, count, bases)
+                self.alone(launches, count, bases)
         finally:
             self._lock.release()
 
