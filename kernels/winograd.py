@@ -21,300 +21,36 @@ Of one small convolution there is one block, and the threads share each of the t
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
-from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.direct import FIRST, cover
-from nnefc.kernels.memory import (
-    address,
-    compare_and_swap,
-    exchange,
-    helper,
-    load_word,
-    pause,
-)
-from nnefc.kernels.template import KernelFunction, Layout, family
-from nnefc.kernels.vector import lanes_of
-from nnefc.kernels.winograd_transforms import Taps, input_tiles, output_tiles
-
-WINOGRAD = Layout(
-    "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
-    "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
-    "taps:ref x_batch x_plane x_row y_batch y_plane y_row "
-    "residual_batch residual_plane residual_row residual_column "
-    "in_blocks out_blocks columns elements depth panels last_panels run_count class_count "
-    "batch items item_tiles parts capacity v_element m_element v_slot m_slot slot_count clamp "
-    "block units unit_block"
-)
-"""Parameters of all kernels of this module.
-
-x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows; in
-place of no residual, zeros that are no bytes apart.  bias: [out_blocks * lanes]; clamp: the lowest
-and the highest result, two float32 in a word; zeros: some vectors.
-
-A batch item has `item_tiles` tiles, those of one size next to each other.  x_tiles, y_tiles,
-residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
-`parts` parts of the tiles of `items` batch items, at most `capacity` tiles; it has its tiles in v
-and m item by item.  runs: int32 [parts, run_count, 4], first tile, end, rows and columns of
-outputs of tiles of equal size.
-
-An element is a pair of points, numbered row by row with `columns` in a row; v_element and
-m_element are the bytes from one to the next.  Small tiles lack some.  The tiles that have an
-element are one of `class_count` classes: members: int32 [elements], its class; counts: int32
-[parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity], the offsets
-of their vectors.
-
-filter: [elements, panels, depth, channels, vectors * lanes], then in each element `last_panels` of
-another number of vectors; taps: int32 [depth], offsets in v of the entries of the reduction.
-
-A tile of the launch is `unit_block` of `units`.  A unit of `winograd.transform_input` and
-`winograd.transform_output` is a channel block of block `block`, one of `winograd.multiply` a panel
-of an element, one of `winograd.blocks` a block.  The latter has `slot_count` pieces of memory for v
-and m, `v_slot` and `m_slot` bytes apart; slots: for each a word in a cache line of its own, 0 if
-it is free.
-"""
-(
-    X,
-    Y,
-    RESIDUAL,
-    BIAS,
-    ZEROS,
-    FILTER,
-    V,
-    M,
-    SLOTS,
-    X_TILES,
-    Y_TILES,
-    RESIDUAL_TILES,
-    RUNS,
-    CLASSES,
-    COUNTS,
-    MEMBERS,
-    TAPS,
-    X_BATCH,
-    X_PLANE,
-    X_ROW,
-    Y_BATCH,
-    Y_PLANE,
-    Y_ROW,
-    RESIDUAL_BATCH,
-    RESIDUAL_PLANE,
-    RESIDUAL_ROW,
-    RESIDUAL_COLUMN,
-    IN_BLOCKS,
-    OUT_BLOCKS,
-    COLUMNS,
-    ELEMENTS,
-    DEPTH,
-    PANELS,
-    LAST_PANELS,
-    RUN_COUNT,
-    CLASS_COUNT,
-    BATCH,
-    ITEMS,
-    ITEM_TILES,
-    PARTS,
-    CAPACITY,
-    V_ELEMENT,
-    M_ELEMENT,
-    V_SLOT,
-    M_SLOT,
-    SLOT_COUNT,
-    CLAMP,
+from nnefc.kernels.memory import address, compare_and_swap, exchange, load_word, pause
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.winograd_steps import (
     BLOCK,
-    UNITS,
+    ELEMENTS,
+    IN_BLOCKS,
+    LAST_PANELS,
+    M_SLOT,
+    OUT_BLOCKS,
+    PANELS,
+    SLOT_COUNT,
+    SLOTS,
     UNIT_BLOCK,
-) = WINOGRAD.offsets
+    UNITS,
+    V_SLOT,
+    M,
+    V,
+    multiply_panels,
+    transform_input,
+    transform_output,
+)
+from nnefc.kernels.winograd_transforms import Taps
 
 SLOT_BYTES = 64
-
-
-@helper
-def _first_item(params, block):
-    return block // load_word(params + PARTS) * load_word(params + ITEMS)
-
-
-@helper
-def _item_count(params, block):
-    left = load_word(params + BATCH) - _first_item(params, block)
-    return min(load_word(params + ITEMS), left)
-
-
-@helper
-def _part_start(params, part):
-    """The first tile of a part; `part` may be the number of parts."""
-    return load_word(params + ITEM_TILES) * part // load_word(params + PARTS)
-
-
-@cache
-def _input(taps: Taps, largest: int) -> Any:
-    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, into v."""
-    transform = input_tiles(taps, largest)
-    vector = lanes_of("float32") * 4
-
-    @helper
-    def run(bases, params, v, block, first, end):
-        part = block % load_word(params + PARTS)
-        start = _part_start(params, part)
-        item_bytes = (_part_start(params, part + 1) - start) * vector
-        run_count, element = load_word(params + RUN_COUNT), load_word(params + V_ELEMENT)
-        runs = address(bases, params + RUNS) + part * run_count * 16
-        offsets, row = address(bases, params + X_TILES), load_word(params + X_ROW)
-        x = address(bases, params + X)
-        x += _first_item(params, block) * load_word(params + X_BATCH)
-        for c in range(first, end):
-            for n in range(_item_count(params, block)):
-                source = x + n * load_word(params + X_BATCH) + c * load_word(params + X_PLANE)
-                target = v + c * load_word(params + CAPACITY) * vector + n * item_bytes
-                for r in range(run_count):
-                    at = runs + 16 * r
-                    tile = load_offset(at)
-                    transform(
-                        load_offset(at + 8),
-                        load_offset(at + 12),
-                        load_offset(at + 4) - tile,
-                        offsets + 4 * tile,
-                        source,
-                        row,
-                        target + (tile - start) * vector,
-                        element * load_word(params + COLUMNS),
-                        element,
-                    )
-
-    return run
-
-
-@cache
-def _output(taps: Taps, largest: int) -> Any:
-    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, from m."""
-    transform = output_tiles(taps, largest)
-    vector = lanes_of("float32") * 4
-
-    @helper
-    def run(bases, params, m, block, first, end):
-        part = block % load_word(params + PARTS)
-        start = _part_start(params, part)
-        item_bytes = (_part_start(params, part + 1) - start) * vector
-        run_count, element = load_word(params + RUN_COUNT), load_word(params + M_ELEMENT)
-        runs = address(bases, params + RUNS) + part * run_count * 16
-        y_tiles, others = address(bases, params + Y_TILES), address(bases, params + RESIDUAL_TILES)
-        item = _first_item(params, block)
-        y = address(bases, params + Y) + item * load_word(params + Y_BATCH)
-        residual = address(bases, params + RESIDUAL)
-        residual += item * load_word(params + RESIDUAL_BATCH)
-        for c in range(first, end):
-            for n in range(_item_count(params, block)):
-                source = m + c * load_word(params + CAPACITY) * vector + n * item_bytes
-                other = residual + n * load_word(params + RESIDUAL_BATCH)
-                for r in range(run_count):
-                    at = runs + 16 * r
-                    tile = load_offset(at)
-                    transform(
-                        load_offset(at + 8),
-                        load_offset(at + 12),
-                        load_offset(at + 4) - tile,
-                        source + (tile - start) * vector,
-                        element * load_word(params + COLUMNS),
-                        element,
-                        y_tiles + 4 * tile,
-                        y + n * load_word(params + Y_BATCH) + c * load_word(params + Y_PLANE),
-                        load_word(params + Y_ROW),
-                        others + 4 * tile,
-                        other + c * load_word(params + RESIDUAL_PLANE),
-                        load_word(params + RESIDUAL_ROW),
-                        load_word(params + RESIDUAL_COLUMN),
-                        address(bases, params + BIAS) + c * vector,
-                        params + CLAMP,
-                    )
-
-    return run
-
-
-@cache
-def _multiply(channels: int, vectors: int, last_vectors: int) -> Any:
-    """Helper: panels `first` to `end` - 1, element by element, of the tiles of a block.
-
-    A panel is `vectors` channel blocks of the output, the last ones of an element are
-    `last_vectors` (0: there are none); an entry of the reduction is `channels` of the input.
-    """
-    vector = lanes_of("float32") * 4
-    run_panel, panel_bytes = cover(vectors, channels), channels * vectors * vector
-    run_last, last_bytes = (
-        cover(last_vectors or vectors, channels),
-        channels * last_vectors * vector,
-    )
-    has_last = last_vectors > 0
-
-    @helper
-    def run(bases, params, v, m, block, first, end):
-        part = block % load_word(params + PARTS)
-        items, depth = _item_count(params, block), load_word(params + DEPTH)
-        panels, last_panels = load_word(params + PANELS), load_word(params + LAST_PANELS)
-        class_count, capacity = load_word(params + CLASS_COUNT), load_word(params + CAPACITY)
-        filter_, taps = address(bases, params + FILTER), address(bases, params + TAPS)
-        zeros, members = address(bases, params + ZEROS), address(bases, params + MEMBERS)
-        classes, counts = address(bases, params + CLASSES), address(bases, params + COUNTS)
-        plane = capacity * vector
-        for u in range(first, end):
-            element = u // (panels + last_panels)
-            panel = u - element * (panels + last_panels)
-            number = part * class_count + load_offset(members + 4 * element)
-            count = load_offset(counts + 4 * number) * items
-            if count == 0:
-                continue
-            x = v + element * load_word(params + V_ELEMENT)
-            y = m + element * load_word(params + M_ELEMENT)
-            y += min(panel, panels) * vectors * plane
-            pixels = classes + 4 * number * capacity
-            w = filter_ + element * depth * (panels * panel_bytes + last_panels * last_bytes)
-            w += min(panel, panels) * depth * panel_bytes
-            last = panel - panels
-            if has_last and last >= 0:
-                w += last * depth * last_bytes
-                y += last * last_vectors * plane
-                run_last(
-                    count,
-                    depth,
-                    taps,
-                    x,
-                    pixels,
-                    w,
-                    y,
-                    pixels,
-                    plane,
-                    zeros,
-                    0,
-                    pixels,
-                    0,
-                    FIRST,
-                    zeros,
-                )
-            else:
-                run_panel(
-                    count,
-                    depth,
-                    taps,
-                    x,
-                    pixels,
-                    w,
-                    y,
-                    pixels,
-                    plane,
-                    zeros,
-                    0,
-                    pixels,
-                    0,
-                    FIRST,
-                    zeros,
-                )
-
-    return run
+"""A cache line: what tells whether a piece of memory is free."""
 
 
 @family("winograd.transform_input")
 def make_input(taps: Taps, largest: int) -> KernelFunction:
-    transform = _input(taps, largest)
+    transform = transform_input(taps, largest)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -326,8 +62,8 @@ def make_input(taps: Taps, largest: int) -> KernelFunction:
 
 
 @family("winograd.multiply")
-def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunction:
-    multiply = _multiply(channels, vectors, last_vectors)
+def makemultiply_panels(channels: int, vectors: int, last_vectors: int) -> KernelFunction:
+    multiply = multiply_panels(channels, vectors, last_vectors)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -340,7 +76,7 @@ def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunct
 
 @family("winograd.transform_output")
 def make_output(taps: Taps, largest: int) -> KernelFunction:
-    transform = _output(taps, largest)
+    transform = transform_output(taps, largest)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -355,8 +91,8 @@ def make_output(taps: Taps, largest: int) -> KernelFunction:
 def make_blocks(
     taps: Taps, largest: int, channels: int, vectors: int, last_vectors: int
 ) -> KernelFunction:
-    into, out_of = _input(taps, largest), _output(taps, largest)
-    multiply = _multiply(channels, vectors, last_vectors)
+    into, out_of = transform_input(taps, largest), transform_output(taps, largest)
+    multiply = multiply_panels(channels, vectors, last_vectors)
 
     def kernel(bases, params, first, last):
         slots, count = address(bases, params + SLOTS), load_word(params + SLOT_COUNT)

@@ -1,0 +1,200 @@
+"""What the kernels of Winograd's convolution are told: their parameters, tables and filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir.layout import ITEM, LINE
+from nnefc.kernels.winograd_matrices import filter_matrix
+from nnefc.kernels.winograd_transforms import Taps
+from nnefc.lower.blocked import Tensor
+from nnefc.lower.context import Lowering
+from nnefc.lower.ending import Ending, Simple
+from nnefc.lower.partition import tiles
+from nnefc.lower.winograd_tiles import Tiling
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """One convolution, with everything that does not change from launch to launch."""
+
+    x: Tensor
+    y: Tensor
+    simple: Simple
+    ending: Ending | None
+    taps: Taps
+    tiling: Tiling
+    padding: tuple[int, int]
+    """Rows and columns of zeros before the input."""
+    filter: Array
+    """[outputs, inputs, *taps]"""
+    bias: Array
+    parts: int
+    """A block is one part of the tiles of `items` batch items."""
+    items: int
+
+    @property
+    def capacity(self) -> int:
+        """The most tiles of a block."""
+        return self.items * -(-self.tiling.count // self.parts)
+
+    @property
+    def blocks(self) -> int:
+        return self.parts * tiles(self.x.batch, self.items)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.tiling.grid)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of a block, about."""
+        return self.capacity * self.elements * self.x.channels * self.y.channels
+
+    @property
+    def channels(self) -> int:
+        """Channels of an entry of the reduction."""
+        return min(self.x.layout.block, 8)
+
+    @property
+    def entries(self) -> int:
+        return -(-self.x.channels // self.channels)
+
+    @property
+    def panels(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """(vectors, number) of the panels of output channels: twos, and a three if need be."""
+        blocks = self.y.blocks
+        if blocks == 1:
+            return (1, 1), (0, 0)
+        threes = blocks % 2
+        return (2, (blocks - 3 * threes) // 2), (3 * threes, threes)
+
+    def element_bytes(self, tensor: Tensor) -> int:
+        """Bytes from one element to the next: an odd number of cache lines.
+
+        Otherwise all elements of a tile might compete for the same set of the cache.
+        """
+        nbytes = tensor.blocks * self.capacity * tensor.pixel_bytes
+        return (-(-nbytes // LINE) | 1) * LINE
+
+
+def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
+    """Rows and columns: what has one dimension is one row."""
+    rows, columns = values if len(values) == 2 else (first, *values)
+    return rows, columns
+
+
+def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
+    """The parameters that all launches have in common.
+
+    In place of memory that only some launches need there are zeros.
+    """
+    x, y = it.x, it.y
+    zeros = lower.table(np.zeros(4 * LINE // ITEM, np.float32))
+    classes = it.tiling.classes(it.parts, it.items, it.capacity)
+    runs = it.tiling.runs(it.parts)
+    residual = it.simple.residual
+    top, left, *_ = it.tiling.tiles.T
+    plane = it.capacity * x.pixel_bytes
+    steps = np.arange(it.entries) * it.channels
+    block_, inside = np.divmod(steps, x.layout.block)
+    (_, panels), (_, last_panels) = it.panels
+    bias = np.zeros(y.blocks * y.layout.block, np.float32)
+    bias[: y.channels] = it.bias
+    return {
+        "x": zeros,
+        "y": zeros,
+        "residual": zeros,
+        "bias": lower.constant(bias),
+        "zeros": zeros,
+        "filter": zeros,
+        "v": zeros,
+        "m": zeros,
+        "slots": zeros,
+        "x_tiles": lower.table(_offsets(x, top - it.padding[0], left - it.padding[1])),
+        "y_tiles": lower.table(_offsets(y, top, left)),
+        "residual_tiles": lower.table(
+            _offsets(residual, top, left) if residual else np.zeros(len(top), np.int32)
+        ),
+        "runs": lower.table(runs),
+        "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
+        "counts": lower.table(classes.counts),
+        "members": lower.table(classes.members),
+        "taps": lower.table((block_ * plane + inside * ITEM).astype(np.int32)),
+        "x_batch": x.batch_bytes,
+        "x_plane": x.plane_bytes,
+        "x_row": _rows(x),
+        "y_batch": y.batch_bytes,
+        "y_plane": y.plane_bytes,
+        "y_row": _rows(y),
+        "residual_batch": residual.batch_bytes if residual else 0,
+        "residual_plane": residual.plane_bytes if residual else 0,
+        "residual_row": _rows(residual) if residual else 0,
+        "residual_column": residual.pixel_bytes if residual else 0,
+        "in_blocks": x.blocks,
+        "out_blocks": y.blocks,
+        "columns": it.tiling.grid[1],
+        "elements": it.elements,
+        "depth": it.entries,
+        "panels": panels,
+        "last_panels": last_panels,
+        "run_count": runs.shape[1],
+        "class_count": classes.counts.shape[1],
+        "batch": x.batch,
+        "items": it.items,
+        "item_tiles": it.tiling.count,
+        "parts": it.parts,
+        "capacity": it.capacity,
+        "v_element": it.element_bytes(x),
+        "m_element": it.element_bytes(y),
+        "v_slot": 0,
+        "m_slot": 0,
+        "slot_count": 0,
+        "clamp": it.simple.clamp,
+        "block": 0,
+    }
+
+
+def _rows(tensor: Tensor) -> int:
+    """Bytes from one row of pixels to the next."""
+    return rows_and_columns(tensor.pitches, 0)[0]
+
+
+def _offsets(tensor: Tensor, rows: Array, columns: Array) -> Array:
+    """int32: bytes from the start of a plane to pixels."""
+    found = tensor.origin + rows * _rows(tensor) + columns * tensor.pixel_bytes
+    return found.astype(np.int32)
+
+
+def pack_filter(it: Winograd) -> Array:
+    """The transformed filter, panel by panel of each element; computed in float64."""
+    points = it.tiling.grid
+    outputs, inputs = it.filter.shape[:2]
+    rows, columns = (
+        np.array(filter_matrix(n, t), np.float64) if t > 1 else np.eye(n, 1)
+        for n, t in zip(points, it.taps, strict=True)
+    )
+    lanes = it.y.layout.block
+    depth = it.entries * it.channels
+    padded = np.zeros((it.elements, depth, it.y.blocks * lanes), np.float32)
+    down = np.tensordot(rows, it.filter.astype(np.float64), (1, 2))
+    for i, j in np.ndindex(*points):
+        element = np.tensordot(down[i], columns[j], (2, 0))
+        padded[i * points[1] + j, :inputs, :outputs] = element.T
+    split = padded.reshape(it.elements, it.entries, it.channels, -1)
+    packed: list[Array] = []
+    done = 0
+    for vectors, count in it.panels:
+        width = vectors * lanes
+        some = split[..., done : done + count * width].reshape(*split.shape[:3], count, width)
+        packed.append(some.transpose(0, 3, 1, 2, 4).reshape(it.elements, -1))
+        done += count * width
+    return np.concatenate(packed, 1)
