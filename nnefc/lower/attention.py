@@ -13,17 +13,10 @@ from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.matmul import (
-    FLOPS,
-    UNIT_SECONDS,
-    broadcast,
-    even,
-    kernel_expression,
-    sizes,
-    zero_item,
-)
+from nnefc.lower.matmul import FLOPS, UNIT_SECONDS, even, sizes, zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import tiles
+from nnefc.lower.product import broadcast
 from nnefc.runtime.program import Ref
 
 KEYS = 512
@@ -71,7 +64,9 @@ def attention(lower: Lowering, op: Op) -> None:
     operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
     epilogue = None
     if expression.steps:
-        epilogue = Epilogue(kernel_expression(expression), tuple(not x.step for x in operands))
+        epilogue = Epilogue(
+            elementwise.kernel_expression(expression), tuple(not x.step for x in operands)
+        )
     y = matrix(lower.write(op.output), a["y"])
     named = {"q": q, "k": k_packed, "v": v_packed, "y": y}
     named |= {f"x{i}": x for i, x in enumerate(operands)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
-from nnefc.kernels import scalar
+from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.kernels.epilogue import Epilogue
 from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
 from nnefc.kernels.pack import BATCH
@@ -20,7 +19,8 @@ from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
 from nnefc.lower.partition import block, tiles
-from nnefc.runtime.program import Buffer, Ref
+from nnefc.lower.product import Product, Side, broadcast, dense, product_of
+from nnefc.runtime.program import Ref
 
 FEW_ROWS = 8
 """Up to so many, a product with a transposed matrix is a set of dot products."""
@@ -36,52 +36,9 @@ K_BLOCK = CHAIN
 """How much of the depth a tile walks: the rows it reads stay in the first cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known."""
-
-    at: Matrix
-    data: Array | None = None
-
-    @property
-    def turned(self) -> Side:
-        """The transpose."""
-        data = None if self.data is None else self.data.swapaxes(-1, -2)
-        return Side(self.at.turned, data)
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """C[m, n] = expression(A[m, depth] B[depth, n], operands) over a batch."""
-
-    dtype: DType
-    m: int
-    n: int
-    depth: int
-    batch: Shape
-    a: Side
-    b: Side
-    c: Matrix
-    expression: Expression | None = None
-    operands: tuple[Matrix, ...] = ()
-
-    @property
-    def turned(self) -> Product:
-        """The same for the transposes, C[n, m] = B[n, depth] A[depth, m]."""
-        return replace(
-            self,
-            m=self.n,
-            n=self.m,
-            a=self.b.turned,
-            b=self.a.turned,
-            c=self.c.turned,
-            operands=tuple(x.turned for x in self.operands),
-        )
-
-
 @lowering("matmul")
 def matmul(lower: Lowering, op: Op) -> None:
-    launch(lower, _product(lower, op, lower.write(op.output)))
+    launch(lower, product_of(lower, op, lower.write(op.output)))
 
 
 @lowering("fused_matmul")
@@ -89,7 +46,7 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
     """A product and an expression, which is applied to pieces that are in the cache."""
     result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
     values = [result, *op.inputs[2:]]
-    product = _product(lower, op, lower.scratch(result.type.nbytes))
+    product = product_of(lower, op, lower.scratch(result.type.nbytes))
     if _few(product):  # there are no pieces
         lower.place(result, Ref(product.c.at.buffer))
         launch(lower, product)
@@ -98,116 +55,8 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
     dims = op.output.type.dims
     expression, values = elementwise.literals(lower, op.attributes["expression"], values)
     operands = tuple(broadcast(lower.read(v), v.type, dims) for v in values[1:])
-    product = _product(lower, op, lower.write(op.output), expression, operands)
+    product = product_of(lower, op, lower.write(op.output), expression, operands)
     launch(lower, product)
-
-
-def _product(
-    lower: Lowering,
-    op: Op,
-    at: Ref,
-    expression: Expression | None = None,
-    operands: tuple[Matrix, ...] = (),
-) -> Product:
-    """The product of the first two operands, to be written at `at`."""
-    a, b = op.inputs[:2]
-    a_turned, b_turned = op.attributes["transposeA"], op.attributes["transposeB"]
-    dims = op.output.type.dims
-    a_side, b_side = _side(lower, a), _side(lower, b)
-    product = Product(
-        dtype=a.type.dtype,
-        m=dims[-2],
-        n=dims[-1],
-        depth=a.type.dims[-2 if a_turned else -1],
-        batch=dims[:-2],
-        a=a_side.turned if a_turned else a_side,
-        b=b_side.turned if b_turned else b_side,
-        c=_dense(at, TensorType(a.type.dtype, dims)),
-        expression=expression,
-        operands=operands,
-    )
-    product = _joined(product)
-    return product.turned if product.n == 1 < product.m else product
-
-
-def _dense(at: Ref, type_: TensorType) -> Matrix:
-    """A dense tensor; batch dimensions of extent 1 are repeated."""
-    *batch, rows, columns = type_.dims
-    item = type_.dtype.itemsize
-    volume = rows * columns * item
-    pitches = tuple(
-        volume * math.prod(batch[i + 1 :]) if batch[i] > 1 else 0 for i in range(len(batch))
-    )
-    return Matrix(at, columns * item, item, pitches)
-
-
-def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
-    """A dense tensor, repeated wherever `dims` is larger."""
-    *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
-    return Matrix(at, row, step, tuple(batch))
-
-
-def _side(lower: Lowering, value: Value) -> Side:
-    data = lower.data(value)
-    # What is known is packed now: its own memory is not needed.
-    at = lower.read(value) if data is None else Ref(Buffer("constant", 0))
-    return Side(_dense(at, value.type), data)
-
-
-def _joined(product: Product) -> Product:
-    """Without batch dimensions that are one, or can be rows of the same product."""
-    kept = [i for i, extent in enumerate(product.batch) if extent > 1]
-    product = _with_batch(product, kept)
-    while product.batch and not product.b.at.batch[-1] and _rows_follow(product):
-        product = _rows_joined(product)
-    return product
-
-
-def _with_batch(product: Product, kept: list[int]) -> Product:
-    def matrix(x: Matrix) -> Matrix:
-        return replace(x, batch=tuple(x.batch[i] for i in kept))
-
-    def side(x: Side) -> Side:
-        data = x.data
-        if data is not None:
-            data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
-        return Side(matrix(x.at), data)
-
-    return replace(
-        product,
-        batch=tuple(product.batch[i] for i in kept),
-        a=side(product.a),
-        b=side(product.b),
-        c=matrix(product.c),
-        operands=tuple(map(matrix, product.operands)),
-    )
-
-
-def _rows_follow(product: Product) -> bool:
-    """Whether the rows of a batch item follow those of the one before, in A, C and operands."""
-    matrices = (product.a.at, product.c, *product.operands)
-    return product.m == 1 or all(x.batch[-1] == product.m * x.row for x in matrices)
-
-
-def _rows_joined(product: Product) -> Product:
-    """One product of the rows of the last batch dimension."""
-    extent = product.batch[-1]
-
-    def matrix(x: Matrix) -> Matrix:
-        return replace(x, row=x.batch[-1] if product.m == 1 else x.row, batch=x.batch[:-1])
-
-    a, b = product.a, product.b
-    a_data = a.data if a.data is None else a.data.reshape(*a.data.shape[:-3], -1, a.data.shape[-1])
-    b_data = b.data if b.data is None else b.data.reshape(*b.data.shape[:-3], *b.data.shape[-2:])
-    return replace(
-        product,
-        m=product.m * extent,
-        batch=product.batch[:-1],
-        a=Side(matrix(a.at), a_data),
-        b=Side(replace(b.at, batch=b.at.batch[:-1]), b_data),
-        c=matrix(product.c),
-        operands=tuple(map(matrix, product.operands)),
-    )
 
 
 def launch(lower: Lowering, product: Product) -> None:
@@ -247,7 +96,7 @@ def _resident(lower: Lowering, side: Side) -> Matrix:
         return side.at
     data = np.ascontiguousarray(side.data)
     type_ = TensorType(DType(data.dtype.name), data.shape)
-    return _dense(lower.constant(data), type_)
+    return dense(lower.constant(data), type_)
 
 
 _zeros: dict[DType, Array] = {}
@@ -295,15 +144,9 @@ def gemm(lower: Lowering, product: Product) -> None:
     epilogue = None
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
-        epilogue = Epilogue(kernel_expression(product.expression), repeated)
+        epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
     arguments = (str(product.dtype), cut.heights, cut.widths, epilogue)
     lower.launch(Kernel("matmul.gemm", arguments), words, tiles(cut.units, cut.unit_block))
-
-
-def kernel_expression(e: Expression) -> scalar.Expression:
-    """An expression as kernels take it."""
-    steps = tuple((s.op, s.operands, s.dtype.value, s.value) for s in e.steps)
-    return scalar.Expression(tuple(t.value for t in e.inputs), steps, e.results)
 
 
 def _packed(
