@@ -213,14 +213,17 @@ def _notes(everything: Facts) -> list[str]:
             f"{machine['fma_gflops']:.0f} GFLOP/s of multiply-adds, "
             f"{machine['read_gbps']:.1f} GB/s read, {machine['copy_gbps']:.1f} GB/s copied."
         )
+    failed: dict[tuple[str, str], list[str]] = {}
     for group in everything["results"]:
         for model in group["models"]:
             for name, engine in model["engines"].items():
                 if engine.get("failure"):
-                    notes.append(f"{model['title']}, {name}: {engine['failure']}")
+                    failed.setdefault((name, engine["failure"]), []).append(model["title"])
         if group["worst"]:
             notes.append(f"Worst with {_threads(group['threads'])}: {group['worst']}.")
-    return list(dict.fromkeys(notes))
+    for (name, failure), titles in failed.items():
+        notes.append(f"{name} ({', '.join(dict.fromkeys(titles))}): {failure}")
+    return notes
 
 
 def show(console: Console, everything: Facts) -> None:

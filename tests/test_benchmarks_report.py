@@ -120,7 +120,7 @@ def test_markdown_and_picture(facts: dict[str, Any]) -> None:
     text = report.markdown(facts)
     assert "**3.000 (3.000–3.000)**" in text
     assert "1.000 (1.000–1.000) wrong" in text
-    assert "tract: is not installed" in text
+    assert "tract (MLP 3x64): is not installed" in text
     rows = [line for line in text.splitlines() if line.startswith("| MLP")]
     assert len(rows) == 3
     image = ElementTree.fromstring(picture.svg(facts))
