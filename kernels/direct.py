@@ -24,7 +24,7 @@ from llvmlite import ir
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
-from nnefc.kernels.vector import I32, I64, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector import I32, I64, LINE, Vector, lanes_of, vector_intrinsic
 
 ACCUMULATORS: Final = 24
 """More vectors of sums than this hide no more latency, and cost code."""
@@ -33,9 +33,6 @@ MAX_HEIGHT: Final = 8
 PREFETCH: Final = 4
 """Tiles of a strip that share the work of fetching the weights that come next, which within a
 network lie in the last cache or in main memory."""
-
-LINE: Final = 64
-"""Bytes of a cache line."""
 
 FIRST, LAST, RESIDUAL = 1, 2, 4
 """`mode`: sums start from the bias, not from y; they are complete; a residual is added to them."""
@@ -210,11 +207,11 @@ class _Tile:
         turn = builder.and_(self.number, v.word(PREFETCH - 1))
         mine = v.at(ahead, builder.mul(turn, v.word(share)))
         for line in range(0, share, LINE):
-            _prefetch(v, v.at(mine, line))
+            v.prefetch(mine, line)
         few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
         with builder.if_then(few):
             for line in range(0, nbytes, LINE):
-                _prefetch(v, v.at(ahead, line))
+                v.prefetch(ahead, line)
 
     def _offset(self, table: Any, index: Any) -> Any:
         """An int32 of a table."""
@@ -277,11 +274,6 @@ def _clamp(builder: Any, x: Any, low: Any, high: Any) -> Any:
     """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
     x = builder.select(builder.fcmp_ordered(">", low, x), low, x)
     return builder.select(builder.fcmp_ordered("<", high, x), high, x)
-
-
-def _prefetch(v: Vector, pointer: Any) -> None:
-    read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
-    v.call("llvm.prefetch.p0", ir.VoidType(), pointer, read, second_cache, data)
 
 
 @cache

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 
@@ -26,6 +26,8 @@ from nnefc.kernels.memory import WORD, native
 
 I8, I32, I64 = (ir.IntType(n) for n in (8, 32, 64))
 POINTER = ir.PointerType()
+LINE: Final = 64
+"""Bytes of a cache line."""
 FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 BITS = {"float32": 32, "float64": 64}
 
@@ -76,6 +78,12 @@ class Vector:
 
     def store(self, value: Any, pointer: Any, offset: Any = 0) -> None:
         self.builder.store(value, self.at(pointer, offset), align=self.itemsize)
+
+    def prefetch(self, pointer: Any, offset: Any = 0) -> None:
+        """Fetch a cache line into the second cache: what is used soon, but not at once."""
+        read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
+        place = self.at(pointer, offset)
+        self.call("llvm.prefetch.p0", ir.VoidType(), place, read, second_cache, data)
 
     def load_item(self, pointer: Any, offset: Any = 0) -> Any:
         return self.builder.load(self.at(pointer, offset), typ=self.item, align=self.itemsize)

@@ -209,8 +209,7 @@ def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:
     The same for what is going to be written: the hint that says so helps less.
     """
     for at in places:
-        read, second_cache, data = (ir.Constant(I32, n) for n in (0, 2, 1))
-        v.call("llvm.prefetch.p0", ir.VoidType(), v.at(at, ahead), read, second_cache, data)
+        v.prefetch(at, ahead)
 
 
 def _plus(v: Vector, value: Any, more: int) -> Any:
