@@ -24,6 +24,7 @@ from benchmarks.zoo.oracle import torch_outputs
 from benchmarks.zoo.sequences import layer_norm
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
+from nnefc.ops.reference import evaluate
 from tests.models import EXAMPLES
 
 Array = np.ndarray[Any, Any]
@@ -150,3 +151,36 @@ def test_state_is_refused() -> None:
         onnx_model(graph)
     with pytest.raises(Unsupported, match="state"):
         GraphModule(graph)
+
+
+@pytest.mark.parametrize("extent", range(6, 12))
+@pytest.mark.parametrize(
+    ("size", "stride", "before", "after"),
+    [
+        (3, 2, 0, 1),
+        (3, 2, 1, 1),
+        (3, 2, 1, 2),
+        (2, 2, 0, 1),
+        (3, 3, 0, 2),
+        (2, 3, 1, 1),
+        (3, 2, 2, 0),
+    ],
+)
+def test_uneven_padding_of_pools(
+    size: int, stride: int, before: int, after: int, extent: int
+) -> None:
+    text = f"""version 1.0;
+    graph net( input ) -> ( output )
+    {{
+        input = external(shape = [1, 2, {extent}, {extent + 1}]);
+        output = max_pool(input, size = [1, 1, {size}, {size}], border = 'ignore',
+            stride = [1, 1, {stride}, {stride}], dilation = [1, 1, 1, 1],
+            padding = [(0, 0), (0, 0), ({before}, {after}), ({before}, {after})]);
+    }}
+    """
+    graph = import_text(text)
+    data = np.random.default_rng(4).standard_normal((1, 2, extent, extent + 1), np.float32)
+    expected = evaluate(graph, {"input": data}).outputs["output"]
+    with torch.no_grad():
+        found = GraphModule(graph)(torch.from_numpy(data)).numpy()
+    np.testing.assert_array_equal(found, expected.astype(np.float32))

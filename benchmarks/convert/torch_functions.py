@@ -92,6 +92,22 @@ def _spatial(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(values[2:])
 
 
+def _is_ceiling(
+    extents: Sequence[int], size: Sequence[int], stride: Sequence[int],
+    dilation: Sequence[int], padding: Pads,
+) -> bool:  # fmt: skip
+    """Whether the padding is even but for what lets a last, partial window count."""
+    partial = False
+    for n, k, s, d, (p, q) in zip(extents, size, stride, dilation, padding):
+        room = n + 2 * p - k
+        above = q - p
+        partial |= above > 0
+        starts_inside = (-(-room // s)) * s < n + p
+        if d != 1 or 2 * p > k or above not in (0, -room % s) or not starts_inside:
+            return False
+    return partial
+
+
 def _max_pool(
     x: Any, *, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
     padding: Pads, border: str,
@@ -100,6 +116,9 @@ def _max_pool(
     function = [F.max_pool1d, F.max_pool2d, F.max_pool3d][len(size) - 3]
     outside = -math.inf if border == "ignore" else 0.0
     spatial, kernel = padding[2:], _spatial(size)
+    if border == "ignore" and _is_ceiling(x.shape[2:], size[2:], stride[2:], dilation[2:], spatial):
+        pads = [p for p, _ in spatial]
+        return function(x, kernel, _spatial(stride), pads, _spatial(dilation), ceil_mode=True)
     if border != "ignore" or any(2 * max(p) > k for p, k in zip(spatial, kernel)):
         flat = [n for p in reversed(spatial) for n in p]
         x, pads = F.pad(x, flat, value=outside), [0] * len(spatial)
