@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.lower import lower
+from nnefc.runtime.model import CompiledModel
 from tests.blocked_op import BlockedGraph, halo
 from tests.one_op import normal
 
@@ -98,3 +100,17 @@ def test_what_was_computed_in_place_is_not_copied() -> None:
     assert not any(name.startswith(("channels", "movement")) for name in names)
     (got,) = g.run(y)
     np.testing.assert_array_equal(got, np.concatenate(xs, 1))
+
+
+def test_shuffle_of_row_major_tensors() -> None:
+    xs = [normal(1, 2, 5, 3, 70), normal(2, 2, 4, 3, 70)]
+    source = (8, 0, 3, 3, 5, 1)
+    graph = Graph("test")
+    values = [
+        graph.add_input(TensorType(DType.FLOAT32, x.shape), f"x{i}") for i, x in enumerate(xs)
+    ]
+    type_ = TensorType(DType.FLOAT32, (2, 6, 3, 70))
+    y = graph.insert(Op("shuffle_channels", values, {"source": source}, [type_])).output
+    graph.add_output(y, "y")
+    got = CompiledModel(lower(graph), graph, threads=1)(*xs)
+    np.testing.assert_array_equal(got, np.concatenate(xs, 1)[:, source])

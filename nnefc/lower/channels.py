@@ -18,7 +18,7 @@ from nnefc.ir.layout import ITEM
 from nnefc.kernels.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked, zero_halo
-from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.layout import copy
 from nnefc.lower.partition import block, tiles
 from nnefc.lower.parts import taken_at
@@ -86,6 +86,7 @@ def slice_(lower: Lowering, op: Op) -> None:
     map_channels(lower, [x], write_blocked(lower, op.output), [(0, c) for c in taken])
 
 
+@lowering("shuffle_channels")
 @blocked_lowering("shuffle_channels")
 def shuffle_channels(lower: Lowering, op: Op) -> None:
     """Channel c of the result is number source[c] of all channels of the operands."""
@@ -93,7 +94,12 @@ def shuffle_channels(lower: Lowering, op: Op) -> None:
     everything = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
     order: tuple[int, ...] = op.attributes["source"]
     channels = [everything[c] for c in order]
-    map_channels(lower, sources, write_blocked(lower, op.output), channels)
+    y = write_blocked(lower, op.output)
+    if y.layout.block > 1:
+        map_channels(lower, sources, y, channels)
+    else:
+        lanes = [[channel] for channel in channels]
+        _Assembly(sources, y, range(y.channels), lanes).launch(lower)
 
 
 def map_channels(

@@ -171,7 +171,7 @@ def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     for op in graph.ops:
         spec = operations().get(op.name) or lookup(op.name)
         computable = spec is not None and (spec.reference or spec.expand)
-        if not computable and op.name not in (*FUSED, "layout", "variable"):
+        if not computable and op.name not in (*FUSED, "layout", "shuffle_channels", "variable"):
             message = f"operation {op.name} has no reference"
             place = op.location.place if op.location else None
             missing.setdefault(op.name, Diagnostic("custom/reference", message, place))

@@ -1,0 +1,109 @@
+"""Permutations of channels, where they were written as transpositions of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from nnefc.ir import DType, Graph, Op, Value
+from nnefc.passes.base import only_user
+
+
+@dataclass(frozen=True)
+class ShuffleChannels:
+    """Make one operation of a channel shuffle, and of what takes channels together and apart.
+
+        %0: float32[1,6,9,9] = concat(%a, %b) {axis = 1}
+        %1: float32[1,2,3,9,9] = reshape(%0) {shape = [1, 2, 3, 9, 9], ...}
+        %2: float32[1,3,2,9,9] = transpose(%1) {axes = [0, 2, 1, 3, 4]}
+        %3: float32[1,6,9,9] = reshape(%2) {shape = [1, 6, 9, 9], ...}
+        %y: float32[1,3,9,9], %z: float32[1,3,9,9] = split(%3) {axis = 1, ratios = [1, 1]}
+
+    becomes
+
+        %y: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [0, 3, 1]}
+        %z: float32[1,3,9,9] = shuffle_channels(%a, %b) {source = [4, 2, 5]}
+
+    Channel c of the result is number source[c] of all channels of the operands.
+    """
+
+    name: ClassVar[str] = "shuffle_channels"
+
+    def run(self, graph: Graph) -> bool:
+        reshapes = [op for op in graph.ops if op.name == "reshape"]
+        return sum(_rewrite(graph, op) for op in reshapes) > 0
+
+
+def _rewrite(graph: Graph, op: Op) -> bool:
+    """Replace what ends with the reshape `op`, if that is a shuffle."""
+    written = _shuffle(op)
+    if written is None:
+        return False
+    x, source = written
+    chunks = _split(graph, op.output)
+    first = 0
+    for value in chunks or [op.output]:
+        count = value.type.dims[1]
+        _give(graph, op, value, _pieces(graph, x), source[first : first + count])
+        first += count
+    _erase_unused(graph, [*op.output.users, op])
+    return True
+
+
+def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
+    """(operand, which of its channels are those of the result) of a shuffle that `op` ends."""
+    transpose = op.inputs[0].op
+    grouped = transpose.inputs[0].op if transpose and transpose.name == "transpose" else None
+    if transpose is None or grouped is None or grouped.name != "reshape":
+        return None
+    x, groups = grouped.inputs[0], grouped.output.type.dims
+    if x.type != op.output.type or x.type.dtype is not DType.FLOAT32 or x.type.rank < 3:
+        return None
+    batch, channels, *extents = x.type.dims
+    if len(groups) < 3 or groups != (batch, groups[1], channels // groups[1], *extents):
+        return None
+    if tuple(transpose.attributes["axes"]) != (0, 2, 1, *range(3, len(groups))):
+        return None
+    each = channels // groups[1]
+    return x, tuple(g * each + c for c in range(each) for g in range(groups[1]))
+
+
+def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
+    """What x is concatenated of, if the shuffle alone uses it."""
+    concat = x.op
+    if concat is None or concat.name != "concat" or only_user(graph, x) is None:
+        return (x,)
+    return concat.inputs if concat.attributes["axis"] == 1 else (x,)
+
+
+def _split(graph: Graph, value: Value) -> list[Value]:
+    """The results of the split of the channels of `value`, if that alone uses it."""
+    split = only_user(graph, value)
+    if split is None or split.name != "split" or split.attributes["axis"] != 1:
+        return []
+    return list(split.outputs)
+
+
+def _give(
+    graph: Graph, before: Op, value: Value, inputs: tuple[Value, ...], source: tuple[int, ...]
+) -> None:
+    """Let a shuffle give `value`."""
+    attributes = {"source": source}
+    made = Op("shuffle_channels", inputs, attributes, [value.type], [value.name], before.location)
+    graph.insert(made, before)
+    graph.replace_value(value, made.output)
+
+
+def _erase_unused(graph: Graph, ops: list[Op]) -> None:
+    """Erase operations, and what they alone used of the shuffle."""
+    while ops:
+        op = ops.pop(0)
+        if any(v.users or graph.is_output(v) for v in op.outputs):
+            continue
+        operands = [v.op for v in op.inputs]
+        graph.erase(op)
+        ops += [o for o in operands if o is not None and o.name in _WRITTEN and o not in ops]
+
+
+_WRITTEN: Final = ("reshape", "transpose", "concat")
+"""Operations that a shuffle is written with."""
