@@ -71,7 +71,7 @@ def is_elementwise(op: Op) -> bool:
 
 def is_pure(op: Op) -> bool:
     """Whether `op` does nothing but give its outputs; of an unknown operation, nobody knows."""
-    if op.name in FUSED or op.name == "layout":
+    if op.name in (*FUSED, "layout", "shuffle_channels"):
         return True
     spec = operations().get(op.name)
     return spec is not None and spec.pure

@@ -34,6 +34,7 @@ from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
+from nnefc.passes.shuffle_channels import ShuffleChannels
 from nnefc.passes.sink_transposes import SinkTransposes
 
 DEFAULT: tuple[Pass, ...] = (
@@ -63,6 +64,7 @@ def for_machine(block: int, *, strict: bool = False) -> tuple[Pass, ...]:
     return (
         *DEFAULT,
         FuseConvolution(block=block),
+        ShuffleChannels(),
         AssignLayouts(block=block, strict=strict),
         EliminateDeadCode(),
     )

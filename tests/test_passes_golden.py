@@ -64,7 +64,8 @@ def test_golden(path: Path, update_golden: bool) -> None:
 
 
 def _computes(graph: Graph) -> bool:
-    return all(op.name in operations() or op.name in FUSED for op in graph.ops)
+    known = (*operations(), *FUSED, "shuffle_channels")
+    return all(op.name in known for op in graph.ops)
 
 
 def _same_values(a: Graph, b: Graph) -> None:

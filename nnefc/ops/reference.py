@@ -87,6 +87,8 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
         return _apply_fused(op, operands, lookup)
     if op.name == "layout":
         return operands
+    if op.name == "shuffle_channels":
+        return [np.concatenate(operands, 1).take(op.attributes["source"], 1)]
     if op.name == "constant":
         data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
         return [widen(data, op.output.type.dtype)]
