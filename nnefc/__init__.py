@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.tensors import TensorSpec
+    from nnefc.tuning import Tuning, tune
 
 __version__ = "0.1.0"
 
@@ -27,10 +28,12 @@ _HOMES = {
     "Graph": "nnefc.ir",
     "ImportOptions": "nnefc.api",
     "TensorSpec": "nnefc.runtime.tensors",
+    "Tuning": "nnefc.tuning",
     "compile": "nnefc.api",
     "import_model": "nnefc.api",
     "operation": "nnefc.frontends.nnef.custom",
     "save_archive": "nnefc.api",
+    "tune": "nnefc.tuning",
     "read_tensor": "nnefc.formats.tensor_file",
     "write_tensor": "nnefc.formats.tensor_file",
 }
@@ -44,12 +47,14 @@ __all__ = [
     "NnefError",
     "NnefWarning",
     "TensorSpec",
+    "Tuning",
     "__version__",
     "compile",
     "import_model",
     "operation",
     "read_tensor",
     "save_archive",
+    "tune",
     "write_tensor",
 ]
 

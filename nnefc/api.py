@@ -113,6 +113,7 @@ def compile(
     progress: Progress | None = None,
     strict: bool = False,
     accuracy: Literal["fast", "strict"] = "fast",
+    tuned: bool = True,
     **options: Unpack[ImportOptions],
 ) -> CompiledModel:
     """Compile a model to native code.
@@ -127,6 +128,8 @@ def compile(
         accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
             a few times larger: below 2e-4 of the largest result.  "strict" keeps to sums of
             products, below 1e-5.
+        tuned: Compute convolutions as `tune` found to be fastest on this machine, where it has
+            measured; False: as estimates suggest.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`, as for
             `import_model`; not with a graph.
 
@@ -139,17 +142,27 @@ def compile(
     check_threads(threads)
     check_accuracy(accuracy)
     check_progress(progress)
+    graph = graph_of(source, strict=strict, **options)
+    return compile_with(
+        graph,
+        threads=threads,
+        progress=progress,
+        accuracy=accuracy,
+        methods=None if tuned else {},
+    )
+
+
+def graph_of(source: Path | Graph, *, strict: bool, **options: Unpack[ImportOptions]) -> Graph:
+    """The graph of a model, or the one that was given, for which there are no options."""
     if not isinstance(source, Graph):
-        graph = import_model(source, strict=strict, **options)
-    elif given := [*options, *(["strict"] if strict else [])]:
+        return import_model(source, strict=strict, **options)
+    if given := [*options, *(["strict"] if strict else [])]:
         raise NnefError.of(
             "input/option",
             f"a graph is imported already: {', '.join(given)} cannot apply to it",
             hint="give what says how to import to import_model",
         )
-    else:
-        graph = source
-    return compile_with(graph, threads=threads, progress=progress, accuracy=accuracy)
+    return source
 
 
 def compile_with(
@@ -158,16 +171,22 @@ def compile_with(
     threads: int | None = None,
     progress: Progress | None = None,
     accuracy: str = "fast",
+    methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
-    """`compile` for callers that look at the graph between passes, which `hook` is called with."""
+    """`compile` for callers that look at the graph between passes, which `hook` is called with.
+
+    `methods`: see `AssignLayouts`; None: those that `tune` has kept for this machine.
+    """
     from nnefc.formats.files import release_pages
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
     from nnefc.passes.pipeline import for_machine, run_pipeline
+    from nnefc.runtime import choices
     from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.team import team
 
     threads = check_threads(threads)
     sums_only = check_accuracy(accuracy)
@@ -175,7 +194,9 @@ def compile_with(
     _require_fitting_data(graph)
     working = graph.clone()
     with memory_for("compile the model"):
-        passes = for_machine(lanes_of("float32"), strict=sums_only)
+        if methods is None:
+            methods = {} if sums_only else choices.find(team(threads).threads)
+        passes = for_machine(lanes_of("float32"), strict=sums_only, methods=methods)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
         release_pages()
         program = lower(working, release=release_pages)

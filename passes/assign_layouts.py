@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
-from nnefc.ops.window_rules import Padding, convolution_groups
+from nnefc.ops.window_rules import Padding
 from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, halo_needed, tensors
-from nnefc.passes.convolution_method import winograd_choice
+from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
 
 JOINED = ("concat", "split", "slice")
 """Operations whose operands and results are parts of each other: no copies if they lie alike."""
@@ -39,6 +40,10 @@ class AssignLayouts:
     block: int = 8
     strict: bool = False
     """Only methods whose rounding errors are those of plain sums."""
+    methods: Mapping[str, str] = field(default_factory=dict[str, str])
+    """How to compute convolutions, by `operation_key`, instead of as costs suggest.
+
+    Those that a convolution cannot be computed by are left aside, and all if `strict`."""
 
     def run(self, graph: Graph) -> bool:
         chosen = self._blocked_operations(graph)
@@ -65,12 +70,11 @@ class AssignLayouts:
         return chosen
 
     def _method(self, op: Op) -> str:
-        groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
-        if groups > 1 and groups == op.inputs[0].type.dims[1]:
-            return "depthwise"
-        if self.strict or op.name == "fused_deconv":
-            return "direct"
-        return winograd_choice(op) or "direct"
+        sums, *others = methods(op)
+        if self.strict or not others:
+            return sums
+        wanted = self.methods.get(operation_key(op))
+        return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
 
 
 def _halos(chosen: dict[Op, None]) -> dict[Value, Padding]:

@@ -6,6 +6,8 @@ Costs are in multiply-adds at the rate of a processor that has all data in its r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from nnefc.ir import Op
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
@@ -26,6 +28,34 @@ FEW_CHANNELS = 4
 """Inputs of up to so many channels are not in blocks."""
 
 
+def methods(op: Op) -> tuple[str, ...]:
+    """All ways to compute a `fused_conv` or `fused_deconv`; the first one is plain sums."""
+    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
+    if groups > 1 and groups == op.inputs[0].type.dims[1]:
+        return ("depthwise",)
+    if op.name == "fused_deconv":
+        return ("direct",)
+    return ("direct", *(f"winograd{size}" for size in _winograd_sizes(op)))
+
+
+def operation_key(op: Op) -> str:
+    """What the time of a convolution depends on, as text."""
+    attributes = op.attributes
+    steps = ",".join(step.op for step in attributes["expression"].steps)
+    facts: list[tuple[str, Sequence[Any]]] = [
+        (op.name, op.inputs[0].type.dims),
+        ("filter", op.inputs[1].type.dims),
+        ("output", op.output.type.dims),
+        ("padding", [n for pair in attributes["padding"] for n in pair]),
+        ("stride", attributes["stride"]),
+        ("dilation", attributes["dilation"]),
+        ("groups", [convolution_groups(op.inputs[0].type.dims, attributes)]),
+        *(("operand", value.type.dims) for value in op.inputs[3:]),
+    ]
+    words = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in facts]
+    return "; ".join([*words, *([f"then {steps}"] if steps else [])])
+
+
 def winograd_choice(op: Op) -> str | None:
     """The Winograd method for a `fused_conv`, or None where plain sums are faster.
 
@@ -33,19 +63,28 @@ def winograd_choice(op: Op) -> str | None:
     """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
-    if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
-        return None
-    if window.rank > 2 or any(n != 1 for n in (*window.stride, *window.dilation)):
-        return None
     costs = {
-        size: _winograd_cost(window, size, x[0], x[1], filter_[0])
-        for size in range(2, largest_tile(window.size) + 1)
+        size: _winograd_cost(window, size, x[0], x[1], filter_[0]) for size in _winograd_sizes(op)
     }
     if not costs:
         return None
     best = min(costs, key=lambda size: costs[size])
     gain = _direct_cost(window, x[0], x[1], filter_[0]) / costs[best]
     return f"winograd{best}" if gain > LEAST_GAIN else None
+
+
+def _winograd_sizes(op: Op) -> list[int]:
+    """Outputs of a tile, at most, by which a `fused_conv` can be computed: each cuts differently."""
+    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
+    window = convolution_window(x, filter_, op.attributes)
+    if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
+        return []
+    if window.rank > 2 or any(n != 1 for n in (*window.stride, *window.dilation)):
+        return []
+    extents = [e for e, taps in zip(window.output, window.size, strict=True) if taps > 1]
+    sizes = range(2, largest_tile(window.size) + 1)
+    cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
+    return sorted({cut: size for size, cut in cuts.items()}.values())
 
 
 def _direct_cost(window: Window, batch: int, inputs: int, outputs: int) -> float:

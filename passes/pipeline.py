@@ -7,7 +7,7 @@ after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -55,17 +55,19 @@ DEFAULT: tuple[Pass, ...] = (
 )
 
 
-def for_machine(block: int, *, strict: bool = False) -> tuple[Pass, ...]:
+def for_machine(
+    block: int, *, strict: bool = False, methods: Mapping[str, str] | None = None
+) -> tuple[Pass, ...]:
     """`DEFAULT`, and what depends on the machine.
 
     `block`: channels in a block, the float32 items of a vector.  `strict`: only methods whose
-    rounding errors are those of plain sums.
+    rounding errors are those of plain sums.  `methods`: see `AssignLayouts`.
     """
     return (
         *DEFAULT,
         FuseConvolution(block=block),
         ShuffleChannels(),
-        AssignLayouts(block=block, strict=strict),
+        AssignLayouts(block=block, strict=strict, methods=methods or {}),
         EliminateDeadCode(),
     )
 

@@ -16,7 +16,6 @@ import platform
 import re
 import stat
 import tempfile
-from contextlib import suppress
 from dataclasses import astuple
 from functools import cache
 from importlib.metadata import version
@@ -35,13 +34,7 @@ _IMPORT = re.compile(rb"\bnnefc\.kernels\.(\w+)|\bfrom nnefc\.kernels import ([\
 
 def find(key: str) -> bytes | None:
     """The object code of an entry; None if there is none, or none that is whole."""
-    folder = _folder()
-    if folder is None:
-        return None
-    try:
-        data = (folder / key).read_bytes()
-    except OSError:
-        return None
+    data = read(key) or b""
     head, digest = len(MAGIC), len(MAGIC) + DIGEST_BYTES
     code = data[digest:]
     whole = data[:head] == MAGIC and data[head:digest] == _digest(code)
@@ -50,18 +43,37 @@ def find(key: str) -> bytes | None:
 
 def keep(key: str, code: bytes) -> None:
     """Store an entry, whole or not at all; silently nothing where that is impossible."""
+    write(key, MAGIC + _digest(code) + code)
+
+
+def read(name: str) -> bytes | None:
+    """What a file of the cache holds; None if it cannot be read."""
     folder = _folder()
     if folder is None:
-        return
-    with suppress(OSError):
+        return None
+    try:
+        return (folder / name).read_bytes()
+    except OSError:
+        return None
+
+
+def write(name: str, data: bytes) -> bool:
+    """Write a file of the cache, whole or not at all; whether that was possible."""
+    folder = _folder()
+    if folder is None:
+        return False
+    try:
         handle, partial = tempfile.mkstemp(prefix=".", dir=folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(MAGIC + _digest(code) + code)
-            Path(partial).replace(folder / key)
+                file.write(data)
+            Path(partial).replace(folder / name)
         except BaseException:
             Path(partial).unlink()
             raise
+    except OSError:
+        return False
+    return True
 
 
 def key_of(module: str, what: str, isa: Isa) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -223,3 +224,17 @@ def _as_array(
         )
     )
     return None
+
+
+def random_array(type_: TensorType, seed: int, name: str) -> Array:
+    """Reproducible data of a tensor type, told apart by `name`.
+
+    Normal scalars, integers from 0 to 3, coin flips.
+    """
+    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    dtype = type_.dtype.numpy
+    if dtype.kind == "f":
+        return generator.standard_normal(type_.dims).astype(dtype)
+    if dtype.kind == "b":
+        return generator.integers(0, 2, type_.dims).astype(bool)
+    return generator.integers(0, 4, type_.dims).astype(dtype)

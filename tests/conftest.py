@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
+
+
+class ChoiceFiles:
+    """A folder for choices alone: kernels are in the cache that they are always in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def write(self, name: str, data: bytes) -> bool:
+        (self.folder / name).write_bytes(data)
+        return True
+
+    def key_of(self, *what: Any) -> str | None:
+        from nnefc.runtime.cache import key_of
+
+        return key_of(*what)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_choices_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the user has tuned changes no test, and no test changes it."""
+    from nnefc.runtime import choices
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices, "files", ChoiceFiles(tmp_path_factory.mktemp("choices")))
+        yield
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the choices of one test."""
+    from nnefc.runtime import choices
+
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    monkeypatch.setattr(choices, "files", ChoiceFiles(folder))
+    return folder
 
 
 @pytest.fixture

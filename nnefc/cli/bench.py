@@ -163,7 +163,7 @@ def _measure(
     compiled: CompiledModel, facts: dict[str, Any], streams: int, warmup: float, seconds: float
 ) -> dict[str, Any]:
     """Latencies and throughput of `streams` callers at once."""
-    from nnefc.cli.run import random_array
+    from nnefc.runtime.tensors import random_array
 
     def caller(seed: int) -> Callable[[], Any]:
         inputs = [random_array(v.type, seed, v.name) for v in compiled.graph.inputs]

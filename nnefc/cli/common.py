@@ -15,7 +15,7 @@ from nnefc.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rich.console import Console
     from rich.table import Table
@@ -179,13 +179,21 @@ def compile_graph(
     threads: int | None = None,
     accuracy: str = "fast",
     *,
+    methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
-    """Compile; progress is shown on standard error.  `hook` is called between passes."""
+    """Compile; progress is shown on standard error.  `methods`, `hook`: see `compile_with`."""
     from nnefc.api import compile_with
 
     with progress("compiling") as advance:
-        return compile_with(graph, threads=threads, progress=advance, accuracy=accuracy, hook=hook)
+        return compile_with(
+            graph,
+            threads=threads,
+            progress=advance,
+            accuracy=accuracy,
+            methods=methods,
+            hook=hook,
+        )
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -25,8 +25,10 @@ from nnefc.cli.common import (
     print_table,
     size,
     table,
+    usage,
 )
 from nnefc.cli.explain import Recorder
+from nnefc.cli.tuned import measure, show_tuning, tuning_facts
 
 
 def compile_(
@@ -34,6 +36,14 @@ def compile_(
     plan: Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each pass did, and what it gained.")
+    ] = False,
+    tune: Annotated[
+        bool,
+        typer.Option(
+            "--tune",
+            help="Measure which method is fastest for each convolution on this machine, and keep "
+            "the answer for all commands and for nnefc.compile.",
+        ),
     ] = False,
     random_weights: RandomWeights = None,
     shape: Shapes = None,
@@ -49,6 +59,9 @@ def compile_(
     With --explain also the passes over the graph: how many operations it had before and after, and
     how many multiply-adds and bytes between operations there are then.
 
+    With --tune also where measuring chose another method than estimates, and what that gains. Use
+    the number of threads and the shapes that the model will run with.
+
     Set NNEFC_DUMP=FOLDER to have the graph written after every pass.
 
     Examples:
@@ -57,10 +70,14 @@ def compile_(
 
         nnefc compile net.nnef.tgz --explain
 
+        nnefc compile net.nnef.tgz --tune --threads 2
+
         nnefc compile graph.nnef --random-weights 1 --shape input=8,3,224,224 --plan
     """
     from nnefc.ops.cost import parameter_bytes
 
+    if tune and accuracy == "strict":
+        raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
     start = time.perf_counter()
     graph = load(
         model,
@@ -70,10 +87,18 @@ def compile_(
         strict=strict,
         limits=limit,
     )
-    imported = time.perf_counter()
+    read_seconds = time.perf_counter() - start
+    tuning = measure(graph, threads) if tune else None
     recorder = Recorder()
-    compiled = compile_graph(graph, threads, accuracy, hook=recorder if explain else None)
-    finished = time.perf_counter()
+    start = time.perf_counter()
+    compiled = compile_graph(
+        graph,
+        threads,
+        accuracy,
+        methods=None if tuning is None else tuning.methods,
+        hook=recorder if explain else None,
+    )
+    compile_seconds = time.perf_counter() - start
     launches = compiled.launches
     kernels = len({launch.kernel for launch in launches})
     facts: dict[str, Any] = {
@@ -84,11 +109,13 @@ def compile_(
         "arena_lower_bound": compiled.plan.arena.lower_bound,
         "parameter_bytes": parameter_bytes(graph),
         "constant_bytes": compiled.constant_bytes,
-        "import_seconds": imported - start,
-        "compile_seconds": finished - imported,
+        "import_seconds": read_seconds,
+        "compile_seconds": compile_seconds,
     }
     if explain:
         facts["passes"] = recorder.facts()
+    if tuning is not None:
+        facts["tuning"] = tuning_facts(tuning)
     if json:
         rows = [
             {"launch": launch.label, "kernel": launch.kernel, "tiles": launch.tiles}
@@ -97,6 +124,8 @@ def compile_(
         print_json({**facts, "plan": rows} if plan else facts)
         return
     out = console()
+    if tuning is not None:
+        show_tuning(out, tuning)
     if explain:
         recorder.show(out)
     if plan:
@@ -106,8 +135,8 @@ def compile_(
         print_table(out, view)
     out.print(
         f"{count(len(graph), 'operation')}, {count(len(launches), 'launch', 'launches')} of "
-        f"{count(kernels, 'kernel')}; import {imported - start:.2f} s, "
-        f"compile {finished - imported:.2f} s"
+        f"{count(kernels, 'kernel')}; import {read_seconds:.2f} s, "
+        f"compile {compile_seconds:.2f} s"
     )
     out.print(
         f"arena {size(facts['arena_bytes'])}, at least needed "

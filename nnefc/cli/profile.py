@@ -91,9 +91,9 @@ def profile(
 
         nnefc profile net.nnef.tgz --sort order --trace trace.json --picture profile.svg
     """
-    from nnefc.cli.run import random_array
     from nnefc.formats.atomic import replace_file
     from nnefc.runtime.machine import measure
+    from nnefc.runtime.tensors import random_array
 
     require_seconds("--duration", seconds)
     for path, option, suffix in ((trace, "--trace", ".json"), (picture, "--picture", ".svg")):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.ir import Graph, TensorType, Value
+    from nnefc.ir import Graph, Value
 
 Inputs = Annotated[
     list[str] | None,
@@ -193,6 +193,7 @@ def read_inputs(
     What is changed or ignored on the way is noted on standard error.
     """
     from nnefc.formats.arrays import load_array
+    from nnefc.runtime.tensors import random_array
 
     notes = Diagnostics()
     names = [value.name for value in graph.inputs]
@@ -281,21 +282,6 @@ def _read_image(
             type_ = value.type
             return {name: read_image(path, type_.dims, type_.dtype.numpy, diagnostics=notes)}
     raise usage(f"--input: no input named {name}")
-
-
-def random_array(type_: TensorType, seed: int, name: str) -> np.ndarray[Any, Any]:
-    """Reproducible data of a tensor type: normal, small integers, or coin flips."""
-    import zlib
-
-    import numpy as np
-
-    generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
-    dtype = type_.dtype.numpy
-    if dtype.kind == "f":
-        return generator.standard_normal(type_.dims).astype(dtype)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, type_.dims).astype(bool)
-    return generator.integers(0, 4, type_.dims).astype(dtype)
 
 
 def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:

@@ -1,0 +1,87 @@
+"""How operations are best computed on this machine, as `nnefc.tuning` has measured it.
+
+There is a file in the cache for each processor, number of threads and version of the kernels:
+
+    {"version": 1, "machine": {"processor": "...", ...}, "methods": {"conv 1x64x56x56 ...": "direct"}}
+
+A file that is damaged, or of another machine, is as good as none.  Nothing here is trusted: who
+reads a method takes it only where the operation can be computed that way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from nnefc.runtime import cache as files
+
+VERSION: Final = 1
+"""Of the form of the files."""
+_MODULES: Final = ("direct", "winograd")
+"""The kernels that there is a choice between: of others, what was measured says nothing."""
+_ENOUGH: Final = 4096
+"""Bytes of the list of processors: the first one."""
+
+
+def find(threads: int) -> dict[str, str]:
+    """Methods by key of operation, for calls by so many threads; empty if none are kept."""
+    machine = _machine(threads)
+    try:
+        found: Any = json.loads(files.read(_name(machine)) or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    facts = cast(dict[str, Any], found)
+    methods = facts.get("methods")
+    if facts.get("version") != VERSION or facts.get("machine") != machine:
+        return {}
+    if not isinstance(methods, dict):
+        return {}
+    items = cast(dict[str, Any], methods).items()
+    return {key: method for key, method in items if isinstance(method, str)}
+
+
+def keep(threads: int, methods: Mapping[str, str | None]) -> bool:
+    """Add to what is kept, None takes away; False if there is no cache to write to."""
+    machine = _machine(threads)
+    together = {**find(threads), **methods}
+    kept = {key: method for key, method in sorted(together.items()) if method is not None}
+    facts = {"version": VERSION, "machine": machine, "methods": kept}
+    return files.write(_name(machine), json.dumps(facts, indent=1).encode())
+
+
+def _name(machine: Mapping[str, Any]) -> str:
+    digest = hashlib.blake2b(json.dumps(machine).encode(), digest_size=16)
+    return f"methods-{digest.hexdigest()}.json"
+
+
+def _machine(threads: int) -> dict[str, Any]:
+    """What times depend on."""
+    from nnefc.kernels.isa import host
+
+    isa = host()
+    return {
+        "processor": _processor(),
+        "instructions": isa.name,
+        "threads": threads,
+        "kernels": [files.key_of(module, "methods", isa) for module in _MODULES],
+    }
+
+
+@cache
+def _processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    try:
+        with Path("/proc/cpuinfo").open("rb") as file:
+            first = file.read(_ENOUGH).decode(errors="replace")
+    except OSError:
+        first = ""
+    named = re.search(r"^model name\s*:\s*(.*\S)", first, re.MULTILINE)
+    return named[1] if named else platform.processor() or platform.machine()
