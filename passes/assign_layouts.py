@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ops.window_rules import Padding
-from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, halo_needed, tensors
+from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, gains, halo_needed, tensors
 from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
 
 JOINED = ("concat", "split", "slice")
@@ -32,8 +32,8 @@ class AssignLayouts:
         %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
         %y: float32[1,32,8,8] = layout(%2)
 
-    A convolution always computes on blocked tensors, other operations that can do so if an
-    operand is blocked.  The halo of a value is the most that its users need.
+    A convolution or pooling always computes on blocked tensors, other operations that can do so
+    if an operand is blocked.  The halo of a value is the most that its users need.
     """
 
     name: ClassVar[str] = "assign_layouts"
@@ -63,8 +63,10 @@ class AssignLayouts:
         """In order."""
         chosen: dict[Op, None] = {}
         for op in graph.ops:
-            if op.name in CONVOLUTIONS or (
-                any(v.op in chosen for v in op.inputs) and accepts(op, self.block)
+            if (
+                op.name in CONVOLUTIONS
+                or gains(op, self.block)
+                or (any(v.op in chosen for v in op.inputs) and accepts(op, self.block))
             ):
                 chosen[op] = None
         return chosen

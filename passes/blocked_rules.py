@@ -43,6 +43,13 @@ def accepts(op: Op, block: int) -> bool:
     return rule is not None and rule(op, block)
 
 
+def gains(op: Op, block: int) -> bool:
+    """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
+    if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
+        return False
+    return op.output.type.dims[1] >= block and accepts(op, block)
+
+
 def tensors(op: Op) -> list[int]:
     """The operands of a blocked operation that are blocked; others stay as they are."""
     if op.name in CONVOLUTIONS:
