@@ -95,9 +95,11 @@ def fits(given: object, spec: TensorSpec) -> bool:
     if type(given) is not np.ndarray:
         return False
     array = cast(Array, given)
-    if array.dtype is not spec.dtype or array.shape != spec.shape:
+    if array.shape != spec.shape:
         return False
-    return is_ready(array)
+    # the same type may be another object: arrays that were pickled bring one along
+    dtype = array.dtype
+    return (dtype is spec.dtype or dtype == spec.dtype) and is_ready(array)
 
 
 def accept(
