@@ -56,6 +56,22 @@ def emit(
     return [values[result] for result in expression.results]
 
 
+MAX_PRODUCT: Final = 4
+"""Powers up to this one are products: within 2 ulp, at a small part of the cost."""
+
+
+def _product(x: Lanes, exponent: int) -> Lanes:
+    """x ** exponent."""
+    square = x * x
+    match exponent:
+        case 2:
+            return square
+        case 3:
+            return square * x
+        case _:
+            return square * square
+
+
 def _step(
     op: str, operands: list[Lanes], known: list[Number | None], dtype: str, libm: Any
 ) -> Lanes:
@@ -74,6 +90,8 @@ def _step(
         return select(first.is_nan(), first, y) if first.is_float else y
     if op == "select":
         return select(*operands)
+    if op == "pow" and known[1] in range(2, MAX_PRODUCT + 1):
+        return _product(x, int(known[1] or 0))
     if op in ELEMENTARY and dtype == "float64":
         return _LIBRARY[op](libm, x) if op in _LIBRARY else _library(op, libm, *operands)
     if op in ELEMENTARY:

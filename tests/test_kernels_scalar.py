@@ -250,3 +250,16 @@ def test_cast(given: str) -> None:
         else:
             expected = x.astype(dtype)
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("exponent", [2.0, 3.0, 4.0, 5.0, -2.0])
+def test_powers_with_a_known_exponent(dtype: str, exponent: float) -> None:
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, 1e-30, -1e-11]
+    x = np.concatenate((np.linspace(-50, 50, 997), special)).astype(dtype)
+    kind = DType(dtype)
+    steps = [Step("literal", (), kind, exponent), Step("pow", (0, 1), kind)]
+    (got,) = evaluate(steps, [2], x)
+    errors = ulps(got, np.power(x.astype(np.longdouble), np.longdouble(exponent)))
+    assert errors.max() <= 2
