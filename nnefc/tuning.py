@@ -162,12 +162,13 @@ class _Network:
     def _look(self, graph: Graph, ran: Ran) -> None:
         """Note the convolutions, and give each a name by which to know its launches."""
         from nnefc.passes.assign_layouts import AssignLayouts
+        from nnefc.passes.blocked_rules import CONVOLUTIONS
         from nnefc.passes.convolution_method import methods, operation_key
 
         if ran.name != AssignLayouts.name:
             return
         for op in graph.ops:
-            every = methods(op) if "method" in op.attributes else ()
+            every = methods(op) if op.name in CONVOLUTIONS else ()
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
                 method = op.attributes["method"]

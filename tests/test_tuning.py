@@ -339,7 +339,8 @@ def test_measuring_for_real(graph: Graph, store: Path, monkeypatch: pytest.Monke
 def test_nothing_to_choose(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "plain.nnef"
     path.write_text(
-        "version 1.0; graph g( x ) -> ( y ) { x = external(shape = [1, 3]); y = relu(x); }"
+        "version 1.0; graph g( x ) -> ( y ) "
+        "{ x = external(shape = [1, 3, 4, 4]); y = multilinear_upsample(x, factor = [2, 2]); }"
     )
     found = nnefc.tune(path, threads=1)
     assert (found.choices, found.before_seconds, found.after_seconds) == ((), 0, 0)
