@@ -1,0 +1,148 @@
+"""`python -m tests.widths ROW [NAME...]`: all subjects, or some, for a row of `nnefc.kernels.isa`.
+
+If the row is that of this process (see `NNEFC_ISA`), results are compared with the reference, which
+computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
+wrong, then the families of kernels that were reached, last what was done.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.runtime.program import Program
+from tests.width_subjects import ANY, NARROW
+
+Array = np.ndarray[Any, Any]
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+"""Of the largest item of a result."""
+WINOGRAD_TOLERANCE = 2e-4
+
+
+def document(body: str) -> str:
+    """The whole text: `W(shape)` is a variable, what begins with y is a result."""
+    labels = iter(range(1000))
+
+    def variable(match: re.Match[str]) -> str:
+        return f"variable(shape = [{match[1]}], label = 'w{next(labels)}')"
+
+    body = re.sub(r"\bW\(([\d, ]+)\)", variable, body)
+    inputs = re.findall(r"(\w+) = external", body)
+    outputs = re.findall(r"\b(y\w*)(?=[\]),]| =)", body)
+    head = f"graph g( {', '.join(inputs)} ) -> ( {', '.join(outputs)} )"
+    return f"version 1.0; extension KHR_enable_operator_expressions; {head} {{ {body} }}"
+
+
+def data(name: str, type_: TensorType) -> Array:
+    """Items that float32 holds exactly, of the kind that the first letter of a name says."""
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    match name[0]:
+        case "l":
+            return random.random(type_.dims) < 0.5
+        case "i":
+            return random.integers(0, 4, type_.dims).astype(type_.dtype.numpy)
+        case "p":
+            items = random.uniform(0.05, 0.95, type_.dims)
+        case "q":
+            items = random.uniform(1.05, 4, type_.dims)
+        case "r":
+            low = random.uniform(0, 8, (type_.dims[0], 2))
+            items = np.concatenate([low, low + random.uniform(4, 9, low.shape)], 1)
+        case _:
+            items = random.standard_normal(type_.dims)
+    return items.astype(np.float32).astype(type_.dtype.numpy)
+
+
+def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
+    """(how, program): lowered as it is, compiled, and by each method of convolutions in turn."""
+    from nnefc.kernels.vector import lanes_of
+    from nnefc.lower import lower
+    from nnefc.passes.blocked_rules import CONVOLUTIONS
+    from nnefc.passes.convolution_method import methods, operation_key
+    from nnefc.passes.expand_compounds import ExpandCompounds
+    from nnefc.passes.pipeline import for_machine, run_pipeline
+
+    def compiled(chosen: Mapping[str, str]) -> Graph:
+        working = graph.clone()
+        run_pipeline(working, for_machine(lanes_of("float32"), methods=chosen))
+        return working
+
+    alone = graph.clone()
+    ExpandCompounds().run(alone)
+    yield "alone", lower(alone)
+    usual = compiled({})
+    convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
+    every = {operation_key(op): methods(op) for op in convolutions}
+    yield "compiled", lower(usual)
+    for i in range(max(map(len, every.values()), default=1)):
+        chosen = {key: names[i] for key, names in every.items() if 1 < len(names) > i}
+        if chosen:
+            yield f"by {', '.join(dict.fromkeys(chosen.values()))}", lower(compiled(chosen))
+
+
+def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[str]:
+    """What is wrong with the results of a program."""
+    from nnefc.ops.reference import evaluate
+    from nnefc.runtime.model import CompiledModel
+
+    inputs = {value.name: data(value.name, value.type) for value in graph.inputs}
+    expected = evaluate(graph, inputs).outputs
+    got = CompiledModel(program, graph, threads=1).run(inputs)
+    winograd = any(kernel.family.startswith("winograd") for kernel in program.kernels)
+    tolerance = WINOGRAD_TOLERANCE if winograd else TOLERANCE[scalar]
+    for name, want in expected.items():
+        have = got[name]
+        if have.shape != want.shape:
+            yield f"{how}: {name}: shape {have.shape}, expected {want.shape}"
+        elif have.dtype.kind != "f":
+            if not np.array_equal(have, want):
+                yield f"{how}: {name} {want.shape}: {(have != want).sum()} items differ"
+        else:
+            error = np.abs(have - want).max() / np.abs(want).max()
+            if not error <= tolerance:  # nor are NaNs right
+                yield f"{how}: {name} {want.shape}: error {error:.3g}"
+
+
+def main(row: str, wanted: list[str]) -> int:
+    """The status: 1 if anything is wrong."""
+    from nnefc.kernels import isa
+
+    executes = isa.host().name == row
+    if not executes:
+        chosen = isa.TABLE[row]
+        isa.host = lambda: chosen
+    from nnefc.frontends.nnef.model import import_text
+    from nnefc.kernels.linker import link
+    from nnefc.runtime.code import object_code
+
+    wrong: list[str] = []
+    families: set[str] = set()
+    done: list[str] = []
+    subjects = [(name, body, "float32") for name, body in (NARROW | ANY).items()]
+    subjects += [(name, body, "float64") for name, body in ANY.items()]
+    for name, body, scalar in subjects:
+        if wanted and name not in wanted:
+            continue
+        graph = import_text(document(body), name, scalar=DType(scalar), random_weights=1)
+        for how, program in programs(graph):
+            done.append(how)
+            families.update(kernel.family for kernel in program.kernels)
+            if executes:
+                found = compare(graph, how, program, scalar)
+                wrong += [f"{name}, {scalar}, {text}" for text in found]
+            else:
+                link(map(object_code, program.kernels))
+    print(*wrong, *sorted(families), sep="\n")
+    print(f"{'executed' if executes else 'linked'} {len(done)} programs")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
