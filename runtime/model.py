@@ -32,6 +32,7 @@ from nnefc.runtime.tensors import (
 from nnefc.runtime.variables import Variables
 
 if TYPE_CHECKING:
+    from nnefc.runtime.fast_call import FastCall
     from nnefc.runtime.profile import Profile
 
 Array = np.ndarray[Any, Any]
@@ -54,6 +55,8 @@ class LaunchInfo:
     work: Work
 
 
+_FAST_WORK = 1_000_000
+"""Operations and bytes of a plan that the interpreter waits for: some tens of microseconds."""
 _IDLE_CONTEXTS = 4
 """How many arenas a model keeps for later calls; callers beyond so many at the same time make
 their own each time."""
@@ -118,6 +121,26 @@ class CompiledModel:
         self._launches = self._walk.launches, self._walk.count
         self._is_simple = not self.plan.parallel and not self._variables.states
         """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
+        self._fast = self._fast_call()
+
+    def _fast_call(self) -> FastCall | None:
+        """For plans that take some microseconds, which the interpreter can wait for."""
+        work = sum(launch.work.flops + launch.work.read for launch in self.launches)
+        if not self._is_simple or len(self.outputs) != 1 or work > _FAST_WORK:
+            return None
+        from nnefc.runtime.fast_call import make
+
+        self._fast_context = _Context(self._fixed, self.plan.table.size, self.plan.arena.nbytes)
+        launches, count = self._launches
+        return make(
+            self.inputs,
+            self.outputs[0],
+            run=self._team.alone_address,
+            launches=launches,
+            count=count,
+            bases=self._fast_context.address,
+            first_input=self._first_input,
+        )
 
     def _fixed_bases(self) -> list[int]:
         fixed = [0] * self.plan.table.size
@@ -150,6 +173,10 @@ class CompiledModel:
         Raises:
             NnefError: `input/...`, with everything that is wrong with the arguments.
         """
+        if out is None and self._fast is not None:
+            result = self._fast.call(*arrays)
+            if result is not NotImplemented:
+                return result
         inputs = self.inputs
         if len(arrays) != len(inputs):
             self._check_count(arrays)

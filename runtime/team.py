@@ -88,7 +88,8 @@ class Team:
         self._spins = spins
         code = _executor()
         word = ctypes.c_int64
-        self.alone = ctypes.CFUNCTYPE(None, *[word] * 3)(code.entry("nnefc_run_alone"))
+        self.alone_address = code.entry("nnefc_run_alone")
+        self.alone = ctypes.CFUNCTYPE(None, *[word] * 3)(self.alone_address)
         """`alone(launches, count, bases)`: `run` on the calling thread."""
         self._together = ctypes.CFUNCTYPE(None, *[word] * 4)(code.entry("nnefc_run_together"))
         self._work = code.entry("nnefc_work")
