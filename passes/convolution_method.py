@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from nnefc.ir import Op
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
@@ -40,16 +39,17 @@ def methods(op: Op) -> tuple[str, ...]:
 
 def operation_key(op: Op) -> str:
     """What the time of a convolution depends on, as text."""
-    attributes = op.attributes
+    x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
+    window = convolution_window(x, filter_, attributes, reverse=op.name == "fused_deconv")
     steps = ",".join(step.op for step in attributes["expression"].steps)
-    facts: list[tuple[str, Sequence[Any]]] = [
-        (op.name, op.inputs[0].type.dims),
-        ("filter", op.inputs[1].type.dims),
+    facts: list[tuple[str, Sequence[int]]] = [
+        (op.name, x),
+        ("filter", filter_),
         ("output", op.output.type.dims),
-        ("padding", [n for pair in attributes["padding"] for n in pair]),
-        ("stride", attributes["stride"]),
-        ("dilation", attributes["dilation"]),
-        ("groups", [convolution_groups(op.inputs[0].type.dims, attributes)]),
+        ("padding", [n for pair in window.padding for n in pair]),
+        ("stride", window.stride),
+        ("dilation", window.dilation),
+        ("groups", [convolution_groups(x, attributes)]),
         *(("operand", value.type.dims) for value in op.inputs[3:]),
     ]
     words = [f"{what} {'x'.join(map(str, numbers))}" for what, numbers in facts]
@@ -74,7 +74,7 @@ def winograd_choice(op: Op) -> str | None:
 
 
 def _winograd_sizes(op: Op) -> list[int]:
-    """Outputs of a tile, at most, by which a `fused_conv` can be computed: each cuts differently."""
+    """Largest tiles by which Winograd's method can compute a `fused_conv`: each cuts differently."""
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnefc.ir import DType, Graph, Op, TensorType
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.winograd import largest_tile
-from nnefc.passes.convolution_method import winograd_choice
+from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
 
 
 def _choice(
@@ -22,7 +22,21 @@ def _choice(
     groups: int = 1,
     **attributes: Any,
 ) -> str | None:
-    """Of a convolution with as many outputs as inputs along each dimension."""
+    return winograd_choice(
+        _convolution(inputs, outputs, extents, taps, batch, groups, **attributes)
+    )
+
+
+def _convolution(
+    inputs: int,
+    outputs: int,
+    extents: tuple[int, ...],
+    taps: tuple[int, ...],
+    batch: int = 1,
+    groups: int = 1,
+    **attributes: Any,
+) -> Op:
+    """With as many outputs as inputs along each dimension."""
     graph = Graph("g")
     shapes = [(batch, inputs, *extents), (outputs, inputs // groups, *taps), (1, outputs)]
     types = [TensorType(DType.FLOAT32, shape) for shape in shapes]
@@ -33,9 +47,10 @@ def _choice(
         "dilation": (1,) * len(taps),
         "groups": groups,
         "border": "constant",
+        "expression": Expression((DType.FLOAT32,), (), (0,)),
     }
-    op = Op("fused_conv", values, steps | attributes, [types[0]])
-    return winograd_choice(op)
+    result = TensorType(DType.FLOAT32, (batch, outputs, *extents))
+    return Op("fused_conv", values, steps | attributes, [result])
 
 
 @pytest.mark.parametrize("extent", [7, 14, 28, 56, 112])
@@ -90,3 +105,31 @@ def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
     chosen = _choice(data.draw(channels), data.draw(channels), extents, taps)
     if chosen is not None:
         assert 2 <= int(chosen.removeprefix("winograd")) <= largest_tile(taps)
+
+
+def test_keys_tell_apart_what_takes_different_times() -> None:
+    plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
+    key = operation_key(_convolution(**plain))
+    relu = Expression((DType.FLOAT32,), (Step("relu", (0,), DType.FLOAT32),), (1,))
+    others: list[dict[str, Any]] = [
+        {"inputs": 32},
+        {"outputs": 32},
+        {"extents": (56, 57)},
+        {"taps": (3, 5)},
+        {"batch": 2},
+        {"groups": 2},
+        {"stride": (2, 1)},
+        {"dilation": (1, 2)},
+        {"padding": ((0, 2), (1, 1))},
+        {"expression": relu},
+    ]
+    assert len({key, *(operation_key(_convolution(**plain | other)) for other in others)}) == 11
+    unwritten: dict[str, Any] = {"padding": (), "stride": (), "dilation": ()}
+    assert operation_key(_convolution(**plain | unwritten)) == key
+
+
+def test_the_choice_is_one_of_the_methods() -> None:
+    for extent in range(2, 40):
+        op = _convolution(64, 64, (extent, extent), (3, 3))
+        assert methods(op)[0] == "direct"
+        assert winograd_choice(op) in (None, *methods(op))
