@@ -74,7 +74,7 @@ def winograd_choice(op: Op) -> str | None:
 
 
 def _winograd_sizes(op: Op) -> list[int]:
-    """Largest tiles by which Winograd's method can compute a `fused_conv`: each cuts differently."""
+    """Largest tiles of Winograd's method for a `fused_conv`; each cuts the output differently."""
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:

@@ -2,7 +2,7 @@
 
 There is a file in the cache for each processor, number of threads and version of the kernels:
 
-    {"version": 1, "machine": {"processor": "...", ...}, "methods": {"conv 1x64x56x56 ...": "direct"}}
+    {"version": 1, "machine": {"processor": "...", ...}, "methods": {"fused_conv ...": "direct"}}
 
 A file that is damaged, or of another machine, is as good as none.  Nothing here is trusted: who
 reads a method takes it only where the operation can be computed that way.
