@@ -10,6 +10,7 @@ from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ops.window_rules import Padding
 from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, gains, halo_needed, tensors
 from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
+from nnefc.passes.known import Known
 
 JOINED = ("concat", "split", "slice")
 """Operations whose operands and results are parts of each other: no copies if they lie alike."""
@@ -46,27 +47,28 @@ class AssignLayouts:
     Those that a convolution cannot be computed by are left aside, and all if `strict`."""
 
     def run(self, graph: Graph) -> bool:
-        chosen = self._blocked_operations(graph)
+        known = Known(graph)
+        chosen = self._blocked_operations(graph, known)
         if not chosen:
             return False
         for op in chosen:
             if op.name in CONVOLUTIONS:
                 op.attributes["method"] = self._method(op)
-        halos = _halos(chosen)
+        halos = _halos(chosen, known)
         for op in chosen:
             for value in op.outputs:
                 value.type = value.type.with_layout(Blocked(self.block, halos[value]))
-        _Converter(graph, chosen, self.block, halos).run()
+        _Converter(graph, chosen, self.block, halos, known).run()
         return True
 
-    def _blocked_operations(self, graph: Graph) -> dict[Op, None]:
+    def _blocked_operations(self, graph: Graph, known: Known) -> dict[Op, None]:
         """In order."""
         chosen: dict[Op, None] = {}
         for op in graph.ops:
             if (
                 op.name in CONVOLUTIONS
-                or gains(op, self.block)
-                or (any(v.op in chosen for v in op.inputs) and accepts(op, self.block))
+                or gains(op, self.block, known)
+                or (any(v.op in chosen for v in op.inputs) and accepts(op, known))
             ):
                 chosen[op] = None
         return chosen
@@ -79,7 +81,7 @@ class AssignLayouts:
         return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
 
 
-def _halos(chosen: dict[Op, None]) -> dict[Value, Padding]:
+def _halos(chosen: dict[Op, None], known: Known) -> dict[Value, Padding]:
     """The halo of every blocked value: the most that its users need, equal for what is joined."""
     halos: dict[Value, Padding] = {}
 
@@ -93,14 +95,14 @@ def _halos(chosen: dict[Op, None]) -> dict[Value, Padding]:
     for op in chosen:
         for value in op.outputs:
             widen(value, ((0, 0),) * (value.type.rank - 2))
-        for index in tensors(op):
+        for index in tensors(op, known):
             widen(op.inputs[index], halo_needed(op, index))
     joined = [op for op in chosen if op.name in JOINED]
     changed = True
     while changed:
         changed = False
         for op in joined:
-            parts = [*op.outputs, *(op.inputs[i] for i in tensors(op))]
+            parts = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
             for value in parts:
                 for other in parts:
                     changed |= widen(value, halos[other])
@@ -111,16 +113,22 @@ class _Converter:
     """Puts `layout` operations where a value is needed in another layout than it has."""
 
     def __init__(
-        self, graph: Graph, chosen: dict[Op, None], block: int, halos: dict[Value, Padding]
+        self,
+        graph: Graph,
+        chosen: dict[Op, None],
+        block: int,
+        halos: dict[Value, Padding],
+        known: Known,
     ) -> None:
-        self._graph, self._chosen, self._block, self._halos = graph, chosen, block, halos
+        self._graph, self._chosen, self._block = graph, chosen, block
+        self._halos, self._known = halos, known
         self._twins: dict[tuple[Value, int], Value] = {}
         """By block, 0 for row-major."""
 
     def run(self) -> None:
         for op in list(self._graph.ops):
             if op in self._chosen:
-                for index in tensors(op):
+                for index in tensors(op, self._known):
                     self._block_operand(op, index)
             else:
                 for index, value in enumerate(op.inputs):

@@ -16,47 +16,43 @@ from nnefc.ops.window_rules import (
     interpolation,
     pooling_window,
 )
-from nnefc.passes.base import is_constant, is_elementwise
+from nnefc.passes.base import is_elementwise
 from nnefc.passes.epilogues import expression_of
+from nnefc.passes.known import Known
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 
-Rule = Callable[[Op, int], bool]
-"""`rule(op, block)`: whether `op` can compute on tensors with that many channels in a block."""
+Rule = Callable[[Op], bool]
+"""`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
 
 MAX_PLANE: Final = 1 << 22
 """Pixels of a plane: tables have an entry for about each of them, and offsets are int32."""
 
-UNBOUNDED: Final = frozenset(
-    {"div", "rcp", "log", "log2", "rsqr", "rsqrt", "pow", "tan", "acosh", "atanh"}
-)
-"""Functions that make infinities of zeros, or may: filling channels must stay finite."""
 
-
-def accepts(op: Op, block: int) -> bool:
+def accepts(op: Op, known: Known) -> bool:
     """Whether `op`, which is no convolution, has a lowering over blocked tensors."""
     if any(v.type.dtype is not DType.FLOAT32 or not 3 <= v.type.rank <= 8 for v in op.outputs):
         return False
     if op.name == "fused" or is_elementwise(op):
-        return elementwise(op, block)
+        return elementwise(op, known)
     rule = _RULES.get(op.name)
-    return rule is not None and rule(op, block)
+    return rule is not None and rule(op)
 
 
-def gains(op: Op, block: int) -> bool:
+def gains(op: Op, block: int, known: Known) -> bool:
     """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
     if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
         return False
-    return op.output.type.dims[1] >= block and accepts(op, block)
+    return op.output.type.dims[1] >= block and accepts(op, known)
 
 
-def tensors(op: Op) -> list[int]:
+def tensors(op: Op, known: Known) -> list[int]:
     """The operands of a blocked operation that are blocked; others stay as they are."""
     if op.name in CONVOLUTIONS:
         others = range(3, len(op.inputs))
-        return [0, *(i for i in others if not _is_parameter(op.inputs[i]))]
+        return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
     if op.name == "fused" or is_elementwise(op):
-        return [i for i, v in enumerate(op.inputs) if not _is_parameter(v)]
+        return [i for i, v in enumerate(op.inputs) if not _is_parameter(v, known)]
     return list(range(len(op.inputs)))
 
 
@@ -70,22 +66,17 @@ def halo_needed(op: Op, index: int) -> Padding:
     return ((0, 0),) * (op.inputs[index].type.rank - 2)
 
 
-def elementwise(op: Op, block: int) -> bool:
+def elementwise(op: Op, known: Known) -> bool:
     """Operands have the shape of the result, or one item per channel or in all."""
-    expression = expression_of(op)
-    dims = op.output.type.dims
-    if dims[1] % block and any(step.op in UNBOUNDED for step in expression.steps):
+    if any(t is not DType.FLOAT32 for t in expression_of(op).inputs):
         return False
-    if any(t is not DType.FLOAT32 for t in expression.inputs):
-        return False
-    return all(_is_parameter(v) or _fits(v, op.output) for v in op.inputs)
+    return all(_is_parameter(v, known) or _fits(v, op.output) for v in op.inputs)
 
 
-def _is_parameter(value: Value) -> bool:
+def _is_parameter(value: Value, known: Known) -> bool:
     """Whether `value` is known and repeats along all dimensions but the channels."""
     dims = value.type.dims
-    known = is_constant(value) or (value.op is not None and value.op.name == "variable")
-    return known and all(n == 1 for i, n in enumerate(dims) if i != 1)
+    return value in known and all(n == 1 for i, n in enumerate(dims) if i != 1)
 
 
 def _fits(value: Value, result: Value) -> bool:
@@ -95,7 +86,7 @@ def _fits(value: Value, result: Value) -> bool:
     )
 
 
-def _pooling(op: Op, block: int) -> bool:
+def _pooling(op: Op) -> bool:
     """Windows in the plane; a border that is zero or ignored, and no window within it."""
     dims = op.inputs[0].type.dims
     window = pooling_window(dims, op.attributes)
@@ -109,24 +100,24 @@ def _pooling(op: Op, block: int) -> bool:
     return all((window.taps(axis, border) >= 0).any(1).all() for axis in axes)
 
 
-def _whole_planes(op: Op, block: int) -> bool:
+def _whole_planes(op: Op) -> bool:
     """Reductions of all spatial dimensions, and of nothing else."""
     dims = op.inputs[0].type.dims
     return sorted(op.attributes["axes"]) == [*range(2, len(dims))] and _plane(dims) <= MAX_PLANE
 
 
-def _concat(op: Op, block: int) -> bool:
+def _concat(op: Op) -> bool:
     """Of channels."""
     same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
     return same and op.attributes["axis"] == 1 and _plane(op.output.type.dims) <= MAX_PLANE
 
 
-def _split(op: Op, block: int) -> bool:
+def _split(op: Op) -> bool:
     """Of channels."""
     return op.attributes["axis"] == 1 and _plane(op.inputs[0].type.dims) <= MAX_PLANE
 
 
-def _slice(op: Op, block: int) -> bool:
+def _slice(op: Op) -> bool:
     """Of channels, and of nothing else."""
     before, after = op.inputs[0].type.dims, op.output.type.dims
     others = [axis for axis in op.attributes["axes"] if axis != 1]
@@ -135,11 +126,11 @@ def _slice(op: Op, block: int) -> bool:
     return same and not (others and backwards) and _plane(before) <= MAX_PLANE
 
 
-def _shuffle(op: Op, block: int) -> bool:
+def _shuffle(op: Op) -> bool:
     return _plane(op.output.type.dims) <= MAX_PLANE
 
 
-def _nearest(op: Op, block: int) -> bool:
+def _nearest(op: Op) -> bool:
     """Windows that lie side by side: pixels are repeated."""
     dims, out = op.inputs[0].type.dims, op.output.type.dims
     window = pooling_window(dims, op.attributes, reverse=True)
@@ -150,7 +141,7 @@ def _nearest(op: Op, block: int) -> bool:
     return beside and whole and dense and plain and _plane(out) <= MAX_PLANE
 
 
-def _linear(op: Op, block: int) -> bool:
+def _linear(op: Op) -> bool:
     """Interpolation along the last two dimensions, between items that there are."""
     dims, a = op.inputs[0].type.dims, op.attributes
     if _plane(op.output.type.dims) > MAX_PLANE or any(f > 1 for f in a["factor"][:-2]):

@@ -44,7 +44,9 @@ class FuseConvolution:
             if not (op.name == "fused" or is_elementwise(op)):
                 continue
             results = [
-                v for v in dict.fromkeys(op.inputs) if v.op in taken and self._absorbs(graph, op, v)
+                v
+                for v in dict.fromkeys(op.inputs)
+                if v.op in taken and self._absorbs(graph, op, v, known)
             ]
             if results:
                 last = max(results, key=lambda v: taken[producer(v)])
@@ -80,9 +82,9 @@ class FuseConvolution:
             return op.name == "conv"
         return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
 
-    def _absorbs(self, graph: Graph, op: Op, value: Value) -> bool:
+    def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""
-        return only_used_by(graph, value, op) and elementwise(op, self.block)
+        return only_used_by(graph, value, op) and elementwise(op, known)
 
 
 def _rename(graph: Graph, op: Op) -> None:

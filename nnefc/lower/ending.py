@@ -15,7 +15,7 @@ from nnefc.kernels import runs, scalar
 from nnefc.kernels.chain import chain_words
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.blocked import Tensor, read_blocked
-from nnefc.lower.blocked_elementwise import channel_items
+from nnefc.lower.blocked_elementwise import channel_items, channel_mask, fills_badly, masked
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
 from nnefc.ops.epilogue import Epilogue, epilogue
@@ -150,19 +150,26 @@ def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
         return None
     expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
     assert kept[0] is op.output
-    others = [_operand(lower, value, y) for value in kept[1:]]
-    itself = _Operand(y.at, y.batch_bytes, y.plane_bytes, y)
-    return Ending(kernel_expression(expression), (itself, *others))
+    operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
+    operands += [_operand(lower, value, y) for value in kept[1:]]
+    if fills_badly(expression, op.output.type):
+        expression = masked(expression)
+        operands.append(_per_channel(channel_mask(lower, op.output.type), y))
+    return Ending(kernel_expression(expression), tuple(operands))
 
 
 def _operand(lower: Lowering, value: Value, y: Tensor) -> _Operand:
     if value.type.layout is None:
-        return _Operand(channel_items(lower, value, y.layout.block), 0, y.pixel_bytes, None)
+        return _per_channel(channel_items(lower, value, y.layout.block), y)
     tensor = read_blocked(lower, value)
     if tensor.spatial != y.spatial and math.prod(tensor.spatial) == 1:
         at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin)
         return _Operand(at, tensor.batch_bytes, tensor.plane_bytes, None)
     return _Operand(tensor.at, tensor.batch_bytes, tensor.plane_bytes, tensor)
+
+
+def _per_channel(at: Ref, y: Tensor) -> _Operand:
+    return _Operand(at, 0, y.pixel_bytes, None)
 
 
 def _breaks(tables: Sequence[Offsets], pixel_bytes: int) -> Offsets:

@@ -1,0 +1,124 @@
+"""What operations on blocked tensors may meet: states, filling channels that are not finite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
+from nnefc.ops.build import build
+from nnefc.ops.reference import evaluate
+
+Array = np.ndarray[Any, Any]
+
+
+class Network:
+    """A graph under construction."""
+
+    def __init__(self) -> None:
+        self.graph = Graph("test")
+
+    def input(self, *shape: int) -> Value:
+        type_ = TensorType(DType.FLOAT32, shape)
+        return self.graph.add_input(type_, f"x{len(self.graph.inputs)}")
+
+    def variable(self, items: Any) -> Value:
+        data = np.asarray(items, np.float32)
+        label, type_ = f"v{len(self.graph.variables)}", TensorType(DType.FLOAT32, data.shape)
+        self.graph.variables[label] = Variable(label, type_, data)
+        attributes = {"shape": data.shape, "label": label}
+        return self.graph.insert(Op("variable", (), attributes, [type_])).output
+
+    def number(self, item: float) -> Value:
+        type_ = TensorType(DType.FLOAT32, ())
+        attributes = {"shape": (), "value": (item,)}
+        return self.graph.insert(Op("constant", (), attributes, [type_])).output
+
+    def op(self, name: str, *operands: Value | float, **attributes: Any) -> Value:
+        values = [x if isinstance(x, Value) else self.number(x) for x in operands]
+        return build(self.graph, name, values, attributes).output
+
+    def conv(self, x: Value, outputs: int, kernel: int = 3, **attributes: Any) -> Value:
+        """With a border that keeps the extents, unless attributes say otherwise."""
+        inputs, random = x.type.dims[1], np.random.default_rng(len(self.graph.variables))
+        filter_ = random.standard_normal((outputs, inputs, kernel, kernel)) / kernel
+        bias = random.standard_normal((1, outputs))
+        around: dict[str, Any] = {
+            "border": "constant",
+            "padding": ((kernel // 2, kernel // 2),) * 2,
+            "stride": (1, 1),
+            "dilation": (1, 1),
+            "groups": 1,
+        }
+        operands = (self.variable(filter_), self.variable(bias))
+        return self.op("conv", x, *operands, **{**around, **attributes})
+
+    def check(self, *outputs: Value, kernel: str = "direct") -> None:
+        """Compare a run with the reference; some launch is of the kernels that are named."""
+        for i, value in enumerate(outputs):
+            self.graph.add_output(value, f"y{i}")
+        random = np.random.default_rng(1)
+        inputs: dict[str, Array] = {
+            v.name: random.standard_normal(v.type.dims).astype(np.float32)
+            for v in self.graph.inputs
+        }
+        wanted = evaluate(self.graph, inputs)
+        model = nnefc.compile(self.graph, threads=1, accuracy="strict")
+        assert any(kernel in launch.kernel for launch in model.launches)
+        found = model.run(inputs)
+        for name, items in wanted.outputs.items():
+            np.testing.assert_allclose(found[name], items, 1e-5, 1e-4)
+        for label in model.variables:
+            np.testing.assert_allclose(model.variables[label], wanted.variables[label], 1e-5, 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 1, 1), (1, 16, 1, 1), (1, 1, 1, 1), (1, 16, 6, 6)])
+def test_a_state_is_no_parameter(shape: tuple[int, ...]) -> None:
+    net = Network()
+    x = net.input(1, max(shape[1], 5), 6, 6)
+    state = net.variable(np.full(shape, 0.5))
+    y = net.op("sigmoid", net.op("mul", net.conv(x, x.type.dims[1]), state))
+    kept = tuple(axis for axis in range(4) if shape[axis] == 1)
+    net.op("update", state, net.op("mean_reduce", y, axes=kept))
+    net.check(y)
+
+
+def test_a_state_is_read_before_it_changes() -> None:
+    net = Network()
+    x, state = net.input(1, 16, 6, 6), net.variable(np.ones((1, 16, 6, 6)))
+    y = net.conv(state, 16)
+    net.op("update", state, net.op("relu", net.op("add", y, x)))
+    net.check(y, state, x)
+
+
+LARGE = {"sqrt": (2.0, 1.0), "asin": (0.3, 1.4), "exp": (-100.0, -200.0), "log": (2.0, 3.0)}
+"""By function: factor of a sum that is about 3 or 5, and term that is subtracted after that.
+
+Without the sum the function is infinite, or no number.
+"""
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["fused", "alone"])
+@pytest.mark.parametrize("name", LARGE)
+def test_filling_channels_stay_finite(name: str, alone: bool) -> None:
+    factor, term = LARGE[name]
+    net = Network()
+    x = net.input(2, 3, 6, 6)
+    y = net.op("tanh", net.conv(x, 3))
+    if alone:
+        y = net.op("max_pool", y, **POOL)
+    # one number would be a literal, which fills up channels too
+    sums = net.op("add", y, net.variable([[4.0, 4.25, 4.5]]))
+    net.check(net.conv(net.op(name, net.op("sub", net.op("mul", sums, factor), term)), 5))
+
+
+POOL: dict[str, Any] = {
+    "size": (1, 1, 2, 2),
+    "border": "ignore",
+    "padding": ((0, 0),) * 4,
+    "stride": (1, 1, 1, 1),
+    "dilation": (1, 1, 1, 1),
+}
