@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import DType, Expression, Graph, Op, Value
-from nnefc.ops.window_rules import convolution_groups, convolution_window
+from nnefc.ir.layout import ITEM
+from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.blocked_rules import elementwise
 from nnefc.passes.epilogues import absorb, only_used_by, producer
 from nnefc.passes.known import Known
 
 MAX_PLANE = 1 << 24
-"""Pixels of a plane, about: offsets into a few channels of it are int32."""
+"""Pixels of a plane, halo included: tables have an entry for each, and offsets are int32."""
+MAX_REACH = 1 << 31
+"""Bytes of the channels that a sum runs over: offsets into all of them are int32."""
+SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
+"""Planes of more pixels are not blocked if their halo makes them so many times as large."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,10 @@ class FuseConvolution:
         %1: float32[1,16,8,8] = fused_conv(%x, %w, %b, %z) {..., expression = ...}
 
     Taken are float32 convolutions with known filter and bias, zeros around the input, and one
-    group, one channel per group or groups of whole blocks of `block` channels; `deconv` in the
-    same way.  An expression joins if its other operands have the shape of the result or are known
-    items per channel.  Of two convolutions that are added the later one adds.
+    group, one channel per group or groups of whole blocks of `block` channels, not too large for
+    tables of offsets; `deconv` in the same way.  An expression joins if its other operands have the
+    shape of the result or are known items per channel.  Of two convolutions that are added the
+    later one adds.
     """
 
     name: ClassVar[str] = "fuse_convolution"
@@ -71,16 +78,27 @@ class FuseConvolution:
         window = convolution_window(
             x.type.dims, filter_.type.dims, op.attributes, reverse=op.name == "deconv"
         )
-        planes = (x.type.volume // x.type.dims[1], op.output.type.volume // op.output.type.dims[1])
-        if max(planes) > MAX_PLANE or window.volume > MAX_PLANE:
-            return False
         groups = convolution_groups(x.type.dims, op.attributes)
         inputs, outputs = x.type.dims[1], op.output.type.dims[1]
+        if not self._in_reach(window, inputs // groups):
+            return False
         if groups == 1:
             return True
         if groups == inputs == outputs:
             return op.name == "conv"
         return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
+
+    def _in_reach(self, window: Window, channels: int) -> bool:
+        """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
+        stored = math.prod(
+            before + n + after for n, (before, after) in zip(window.input, window.reach())
+        )
+        if max(stored, math.prod(window.output), window.volume) > MAX_PLANE:
+            return False
+        if stored > max(MAX_GROWTH * math.prod(window.input), SMALL_PLANE):
+            return False
+        blocks = -(-channels // self.block)
+        return blocks * self.block * ITEM * stored < MAX_REACH
 
     def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""

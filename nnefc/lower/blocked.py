@@ -18,9 +18,6 @@ from nnefc.runtime.program import Ref
 
 Offsets = npt.NDArray[np.int32]
 
-MAX_PLANE_BYTES = (1 << 31) - 1
-"""Offsets into a plane are int32."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -84,6 +81,7 @@ class Tensor:
         for axis, index in enumerate(indices):
             steps = np.asarray(index, np.int64) * self.pitches[axis]
             grid = np.add.outer(grid, steps)
+        assert np.abs(grid).max() < 1 << 31, "offsets into a plane are int32"
         return np.ravel(grid).astype(np.int32)
 
     def pixels(self) -> Offsets:
