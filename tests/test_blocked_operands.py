@@ -42,7 +42,9 @@ class Network:
         values = [x if isinstance(x, Value) else self.number(x) for x in operands]
         return build(self.graph, name, values, attributes).output
 
-    def conv(self, x: Value, outputs: int, kernel: int = 3, **attributes: Any) -> Value:
+    def conv(
+        self, x: Value, outputs: int, kernel: int = 3, name: str = "conv", **attributes: Any
+    ) -> Value:
         """With a border that keeps the extents, unless attributes say otherwise."""
         inputs, random = x.type.dims[1], np.random.default_rng(len(self.graph.variables))
         filter_ = random.standard_normal((outputs, inputs, kernel, kernel)) / kernel
@@ -55,10 +57,13 @@ class Network:
             "groups": 1,
         }
         operands = (self.variable(filter_), self.variable(bias))
-        return self.op("conv", x, *operands, **{**around, **attributes})
+        return self.op(name, x, *operands, **{**around, **attributes})
 
-    def check(self, *outputs: Value, kernel: str = "direct") -> None:
-        """Compare a run with the reference; some kernel has a name that starts with `kernel`."""
+    def check(self, *outputs: Value, kernel: str = "direct", infinite: bool = False) -> None:
+        """Compare a run with the reference; some kernel has a name that starts with `kernel`.
+
+        `infinite`: one item of each input is.
+        """
         for i, value in enumerate(outputs):
             self.graph.add_output(value, f"y{i}")
         random = np.random.default_rng(1)
@@ -66,6 +71,9 @@ class Network:
             v.name: random.standard_normal(v.type.dims).astype(np.float32)
             for v in self.graph.inputs
         }
+        if infinite:
+            for x in inputs.values():
+                x[(0,) * x.ndim] = np.inf
         wanted = evaluate(self.graph, inputs)
         model = nnefc.compile(self.graph, threads=1, accuracy="strict")
         assert any(launch.kernel.startswith(kernel) for launch in model.launches)
@@ -140,3 +148,9 @@ def test_offsets_are_int32(channels: int, extent: int, taken: bool) -> None:
     net.graph.add_output(net.conv(net.input(1, channels, extent, extent), 16), "y")
     FuseConvolution(block=16).run(net.graph)
     assert any(op.name == "fused_conv" for op in net.graph.ops) == taken
+
+
+def test_outputs_that_meet_nothing_are_the_bias() -> None:
+    net = Network()
+    x = net.input(1, 8, 5, 5)
+    net.check(net.conv(x, 8, 2, name="deconv", stride=(3, 3), padding=((0, 0),) * 2), infinite=True)

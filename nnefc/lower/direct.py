@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,19 +169,21 @@ def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.in
     """(offsets int32 [depth], weights [groups, depth, channels, outputs]) of the reduction.
 
     An entry stands for some consecutive channels of one tap; its offset is added to that of a
-    pixel.  What has no weight is left out, but for one entry, so that there is a sum.
+    pixel.  Without taps there is one entry of zeros, so that there is a sum.
     """
     groups, outputs, inputs = it.filter.shape[:3]
     step = _entry_channels(it.x)
     per_block = it.x.layout.block // step
     lanes = lanes_of("float32")
-    steps = -(-inputs // step)
     padded = -(-outputs // lanes) * lanes
-    weights = np.zeros((groups, steps, max(len(taps), 1), step, padded), np.float32)
-    offsets = np.zeros((steps, max(len(taps), 1)), np.int64)
+    if not taps:
+        return np.zeros(1, np.int32), np.zeros((groups, 1, step, padded), np.float32)
+    steps = -(-inputs // step)
+    weights = np.zeros((groups, steps, len(taps), step, padded), np.float32)
+    offsets = np.zeros((steps, len(taps)), np.int64)
     for s in range(steps):
         first = s // per_block * it.x.plane_bytes + s % per_block * step * ITEM
-        offsets[s] = [first + distance for _, distance in taps] or [0]
+        offsets[s] = [first + distance for _, distance in taps]
     for j, (tap, _) in enumerate(taps):
         place = tuple(t for t, _ in tap)
         values = np.zeros((groups, steps * step, outputs), np.float32)
@@ -243,17 +246,14 @@ def _launch_tiles(
     other = residual or y
     offset = first_block * y.plane_bytes
     words = DIRECT.pack(
-        x=x.at,
+        **_source(lower, it, phase),
         y=Ref(y.at.buffer, y.at.offset + offset, writes=True),
         filter=lower.constant(packed),
         bias=lower.constant(bias),
         residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
         taps=lower.table(entries),
-        x_pixels=lower.table(x.offsets(*phase.inputs)),
         y_pixels=lower.table(y.offsets(*phase.outputs)),
         residual_pixels=lower.table(other.offsets(*phase.outputs)),
-        x_batch=x.batch_bytes,
-        x_group=x.plane_bytes * x.channels // it.groups // x.layout.block,
         y_batch=y.batch_bytes,
         y_plane=y.plane_bytes,
         residual_batch=other.batch_bytes,
@@ -277,6 +277,25 @@ def _launch_tiles(
     made = _unit_list(it, pixels, pixel_block, count, part_tiles, vectors, first_block)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
     it.ending.launch(lower, kernel, words, grouped, phase.outputs)
+
+
+def _source(lower: Lowering, it: Convolution, phase: _Phase) -> dict[str, Any]:
+    """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
+    x = it.x
+    if all(phase.taps):
+        return {
+            "x": x.at,
+            "x_pixels": lower.table(x.offsets(*phase.inputs)),
+            "x_batch": x.batch_bytes,
+            "x_group": x.plane_bytes * x.channels // it.groups // x.layout.block,
+        }
+    pixels = math.prod(map(len, phase.outputs))
+    return {
+        "x": lower.table(np.zeros(_entry_channels(x), np.float32)),
+        "x_pixels": lower.table(np.zeros(pixels, np.int32)),
+        "x_batch": 0,
+        "x_group": 0,
+    }
 
 
 def _unit_list(
