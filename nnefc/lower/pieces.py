@@ -39,14 +39,26 @@ def work(heights: Iterable[int]) -> int:
     return sum(max(h, 4) + 2 for h in heights)
 
 
+LONG = 256
+"""Pixels of a row from which on its first part is cut into pieces of the best height."""
+
+
 @lru_cache(maxsize=256)
 def split(width: int, heights: tuple[int, ...]) -> tuple[int, ...]:
     """Heights that add up to `width`, with the least work."""
-    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]
-    for n in range(1, width + 1):
-        options = ((best[n - h][0] + work((h,)), (h, *best[n - h][1])) for h in heights if h <= n)
-        best.append(min(options))
-    return best[width][1]
+    best = min(heights, key=lambda h: work((h,)) / h)
+    whole = max(width - LONG, 0) // best
+    rest = width - whole * best
+    costs, firsts = [0], [0]
+    for n in range(1, rest + 1):
+        cost, first = min((costs[n - h] + work((h,)), h) for h in heights if h <= n)
+        costs.append(cost)
+        firsts.append(first)
+    found: list[int] = []
+    while rest:
+        found.append(firsts[rest])
+        rest -= firsts[rest]
+    return (*found, *(best,) * whole)
 
 
 def records(
