@@ -65,10 +65,7 @@ class FuseConvolution:
         return any(op.name in ("fused_conv", "fused_deconv") for op in graph.ops)
 
     def _fits(self, op: Op, known: Known) -> bool:
-        if op.name not in ("conv", "deconv") or op.attributes["border"] not in (
-            "constant",
-            "ignore",
-        ):
+        if op.name not in ("conv", "deconv") or op.attributes["border"] != "constant":
             return False
         x, filter_, bias = op.inputs
         if x.type.dtype is not DType.FLOAT32 or not 3 <= x.type.rank <= 8:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,6 @@ import numpy.typing as npt
 from nnefc.errors import NnefError
 from nnefc.ir import Attribute, Shape
 
-Border = Literal["ignore", "constant", "replicate", "reflect", "reflect-even"]
-Method = Literal["symmetric", "asymmetric", "aligned"]
 Indices = npt.NDArray[np.int64]
 Padding = tuple[tuple[int, int], ...]
 
