@@ -64,7 +64,7 @@ def lower(graph: Graph, *, release: Callable[[], None] | None = None) -> Program
     """
     load_lowerings()
     _check(graph)
-    context = Lowering(graph)
+    context = Lowering(graph, release)
     updates = {_label(op.inputs[0]): op.inputs[1] for op in graph.ops if op.name == "update"}
     context.program.states.extend(updates)
     for index, value in enumerate(graph.inputs):

@@ -67,8 +67,10 @@ class Lowering:
     the value it is a view of), or data known now, which gets a buffer when it is first read.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, release: Callable[[], None] | None = None) -> None:
+        """`release`: called when data was read that need not stay in memory."""
         self.graph = graph
+        self.release = release
         self.program = Program()
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}

@@ -157,7 +157,9 @@ def _packed(
     if side.data is None:
         return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
     data = side.data
-    at = lower.derived(data, f"panels {parts} {unit}", lambda: panels(data, parts, unit))
+    at = lower.derived(
+        data, f"panels {parts} {unit}", lambda: panels(data, parts, unit, lower.release)
+    )
     *batch, _, _ = data.shape
     nbytes = packed_bytes(depth, count, unit, dtype)
     pitches = (

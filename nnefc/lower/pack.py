@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+CHUNK_BYTES: Final = 32 << 20
+"""Of a matrix that is packed at a time: its pages may be let go then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +39,38 @@ class Matrix:
         return Matrix(self.at, self.step, self.row, self.batch)
 
 
-def panels(data: Array, parts: int, unit: int) -> Array:
+def panels(data: Array, parts: int, unit: int, release: Callable[[], None] | None = None) -> Array:
     """The columns of [..., depth, count] in `parts` panels of whole units, filled up with zeros.
 
-    The result is [..., items of all panels].
+    The result is [..., items of all panels].  `release` is called after some tens of megabytes.
     """
     *batch, depth, count = data.shape
     units = tiles(count, unit)
     narrow, wider = divmod(units, parts)
-    cut = wider * (narrow + 1) * unit
-    padded = data
-    if units * unit != count:
-        padded = np.zeros((*batch, depth, units * unit), data.dtype)
-        padded[..., :count] = data
+    packed = np.empty((*batch, depth * units * unit), data.dtype)
+    start = 0
+    for width, number in ((narrow + 1, wider), (narrow, parts - wider)):
+        columns = width * unit
+        step = max(CHUNK_BYTES // max(columns * depth * data.itemsize * math.prod(batch), 1), 1)
+        for first in range(0, number, step):
+            end = start + min(step, number - first) * columns
+            _fill(packed[..., start * depth : end * depth], data[..., start:end], columns)
+            start = end
+            if release is not None:
+                release()
+    return packed
 
-    def split(part: Array, panel: int) -> Array:
-        blocks = part.reshape(*batch, depth, -1, panel * unit)
-        return np.moveaxis(blocks, -2, len(batch)).reshape(*batch, -1)
 
-    pieces = [split(padded[..., :cut], narrow + 1)] if wider else []
-    if parts > wider:
-        pieces.append(split(padded[..., cut:], narrow))
-    return np.ascontiguousarray(pieces[0] if len(pieces) == 1 else np.concatenate(pieces, -1))
+def _fill(packed: Array, data: Array, columns: int) -> None:
+    """Write the columns of [..., depth, count] as panels of so many; the last may lack some."""
+    *batch, depth, count = data.shape
+    target = np.moveaxis(packed.reshape(*batch, -1, depth, columns), -3, -2)
+    whole = count // columns
+    target[..., :whole, :] = data[..., : whole * columns].reshape(*batch, depth, whole, columns)
+    if count > whole * columns:
+        rest = count - whole * columns
+        target[..., whole, :rest] = data[..., whole * columns :]
+        target[..., whole, rest:] = 0
 
 
 def packed_bytes(depth: int, count: int, unit: int, dtype: DType) -> int:
