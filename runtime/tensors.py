@@ -66,6 +66,11 @@ def aligned(nbytes: int, what: str) -> Array:
     return memory[start : start + nbytes]
 
 
+def aligned_empty(shape: Shape, dtype: np.dtype[Any], what: str = "weights") -> Array:
+    """`empty` at an address that is a multiple of `ALIGNMENT`: vectors lie in one cache line."""
+    return aligned(math.prod(shape) * dtype.itemsize, what).view(dtype).reshape(shape)
+
+
 def _find_address() -> Callable[[Array], int]:
     """A function that gives the address of the first item of an array.
 

@@ -22,6 +22,7 @@ from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.partition import block, tiles
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
+from nnefc.runtime.tensors import aligned_empty
 
 Array = npt.NDArray[np.float32]
 
@@ -213,7 +214,7 @@ def _pack(weights: Array, width: int, depth_block: int) -> Array:
     groups, depth, channels, outputs = weights.shape
     count = -(-outputs // width)
     split = weights.reshape(groups, depth, channels, count, width).transpose(0, 3, 1, 2, 4)
-    packed = np.empty(weights.size, np.float32)
+    packed = aligned_empty((weights.size,), weights.dtype)
     done = 0
     for group in split:
         for first in range(0, depth, depth_block):

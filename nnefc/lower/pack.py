@@ -17,6 +17,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
+from nnefc.runtime.tensors import aligned_empty
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -47,7 +48,7 @@ def panels(data: Array, parts: int, unit: int, release: Callable[[], None] | Non
     *batch, depth, count = data.shape
     units = tiles(count, unit)
     narrow, wider = divmod(units, parts)
-    packed = np.empty((*batch, depth * units * unit), data.dtype)
+    packed = aligned_empty((*batch, depth * units * unit), data.dtype)
     start = 0
     for width, number in ((narrow + 1, wider), (narrow, parts - wider)):
         columns = width * unit

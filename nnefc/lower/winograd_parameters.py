@@ -18,6 +18,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple
 from nnefc.lower.partition import tiles
 from nnefc.lower.winograd_tiles import Tiling
+from nnefc.runtime.tensors import aligned_empty
 
 Array = npt.NDArray[Any]
 
@@ -184,17 +185,17 @@ def pack_filter(it: Winograd) -> Array:
     )
     lanes = it.y.layout.block
     depth = it.entries * it.channels
-    padded = np.zeros((it.elements, depth, it.y.blocks * lanes), np.float32)
+    element = np.zeros((depth, it.y.blocks * lanes), np.float32)
+    packed = aligned_empty((it.elements, element.size), np.dtype(np.float32))
     down = np.tensordot(rows, it.filter.astype(np.float64), (1, 2))
-    for i, j in np.ndindex(*points):
-        element = np.tensordot(down[i], columns[j], (2, 0))
-        padded[i * points[1] + j, :inputs, :outputs] = element.T
-    split = padded.reshape(it.elements, it.entries, it.channels, -1)
-    packed: list[Array] = []
-    done = 0
-    for vectors, count in it.panels:
-        width = vectors * lanes
-        some = split[..., done : done + count * width].reshape(*split.shape[:3], count, width)
-        packed.append(some.transpose(0, 3, 1, 2, 4).reshape(it.elements, -1))
-        done += count * width
-    return np.concatenate(packed, 1)
+    for number, (i, j) in enumerate(np.ndindex(*points)):
+        element[:inputs, :outputs] = np.tensordot(down[i], columns[j], (2, 0)).T
+        done = place = 0
+        for vectors, count in it.panels:
+            width = vectors * lanes
+            panels = element[:, done : done + count * width].reshape(depth, count, width)
+            target = packed[number, place : place + panels.size]
+            target.reshape(count, depth, width)[...] = panels.swapaxes(0, 1)
+            done += count * width
+            place += panels.size
+    return packed
