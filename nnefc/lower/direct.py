@@ -19,7 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import SHORT_TILE, block, tiles
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
@@ -32,8 +32,10 @@ INPUT_BYTES = 256 << 10
 """Of an input that is smaller a unit takes all pixels: it stays in the second cache."""
 PIXELS = 200
 """Pixels of a unit otherwise."""
-TILE_MACS = 1.5e6
-"""Multiply-adds of a launch's tile: some 30 microseconds."""
+TILE_MACS = 0.8e6
+"""Multiply-adds of a launch's tile: some 15 microseconds."""
+MACS_PER_NS = 50
+"""About what a core does, with vectors of 512 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ def _launch_tiles(
     depth = len(entries)
     pixel_block, part_tiles = _units(it, pixels, count, vectors, macs)
     units = x.batch * it.groups * tiles(pixels, pixel_block) * tiles(count, part_tiles)
-    unit_block = block(units, macs / units / 16)
+    unit_block = block(units, macs / units / MACS_PER_NS, SHORT_TILE)
     other = residual or y
     offset = first_block * y.plane_bytes
     words = DIRECT.pack(

@@ -13,7 +13,7 @@ from nnefc.kernels.epilogue import Epilogue
 from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
 from nnefc.kernels.pack import BATCH
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.tile import CHAIN, tile_rows, tile_width
+from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
@@ -32,8 +32,8 @@ FLOPS, READ = 100e9, 20e9
 """Floating-point operations and bytes per second of one thread, about."""
 TILES = 1 << 16
 """More tiles than this help nobody."""
-K_BLOCK = CHAIN
-"""How much of the depth a tile walks: the rows it reads stay in the first cache."""
+K_BLOCK = 384
+"""Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
 
 @lowering("matmul")
