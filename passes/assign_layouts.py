@@ -9,13 +9,16 @@ from typing import ClassVar
 from nnefc.ir import Blocked, Graph, Op, Value
 from nnefc.ops.window_rules import Padding
 from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, gains, halo_needed, tensors
-from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
+from nnefc.passes.convolution_method import (
+    FEW_CHANNELS,
+    methods,
+    operation_key,
+    winograd_choice,
+)
 from nnefc.passes.known import Known
 
 JOINED = ("concat", "split", "slice")
 """Operations whose operands and results are parts of each other: no copies if they lie alike."""
-FEW_CHANNELS = 4
-"""Up to so many channels of an input are read one by one: blocks would be mostly filling."""
 
 
 @dataclass(frozen=True)

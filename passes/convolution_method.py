@@ -24,7 +24,7 @@ LAUNCH_COST = 2e5
 """Of two launches more: some microseconds."""
 LEAST_GAIN = 1.1
 FEW_CHANNELS = 4
-"""Inputs of up to so many channels are not in blocks."""
+"""Up to so many channels of an input are read one by one: blocks would be mostly filling."""
 
 
 def methods(op: Op) -> tuple[str, ...]:

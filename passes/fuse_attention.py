@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Expression, Graph, Op, TensorType, Value
+from nnefc.passes.base import only_user
 from nnefc.passes.strided import Strided, strided_source
 
 
@@ -38,22 +39,14 @@ class FuseAttention:
         return changed
 
 
-def _only_user(graph: Graph, value: Value) -> Op | None:
-    """The operation that uses `value`, once, if nothing else needs it."""
-    if graph.is_output(value) or list(value.users.values()) != [1]:
-        return None
-    (user,) = value.users
-    return user
-
-
 def _fuse(graph: Graph, softmax: Op) -> bool:
     scores = softmax.inputs[0]
     rank = scores.type.rank
-    first, second = scores.op, _only_user(graph, softmax.output)
+    first, second = scores.op, only_user(graph, softmax.output)
     if (
         first is None
         or first.name not in ("matmul", "fused_matmul")
-        or _only_user(graph, scores) is not softmax
+        or only_user(graph, scores) is not softmax
         or softmax.attributes["axes"] != (rank - 1,)
         or second is None
         or second.name != "matmul"
@@ -67,7 +60,7 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
     v = _operand(second.inputs[1], scores, turned=second.attributes["transposeB"])
     result, target = second.output, second.output
     order = list(range(rank))
-    transpose = _only_user(graph, result)
+    transpose = only_user(graph, result)
     if transpose is not None and transpose.name == "transpose":
         axes = transpose.attributes["axes"]
         axes = (*axes, *range(len(axes), rank))
