@@ -6,6 +6,7 @@ needed at the same time share bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -77,8 +78,11 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
         refs = launch.refs
         written = {(r.buffer, r.offset) for r in refs if r.writes}
         allowed = {r.buffer for r in launch.in_place if r.offset == 0}
-        # Another look at the same buffer, such as a part of it, would see what is overwritten.
-        allowed -= {r.buffer for r in refs if not r.writes and r not in launch.in_place}
+        # Another look at the same buffer, such as a part of it that may well start where all of it
+        # does, would see what is overwritten.
+        looks = Counter(r for r in refs if not r.writes)
+        looks.subtract(launch.in_place)
+        allowed -= {r.buffer for r, others in looks.items() if others}
         if len(written) != 1:
             continue
         ((y, offset),) = written

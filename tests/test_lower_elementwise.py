@@ -58,6 +58,16 @@ def test_outputs_are_computed_in_place() -> None:
     np.testing.assert_array_equal(second, first.reshape(3, 1))
 
 
+def test_what_is_read_again_is_not_overwritten() -> None:
+    """The first row is subtracted from all rows of a tensor that nothing reads afterwards."""
+    b = Build()
+    x = b.op("neg", b.input(400, 300))
+    row = b.op("slice", x, shape=(1, 300), axes=(0,), begin=(0,), end=(1,))
+    model = b.outputs(b.op("exp", b.op("sub", x, row)))
+    given = np.random.default_rng(0).standard_normal((400, 300)).astype(np.float32)
+    np.testing.assert_allclose(model(given), np.exp(given[:1] - given), rtol=1e-5)
+
+
 def test_an_output_through_a_view_is_computed_in_place() -> None:
     b = Build()
     model = b.outputs(b.op("reshape", b.op("neg", b.input(2, 3)), shape=(6,)))

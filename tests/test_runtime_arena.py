@@ -75,8 +75,9 @@ def test_in_place_only_where_the_input_dies_whole() -> None:
     ]
     other_size = [launch(Ref(half), Ref(y, writes=True), in_place=(Ref(half),))]
     seen_twice = [launch(Ref(x), Ref(x, 32), Ref(y, writes=True), in_place=(Ref(x),))]
+    and_its_start = [launch(Ref(x), Ref(x), Ref(y, writes=True), in_place=(Ref(x),))]
     a_view = [launch(Ref(x, 4), Ref(y, writes=True), in_place=(Ref(x, 4),))]
-    for launches in (used_later, other_size, seen_twice, a_view):
+    for launches in (used_later, other_size, seen_twice, and_its_start, a_view):
         offsets = arrange(launches).offsets
         assert offsets.get(x, offsets.get(half)) != offsets[y]
 
