@@ -63,8 +63,9 @@ def has_lowering(name: str) -> bool:
 class Lowering:
     """The state of lowering one graph.
 
-    Every tensor is dense and row-major.  A value is either in a buffer (perhaps shared with
-    the value it is a view of), or data known now, which gets a buffer when it is first read.
+    Tensors are dense and row-major, or blocked (`nnefc.lower.blocked`).  A value is either in a
+    buffer (perhaps shared with the value it is a view of), or data known now, which gets a buffer
+    when it is first read.
     """
 
     def __init__(self, graph: Graph, release: Callable[[], None] | None = None) -> None:
