@@ -105,6 +105,7 @@ def test_nothing_is_kept_or_lost() -> None:
     model = added((3, 4))
     model(X)
     counted = (X, X.dtype, NotImplemented, np.ndarray)
+    gc.collect()
     before = [sys.getrefcount(x) for x in counted]
     kept = [model(X) for _ in range(1000)]
     del kept
@@ -113,7 +114,8 @@ def test_nothing_is_kept_or_lost() -> None:
             model(X.reshape(4, 3))
     gc.collect()
     after = [sys.getrefcount(x) for x in counted]
-    assert all(abs(b - a) < 50 for a, b in zip(before, after, strict=True))
+    # a call that took or gave one too many would show a thousand
+    assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
 
 
 def test_the_function_outlives_nothing_it_needs() -> None:

@@ -34,6 +34,8 @@ PIXELS = 200
 """Pixels of a unit otherwise."""
 TILE_MACS = 0.8e6
 """Multiply-adds of a launch's tile: some 15 microseconds."""
+PARTS = 8
+"""Of a launch, where caches do not ask for more."""
 MACS_PER_NS = 50
 """About what a core does, with vectors of 512 bits."""
 
@@ -331,9 +333,11 @@ def _units(it: Convolution, pixels: int, count: int, vectors: int, macs: float) 
     """(pixels, tiles of channels) of a unit: what it reads stays close, and all cores get some."""
     height = tile_pixels(vectors)
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
-    wanted = max(int(macs / TILE_MACS / (it.x.batch * it.groups)), 1)
-    parts = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
-    parts = min(max(parts, min(wanted, 8)), tiles(pixels, 4 * height))
-    pixel_block = tiles(tiles(pixels, parts), height) * height
-    channel_parts = min(max(min(wanted, 8) // tiles(pixels, pixel_block), 1), count)
+    wanted = min(max(int(macs / TILE_MACS / (it.x.batch * it.groups)), 1), PARTS)
+    # A part of the channels needs all of the input, which is close; a part of the pixels needs all
+    # of the weights, and walks them for less.
+    pixel_parts = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
+    channel_parts = min(tiles(wanted, pixel_parts), count)
+    pixel_parts = max(pixel_parts, min(tiles(wanted, channel_parts), tiles(pixels, 4 * height)))
+    pixel_block = tiles(tiles(pixels, pixel_parts), height) * height
     return pixel_block, tiles(count, channel_parts)
