@@ -37,11 +37,12 @@ def operations() -> dict[str, tuple[str, ...]]:
     return {name: types for types, names in _TYPES.items() for name in names.split()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     """What a kernel computes for each item: an `nnefc.ir.Expression` in plain, hashable words.
 
-    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.
+    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.  Equal
+    expressions have the same text: 0.0 is not -0.0, as the code for them is not.
     """
 
     inputs: tuple[str, ...]
@@ -49,6 +50,12 @@ class Expression:
     steps: tuple[StepKey, ...]
     results: tuple[int, ...]
     """Operands that are the outputs."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     @property
     def types(self) -> tuple[str, ...]:

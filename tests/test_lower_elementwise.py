@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnefc.errors import NnefError
-from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value, Variable
 from nnefc.lower import lower
 from nnefc.lower.context import has_lowering, lowering
 from nnefc.runtime.model import CompiledModel
@@ -66,6 +66,19 @@ def test_what_is_read_again_is_not_overwritten() -> None:
     model = b.outputs(b.op("exp", b.op("sub", x, row)))
     given = np.random.default_rng(0).standard_normal((400, 300)).astype(np.float32)
     np.testing.assert_allclose(model(given), np.exp(given[:1] - given), rtol=1e-5)
+
+
+def test_zeros_of_both_signs_are_different_kernels() -> None:
+    b = Build()
+    x = b.op("abs", b.input(3))
+    expressions = [
+        Expression((F32,), (Step("literal", (), F32, zero), Step("mul", (0, 1), F32)), (2,))
+        for zero in (0.0, -0.0)
+    ]
+    model = b.outputs(*(b.op("fused", x, expression=each) for each in expressions))
+    plus, minus = model(floats(1, -2, 3))
+    assert not np.signbit(plus).any()
+    assert np.signbit(minus).all()
 
 
 def test_an_output_through_a_view_is_computed_in_place() -> None:
