@@ -199,7 +199,7 @@ def compile_with(
         passes = for_machine(lanes_of("float32"), strict=sums_only, methods=methods)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
         release_pages()
-        program = lower(working, release=release_pages)
+        program = lower(working, release=release_pages, threads=threads)
         release_pages()
         return CompiledModel(program, graph, threads=threads, progress=progress)
 

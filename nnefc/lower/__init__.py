@@ -49,7 +49,9 @@ def load_lowerings() -> None:
         importlib.import_module(f"nnefc.lower.{module}")
 
 
-def lower(graph: Graph, *, release: Callable[[], None] | None = None) -> Program:
+def lower(
+    graph: Graph, *, release: Callable[[], None] | None = None, threads: int | None = None
+) -> Program:
     """The launches that compute `graph`.
 
     Every operation must have a lowering (`expand_compounds` sees to it) and every variable
@@ -61,10 +63,11 @@ def lower(graph: Graph, *, release: Callable[[], None] | None = None) -> Program
 
     `release`: the graph is not needed afterwards; the data of its constants is let go as soon as
     kernels have their own form of it, and this is called when that was much.
+    `threads`: how many will run the program; None: all usable processors.
     """
     load_lowerings()
     _check(graph)
-    context = Lowering(graph, release)
+    context = Lowering(graph, release, threads)
     updates = {_label(op.inputs[0]): op.inputs[1] for op in graph.ops if op.name == "update"}
     context.program.states.extend(updates)
     for index, value in enumerate(graph.inputs):

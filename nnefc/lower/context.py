@@ -19,6 +19,7 @@ from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.parts import Part
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
+from nnefc.runtime.team import usable_cpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,9 +69,19 @@ class Lowering:
     when it is first read.
     """
 
-    def __init__(self, graph: Graph, release: Callable[[], None] | None = None) -> None:
-        """`release`: called when data was read that need not stay in memory."""
+    def __init__(
+        self,
+        graph: Graph,
+        release: Callable[[], None] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """`release`: called when data was read that need not stay in memory.
+
+        `threads`: how many will run the program, None: all usable processors; more are possible,
+        but scratch memory of threads is for so many.
+        """
         self.graph = graph
+        self.threads = threads or usable_cpus()
         self.release = release
         self.program = Program()
         self._places: dict[Value, Ref] = {}

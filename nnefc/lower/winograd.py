@@ -30,7 +30,6 @@ from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.window_rules import convolution_window
 from nnefc.ops.winograd import largest_tile
 from nnefc.runtime.program import Ref
-from nnefc.runtime.team import usable_cpus
 
 Array = npt.NDArray[Any]
 
@@ -95,7 +94,7 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor) -> tuple[bool, int]:
 def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None:
     """One launch, of which threads take whole blocks."""
     v_bytes, m_bytes = _memory(it)
-    count = min(it.blocks, usable_cpus())
+    count = min(it.blocks, lower.threads)
     slots = lower.scratch(count * SLOT_BYTES, "slots")
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
