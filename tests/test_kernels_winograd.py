@@ -24,6 +24,7 @@ from nnefc.kernels.winograd_matrices import (
     output_matrix,
     points,
 )
+from nnefc.lower import context
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.winograd import balanced, largest_tile
 from tests.blocked_op import BlockedGraph, constant, halo
@@ -283,7 +284,7 @@ def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPa
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """More threads than there are pieces of it."""
-    monkeypatch.setattr(lowering, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(context, "usable_cpus", lambda: 1)
     x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
     _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
 
