@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from nnefc.ir import DType, Op, Shape, Value
+from nnefc.ir.expression import expression_of
 from nnefc.ops.window_rules import (
     Padding,
     convolution_window,
@@ -17,7 +18,6 @@ from nnefc.ops.window_rules import (
     pooling_window,
 )
 from nnefc.passes.base import is_elementwise
-from nnefc.passes.epilogues import expression_of
 from nnefc.passes.known import Known
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnefc.ir import Expression, Graph, Op, Step, Value
-
-
-def expression_of(op: Op) -> Expression:
-    """What an element-wise operation, or several in one, compute."""
-    if op.name == "fused":
-        return op.attributes["expression"]
-    types = tuple(v.type.dtype for v in op.inputs)
-    step = Step(op.name, tuple(range(len(types))), op.output.type.dtype)
-    return Expression(types, (step,), (len(types),))
+from nnefc.ir import Expression, Graph, Op, Value
+from nnefc.ir.expression import expression_of
 
 
 def producer(value: Value) -> Op:

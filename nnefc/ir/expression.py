@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nnefc.ir.graph import Op
 from nnefc.ir.types import DType
 
 
@@ -46,3 +47,12 @@ FUSED: Mapping[str, int] = MappingProxyType(
 """Operations that carry an expression: how many of their operands the operation takes whose result
 is the first input of the expression.  For `fused` there is none, and all operands are inputs.  What
 `attention` applies it to are the scores, see `nnefc.ops.attention`."""
+
+
+def expression_of(op: Op) -> Expression:
+    """What an element-wise operation, or several in one, compute."""
+    if op.name == "fused":
+        return op.attributes["expression"]
+    types = tuple(v.type.dtype for v in op.inputs)
+    step = Step(op.name, tuple(range(len(types))), op.output.type.dtype)
+    return Expression(types, (step,), (len(types),))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
+from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
 from nnefc.kernels import scalar
 from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
@@ -18,24 +19,13 @@ from nnefc.lower.elementwise import Strided, launch_strided, literals
 from nnefc.runtime.program import Ref
 
 
-@blocked_lowering("fused")
-def fused(lower: Lowering, op: Op) -> None:
-    _launch(lower, op, op.attributes["expression"])
-
-
-@blocked_lowering(*scalar.operations())
-def single(lower: Lowering, op: Op) -> None:
-    types = tuple(v.type.dtype for v in op.inputs)
-    step = Step(op.name, tuple(range(len(types))), op.output.type.dtype)
-    _launch(lower, op, Expression(types, (step,), (len(types),)))
-
-
-def _launch(lower: Lowering, op: Op, expression: Expression) -> None:
+@blocked_lowering("fused", *scalar.operations())
+def blocked_elementwise(lower: Lowering, op: Op) -> None:
     """Over [batch, blocks, *spatial, block]."""
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
     outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
-    expression, kept = literals(lower, expression, op.inputs)
+    expression, kept = literals(lower, expression_of(op), op.inputs)
     inputs = [_operand(lower, v, type_) for v in kept]
     if fills_badly(expression, type_):
         expression = masked(expression)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Expression, Op, Shape, Step, Value
+from nnefc.ir.expression import expression_of
 from nnefc.kernels import elementwise, scalar
 from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.team_state import MAX_TILES
@@ -36,18 +37,10 @@ class Strided:
     """
 
 
-@lowering("fused")
-def fused(lower: Lowering, op: Op) -> None:
-    """An `ir.Expression` over broadcast operands."""
-    launch(lower, op.attributes["expression"], op.inputs, op.outputs)
-
-
-@lowering(*scalar.operations())
-def single(lower: Lowering, op: Op) -> None:
-    """One element-wise operation is an expression of one step."""
-    step = Step(op.name, tuple(range(len(op.inputs))), op.output.type.dtype)
-    types = tuple(v.type.dtype for v in op.inputs)
-    launch(lower, Expression(types, (step,), (len(types),)), op.inputs, op.outputs)
+@lowering("fused", *scalar.operations())
+def elementwise_operation(lower: Lowering, op: Op) -> None:
+    """One element-wise operation, or an `ir.Expression`, over broadcast operands."""
+    launch(lower, expression_of(op), op.inputs, op.outputs)
 
 
 def launch(
