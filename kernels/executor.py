@@ -1,7 +1,9 @@
 """The executor: walks a plan, alone or as one of a team.
 
-How a team shares a launch.  One word, the ticket, is `sequence << LEFT | tiles left`.  A thread
-takes a tile by compare-and-swap of the ticket; whoever completes the last tile of a
+How a team shares a launch.  One word, the ticket, says which launch it is and which tiles of it
+are left.  A thread takes a tile by compare-and-swap of the ticket, the caller and every second
+worker from the front, the others from the end: tiles that lie alike in one launch after the other
+then meet in the same cache what was left there.  Whoever completes the last tile of a
 launch publishes the next one.  There is no barrier: nobody waits for a thread that holds
 no tile, so a thread that lost its processor costs nothing unless it lost it in the middle
 of a tile.  The sequence only grows, so a thread that slept through a whole run cannot take
@@ -51,7 +53,6 @@ from nnefc.kernels.team_state import (
     GETCPU,
     GETTID,
     LAUNCHES,
-    LEFT,
     MASK_BYTES,
     MAX_TILES,
     PARKED,
@@ -62,6 +63,7 @@ from nnefc.kernels.team_state import (
     SYSCALL,
     TICKET,
     TIDS,
+    TILE_BITS,
     WAKE,
     WORKERS,
 )
@@ -122,8 +124,20 @@ def _rouse(team: int):
 
 
 @helper
-def _publish(team: int, sequence: int, tiles: int):
-    exchange(team + TICKET, sequence << LEFT | tiles)
+def _ticket(sequence: int, first: int, end: int):
+    return sequence << 2 * TILE_BITS | first << TILE_BITS | end
+
+
+@helper
+def _left(ticket: int):
+    """How many tiles nobody has taken."""
+    return (ticket & MAX_TILES) - (ticket >> TILE_BITS & MAX_TILES)
+
+
+@helper
+def _publish(team: int, sequence: int, first: int, end: int):
+    tiles = end - first
+    exchange(team + TICKET, _ticket(sequence, first, end))
     # One wake-up per sleep: the counter is cleared here, not by the sleeper, or a worker that
     # cannot get a processor would be woken again, in vain, by every launch that follows.
     if tiles > 0 and acquire(team + SLEEPERS) > 0 and exchange(team + SLEEPERS, 0) > 0:
@@ -135,19 +149,22 @@ def _publish(team: int, sequence: int, tiles: int):
 
 
 @helper
-def _take(team: int):
-    """Take one tile and do it; then as many launches as follow from it. 0: nothing to take."""
+def _take(team: int, back: int):
+    """Take one tile and do it; then as many launches as follow from it. 0: nothing to take.
+
+    `back`: 1 to take tiles from the end, 0 from the front.
+    """
     ticket = acquire(team + TICKET)
-    if ticket & MAX_TILES == 0:
+    if _left(ticket) == 0:
         return 0
-    if compare_and_swap(team + TICKET, ticket, ticket - 1) == 0:
+    if compare_and_swap(team + TICKET, ticket, ticket + (-1 if back else 1 << TILE_BITS)) == 0:
         return 1
-    sequence, left = ticket >> LEFT, ticket & MAX_TILES
+    sequence = ticket >> 2 * TILE_BITS
+    tile = (ticket & MAX_TILES) - 1 if back else ticket >> TILE_BITS & MAX_TILES
     bases = _load(team + BASES)
     while True:
         at = _load(team + LAUNCHES) + LAUNCH_BYTES * (sequence - _load(team + FIRST))
         tiles = _load(at + LAUNCH_TILES)
-        tile = tiles - left
         _call(at, bases, tile, tile + 1)
         if tiles > 1:
             if fetch_add(team + DONE, 1) + 1 < tiles:
@@ -155,26 +172,28 @@ def _take(team: int):
             _store(team + DONE, 0)
         sequence += 1  # ours was the last tile
         if sequence - _load(team + FIRST) == _load(team + COUNT):
-            exchange(team + TICKET, sequence << LEFT)
+            exchange(team + TICKET, _ticket(sequence, 0, 0))
             exchange(team + FINISHED, sequence)
             _rouse(team)
             return 1
-        left = _load(at + LAUNCH_BYTES + LAUNCH_TILES)  # of the next launch
-        _publish(team, sequence, left - 1)  # keep one for ourselves
+        # of the next launch keep one tile for ourselves
+        last = _load(at + LAUNCH_BYTES + LAUNCH_TILES) - 1
+        tile = last if back else 0
+        _publish(team, sequence, 1 - back, last + 1 - back)
 
 
 def run_together(team: int, launches: int, count: int, bases: int) -> None:
     """The caller's part of a run of at least one launch; returns when all are complete."""
-    sequence = acquire(team + TICKET) >> LEFT
+    sequence = acquire(team + TICKET) >> 2 * TILE_BITS
     _store(team + LAUNCHES, launches)
     _store(team + COUNT, count)
     _store(team + BASES, bases)
     _store(team + FIRST, sequence + 1)
     end = sequence + 1 + count
-    _publish(team, sequence + 1, _load(launches + LAUNCH_TILES))
+    _publish(team, sequence + 1, 0, _load(launches + LAUNCH_TILES))
     spins = 0
     while acquire(team + FINISHED) != end:
-        if _take(team) != 0:
+        if _take(team, 0) != 0:
             spins = 0
             continue
         pause()
@@ -182,7 +201,7 @@ def run_together(team: int, launches: int, count: int, bases: int) -> None:
         if spins > _load(team + SPINS):
             exchange(team + PARKED, 1)
             word = acquire(team + END)
-            if acquire(team + FINISHED) != end and acquire(team + TICKET) & MAX_TILES == 0:
+            if acquire(team + FINISHED) != end and _left(acquire(team + TICKET)) == 0:
                 system_call(
                     _load(team + SYSCALL),
                     _load(team + FUTEX),
@@ -199,10 +218,10 @@ def work(team: int) -> int:
     libc = _load(team + SYSCALL)
     thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
     _store(team + TIDS + 8 * _load(team + WORKERS), thread)  # workers start one by one
-    fetch_add(team + WORKERS, 1)
+    back = 1 - fetch_add(team + WORKERS, 1) % 2
     spins = 0
     while acquire(team + STOP) == 0:
-        if _take(team) != 0:
+        if _take(team, back) != 0:
             spins = 0
             continue
         pause()
@@ -210,7 +229,7 @@ def work(team: int) -> int:
         if spins > _load(team + SPINS):
             word = acquire(team + WAKE)
             fetch_add(team + SLEEPERS, 1)
-            if acquire(team + TICKET) & MAX_TILES == 0 and acquire(team + STOP) == 0:
+            if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
                 system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
                 system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, team + ALLOWED)
             spins = 0

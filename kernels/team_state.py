@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 TICKET: Final = 0
-"""sequence << LEFT | tiles left"""
+"""sequence << 2 * TILE_BITS | first << TILE_BITS | end: tiles from `first` up to `end` are left."""
 DONE: Final = 128
 """Tiles of the current launch that are complete."""
 WAKE: Final = 256
@@ -52,9 +52,9 @@ MASK_BYTES: Final = 128
 STATE_BYTES: Final = 1536
 
 MAX_WORKERS: Final = (ALLOWED - TIDS) // 8
-LEFT: Final = 20
-"""Bits of `tiles left` in the ticket."""
-MAX_TILES: Final = (1 << LEFT) - 1
+TILE_BITS: Final = 10
+"""Bits of the number of a tile in the ticket."""
+MAX_TILES: Final = (1 << TILE_BITS) - 1
 """Tiles of one launch: what the ticket has room for."""
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # private to the process
 EVERYBODY: Final = 1 << 30
