@@ -105,17 +105,34 @@ def place(spans: Sequence[Lifetime]) -> list[int]:
     """
     launches = max((span.last + 1 for span in spans), default=0)
     least = _lower_bound(spans, launches)
-    best, height = [0] * len(spans), float("inf")
-    for order in _orders(spans, launches):
+    best, height, best_order = [0] * len(spans), float("inf"), list(range(len(spans)))
+
+    def attempt(order: list[int]) -> list[int]:
+        """Place in this order; gives what reaches highest, if there is something to gain."""
+        nonlocal best, height, best_order
         offsets = _place_in(order, spans)
-        needed = max((o + span.nbytes for o, span in zip(offsets, spans)), default=0)
+        ends = [o + span.nbytes for o, span in zip(offsets, spans)]
+        needed = max(ends, default=0)
         if needed < height:
-            best, height = offsets, needed
-        if height == least or len(spans) > MANY:
+            best, height, best_order = offsets, needed, order
+        return [i for i in order if ends[i] == needed] if needed > least else []
+
+    for order in _orders(spans, launches):
+        top = attempt(order)
+        if not top or len(spans) > MANY:
+            return best
+    order = best_order
+    for _ in range(ROUNDS):
+        # What stuck out chooses first.
+        top = attempt(order)
+        if not top:
             break
+        order = [*top, *(i for i in order if i not in top)]
     return best
 
 
+ROUNDS: Final = 8
+"""Attempts to mend the best order."""
 MANY: Final = 2000
 """So many buffers are placed in one order only: each takes time that grows with their square."""
 

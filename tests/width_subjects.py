@@ -61,6 +61,8 @@ NARROW: Final = {
         y_line = conv(x_line, W(24, 20, 3));
         x_many = external(shape = [4, 20, 28, 28]);
         y_many = conv(x_many, W(24, 20, 3, 3), W(1, 24));
+        x_wide = external(shape = [1, 68, 6, 6]);
+        y_wide = silu(conv(x_wide, W(232, 68, 3, 3), W(1, 232)));
         """,
     "blocked": """
         x = external(shape = [2, 20, 13, 15]);

@@ -13,7 +13,7 @@ from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked import HALO
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
 Offsets = npt.NDArray[np.int32]
@@ -121,7 +121,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
     gaps = _gaps(tensor)
     planes = tensor.batch * tensor.blocks
-    plane_block = block(planes, gaps[:, 1].sum() / 32, SHORT_TILE)
+    plane_block = block(planes, gaps[:, 1].sum() / 32, lower.threads)
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,

@@ -20,7 +20,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.layout import copy
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, tiles
 from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
 from nnefc.runtime.program import Ref
@@ -172,7 +172,7 @@ class _Assembly:
         pixels = math.prod(y.spatial)
         run_block = min(max(UNIT_PIXELS * len(runs) // pixels, 1), len(runs))
         units = y.batch * len(self.numbers) * tiles(len(runs), run_block)
-        unit_block = block(units, pixels * run_block / len(runs) * size / 8, SHORT_TILE)
+        unit_block = block(units, pixels * run_block / len(runs) * size / 8, lower.threads)
         words = channels_layout(count).pack(
             y=y.at,
             **{f"x{i}": Ref(x.at.buffer, x.at.offset) for i, x in enumerate(self.sources)},

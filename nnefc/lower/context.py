@@ -18,6 +18,7 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.parts import Part
+from nnefc.ops.cost import live_bytes
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.team import usable_cpus
 
@@ -91,6 +92,10 @@ class Lowering:
         self._derived: dict[tuple[object, ...], Ref] = {}
         self._alive: list[Array] = []
         self._label = ""
+        self._live = live_bytes(graph)
+        self._largest = max(self._live.values(), default=0)
+        self.room = 0
+        """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, int] = {}
         """Values to be computed in the buffer of a graph output."""
         self._parts: dict[Value, Part] = {}
@@ -234,3 +239,4 @@ class Lowering:
         """The launches that follow belong to `op`."""
         name = op.outputs[0].name if op.outputs else ""
         self._label = f"{op.name} %{name}" if name else op.name
+        self.room = self._largest - self._live.get(op, 0)

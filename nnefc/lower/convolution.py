@@ -140,7 +140,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     parts = max(min(tiles(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * tiles(it.outputs, output_block)
-    unit_block = block(units, work / units / 32)
+    unit_block = block(units, work / units / 32, lower.threads)
     words = _words(
         it,
         filter=it.filter,
@@ -201,7 +201,7 @@ def _dots(lower: Lowering, it: _Convolution) -> None:
     if it.pixels > 1 or not all(d.covers for d in it.dimensions):
         columns = lower.scratch(planes * it.pixels * depth * item)
         units = planes * it.pixels
-        unit_block = block(units, 2 * depth)
+        unit_block = block(units, 2 * depth, lower.threads)
         words = _words(it, y=columns, units=units, unit_block=unit_block)
         kernel = Kernel("convolution.columns", (str(it.dtype),))
         lower.launch(kernel, words, tiles(units, unit_block))

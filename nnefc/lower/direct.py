@@ -19,7 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, makespan, tiles
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
@@ -32,10 +32,8 @@ INPUT_BYTES = 256 << 10
 """Of an input that is smaller a unit takes all pixels: it stays in the second cache."""
 PIXELS = 200
 """Pixels of a unit otherwise."""
-TILE_MACS = 0.8e6
-"""Multiply-adds of a launch's tile: some 15 microseconds."""
-PARTS = 8
-"""Of a launch, where caches do not ask for more."""
+WALK_NS = 0.005
+"""To read a byte of weights once more, beyond what hides behind arithmetic."""
 MACS_PER_NS = 50
 """About what a core does, with vectors of 512 bits."""
 
@@ -245,9 +243,9 @@ def _launch_tiles(
     pixels = math.prod(map(len, phase.outputs))
     macs = float(x.batch * pixels * packed.size)
     depth = len(entries)
-    pixel_block, part_tiles = _units(it, pixels, count, vectors, macs)
+    pixel_block, part_tiles = _units(it, pixels, count, vectors, macs, lower.threads)
     units = x.batch * it.groups * tiles(pixels, pixel_block) * tiles(count, part_tiles)
-    unit_block = block(units, macs / units / MACS_PER_NS, SHORT_TILE)
+    unit_block = block(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
     offset = first_block * y.plane_bytes
     words = DIRECT.pack(
@@ -329,15 +327,28 @@ def _unit_list(
     ]
 
 
-def _units(it: Convolution, pixels: int, count: int, vectors: int, macs: float) -> tuple[int, int]:
-    """(pixels, tiles of channels) of a unit: what it reads stays close, and all cores get some."""
+def _units(
+    it: Convolution, pixels: int, count: int, vectors: int, macs: float, threads: int
+) -> tuple[int, int]:
+    """(pixels, tiles of channels) of a unit: what it reads stays close, and all threads get some.
+
+    A part of the channels needs all of the input, which is close; a part of the pixels needs all
+    of the weights.
+    """
     height = tile_pixels(vectors)
+    planes = it.x.batch * it.groups
+    plane_ns = macs / MACS_PER_NS / planes
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
-    wanted = min(max(int(macs / TILE_MACS / (it.x.batch * it.groups)), 1), PARTS)
-    # A part of the channels needs all of the input, which is close; a part of the pixels needs all
-    # of the weights, and walks them for less.
-    pixel_parts = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
-    channel_parts = min(tiles(wanted, pixel_parts), count)
-    pixel_parts = max(pixel_parts, min(tiles(wanted, channel_parts), tiles(pixels, 4 * height)))
-    pixel_block = tiles(tiles(pixels, pixel_parts), height) * height
-    return pixel_block, tiles(count, channel_parts)
+    fewest = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
+    most = max(tiles(pixels, 4 * height), fewest)
+    blocks = {tiles(tiles(pixels, n), height) * height for n in range(fewest, most + 1)}
+    parts = {tiles(count, n) for n in range(1, count + 1)}
+
+    def cost(cut: tuple[int, int]) -> float:
+        pixel_block, part = cut
+        walks = tiles(pixels, pixel_block)
+        unit = plane_ns * (pixel_block / pixels) * (part / count)
+        weights = it.filter.nbytes * walks * WALK_NS / max(threads, 2)
+        return weights + makespan(planes * walks * tiles(count, part), unit, threads)
+
+    return min(sorted(itertools.product(blocks, parts), reverse=True), key=cost)

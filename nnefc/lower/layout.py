@@ -16,7 +16,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement import copy_strided
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
@@ -94,7 +94,7 @@ def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> 
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = tiles(pixels, max(pixels // PIXELS, 1))
     units = dense.batch * blocked.blocks * tiles(pixels, pixel_block)
-    unit_block = block(units, pixel_block * lanes / 8, SHORT_TILE)
+    unit_block = block(units, pixel_block * lanes / 8, lower.threads)
     words = LAYOUT.pack(
         dense=dense.at,
         blocked=blocked.at,

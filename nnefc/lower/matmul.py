@@ -18,7 +18,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import block, portion, tiles
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
 from nnefc.runtime.program import Ref
 
@@ -227,9 +227,9 @@ def dots(
 
     Rows of A and columns of B are contiguous.
     """
-    m_block = tiles(block(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
+    m_block = tiles(portion(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
     units = math.prod(batch) * tiles(m, m_block)
-    unit_block = block(units, m_block * n * depth / 32)
+    unit_block = block(units, m_block * n * depth / 32, lower.threads)
     product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block

@@ -13,7 +13,7 @@ from nnefc.kernels.movement import GATHER, OUTER, STRIDED
 from nnefc.kernels.template import Kernel
 from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import block, portion, tiles
 from nnefc.lower.parts import taken_at
 from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
@@ -50,9 +50,9 @@ def copy_strided(
             others = [d for d in [*outer, rows] if d is not contiguous[0]]
             outer, rows = [d for d in others if d[0] > 1], contiguous[0]
     assert len(outer) <= OUTER
-    row_block = block(rows[0], width[0])
+    row_block = portion(rows[0], width[0])
     units = math.prod(d[0] for d in outer) * tiles(rows[0], row_block)
-    unit_block = block(units, min(row_block, rows[0]) * width[0])
+    unit_block = block(units, min(row_block, rows[0]) * width[0], lower.threads)
     words = STRIDED.pack(
         x=x,
         y=y,
@@ -233,7 +233,7 @@ def gather(lower: Lowering, op: Op) -> None:
     shape, axis, itemsize = input_.type.dims, op.attributes["axis"], input_.type.dtype.itemsize
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(shape[:axis]) * indices.type.volume
-    row_block = block(rows, 8 + inner / 4)
+    row_block = block(rows, 8 + inner / 4, lower.threads)
     words = GATHER.pack(
         x=lower.read(input_),
         y=lower.write(op.output),

@@ -35,7 +35,7 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
     row = math.prod(x.type.dims[axis:])
     chunk = min(row, CHUNK)
     units = x.type.volume // row * tiles(row, chunk)
-    unit_block = block(units, chunk * (before + after + 4) / 8)
+    unit_block = block(units, chunk * (before + after + 4) / 8, lower.threads)
     words = WINDOWED.pack(
         x=lower.read(x),
         y=lower.write(op.output),

@@ -98,7 +98,7 @@ def pack(
         for i, extent in enumerate(extents)
     )
     work = math.prod(extents) * parts
-    tile = block(work, depth * tiles(count, parts) / 4)
+    tile = block(work, depth * tiles(count, parts) / 4, lower.threads)
     words = PACK.pack(
         x=x.at,
         y=y,

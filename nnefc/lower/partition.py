@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.team_state import MAX_TILES
+from typing import Final
 
-TILE_COST = 1 << 16
-"""Items of work, of about a nanosecond each, below which a tile is not worth its ticket."""
-SHORT_TILE = 1 << 12
-"""The same where costs are well known, and launches take some microseconds."""
-TILES = 256
+TICKET_NS: Final = 500.0
+"""Nanoseconds to take a tile, and to say that it is done."""
+LATE: Final = 0.25
+"""Part of a tile for which threads wait for the last one."""
+TILES: Final = 256
 """More tiles than this help nobody."""
+PORTION_NS: Final = 16_000.0
+CHOICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+"""Tiles for each thread."""
 
 
-def block(count: int, cost: float, least: float = TILE_COST) -> int:
-    """Units per tile of `least` or more, for `count` units of `cost` items of work each."""
-    worthwhile = int(least / max(cost, 1)) or 1
-    return max(min(worthwhile, count), -(-count // min(TILES, MAX_TILES)))
+def block(count: int, cost: float, threads: int) -> int:
+    """Units per tile, for `count` units of `cost` nanoseconds each."""
+    least = tiles(count, TILES)
+    parts = [1, *(threads * each for each in CHOICES)]
+    sizes = {max(tiles(count, n), least) for n in parts if n <= 2 * count}
+    return min(
+        sorted(sizes, reverse=True),
+        key=lambda size: makespan(tiles(count, size), size * cost, threads),
+    )
+
+
+def portion(count: int, cost: float) -> int:
+    """How many of `count` steps of `cost` nanoseconds are worth to be a unit."""
+    return min(max(int(PORTION_NS / max(cost, 1)), 1), count)
+
+
+def makespan(count: int, cost: float, threads: int) -> float:
+    """Nanoseconds until `count` tiles of `cost` nanoseconds are done by all threads together.
+
+    One thread takes turns with nobody; yet others may run what was compiled for one, and what
+    follows a tile finds it in the cache, so that it is cut as for two.
+    """
+    together = max(threads, 2)
+    return tiles(count, together) * (cost + TICKET_NS) + LATE * cost
 
 
 def tiles(count: int, size: int) -> int:

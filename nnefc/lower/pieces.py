@@ -14,7 +14,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Unit
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, tiles
 from nnefc.runtime.program import Ref
 
 Records = npt.NDArray[np.int32]
@@ -101,7 +101,7 @@ def launch(
     bands = min(max(round(plane_ns / BAND_NS), 1), count)
     band = tiles(count, bands)
     units = x.batch * x.blocks * tiles(count, band)
-    unit_block = block(units, plane_ns / bands, SHORT_TILE)
+    unit_block = block(units, plane_ns / bands, lower.threads)
     words = PIECES.pack(
         x=Ref(x.at.buffer, x.at.offset),
         y=y.at,

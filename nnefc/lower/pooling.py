@@ -16,7 +16,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower import pieces
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
-from nnefc.lower.partition import SHORT_TILE, block, tiles
+from nnefc.lower.partition import block, tiles
 from nnefc.ops.window_rules import Indices, Window, pooling_window
 
 LEAST_SHARED = 3
@@ -256,7 +256,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     pixels = math.prod(x.spatial)
     runs = _runs(x)
     planes = x.batch * x.blocks
-    plane_block = block(planes, pixels / 2 + 10, SHORT_TILE)
+    plane_block = block(planes, pixels / 2 + 10, lower.threads)
     words = PLANES.pack(
         x=x.at,
         y=replace(y.at, offset=y.at.offset + y.origin),

@@ -83,7 +83,7 @@ def _launch(
     volume = math.prod(extent for extent, _ in reduced)
     item = dtype.itemsize
     units = outputs if row_reduced else outputs * tiles(width, CHUNK)
-    unit_block = block(units, 8 + volume * (8 + min(width, CHUNK) / 4))
+    unit_block = block(units, 8 + volume * (8 + min(width, CHUNK) / 4), lower.threads)
     words = REDUCE.pack(
         x=x,
         y=y,

@@ -30,7 +30,7 @@ def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
     batch, channels, *extents = input_.type.dims
     outputs = op.output.type.dims[2:]
     units = rois.type.dims[0] * channels
-    unit_block = block(units, 4 * cost)
+    unit_block = block(units, 4 * cost, lower.threads)
     words = ROI.pack(
         x=lower.read(input_),
         rois=lower.read(rois),

@@ -24,7 +24,9 @@ def sample(lower: Lowering, op: Op) -> None:
     dimensions = taps.join([Dimension(window.input[i], t) for i, t in enumerate(tables)])
     table, starts = taps.tables(dimensions)
     items = op.output.type.volume
-    unit_block = block(items, 8 * len(dimensions) * (window.volume if reverse else 1))
+    unit_block = block(
+        items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads
+    )
     words = SAMPLE.pack(
         x=lower.read(input_),
         indices=lower.read(index),
@@ -57,7 +59,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
         rows = outer * extent * f
-        unit_block = block(rows, 4 + inner / 4)
+        unit_block = block(rows, 4 + inner / 4, lower.threads)
         words = INTERPOLATE.pack(
             x=x,
             y=to,

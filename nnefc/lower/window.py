@@ -128,7 +128,7 @@ def launch(
     index, starts = taps.tables(outer)
     count, count_starts = taps.counts(joined) if divisor == 0.0 else ([], [])
     volume = math.prod(d.taps for d in joined)
-    row_block = block(rows, last.outputs * volume / 8 + 16 * volume)
+    row_block = block(rows, last.outputs * volume / 8 + 16 * volume, lower.threads)
     filled = {
         "index_y": y,
         "weights": x,

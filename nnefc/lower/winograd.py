@@ -19,7 +19,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.direct import read_bias
 from nnefc.lower.elementwise import copy_bytes
 from nnefc.lower.ending import Unit, read_ending, read_simple
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import block, makespan, tiles
 from nnefc.lower.winograd_parameters import (
     Winograd,
     common_fields,
@@ -33,20 +33,27 @@ from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
 
-BLOCK_TILES: Final = 24
-"""Tiles of a block for one thread: enough to read the filter for, and v and m stay close."""
-MANY_BLOCKS: Final = 8
-"""So many blocks are enough to share among threads."""
-SMALL_FILTER: Final = 5 << 20
-"""Bytes of transformed filters that may be read again for every block of a thread."""
+LEAST_TILES: Final = 4
+"""Tiles of a block at least: fewer do not fill the registers."""
+MOST_BYTES: Final = 1 << 20
+"""Of v and m of a block for one thread: they stay in its second cache."""
 SHARED_BYTES: Final = 8 << 20
 """Of v and m together, of blocks whose steps the threads share."""
-STEP_COST: Final = 8
-"""The tiles of a step are so much smaller than others: those of the next step wait for all."""
-TRANSFORM_COST: Final = 2.0
-"""Nanoseconds to transform a vector of an element."""
-MAC_COST: Final = 1 / 64
-"""Nanoseconds of a multiply-add."""
+LEAST_BYTES: Final = 1 << 18
+"""Of v and m, even if the arena becomes larger by them."""
+NEAR_BYTES: Final = 1 << 19
+"""Of a transformed filter that the second cache keeps."""
+NEAR_NS: Final = 0.012
+"""To read a byte of a transformed filter from the second cache."""
+FAR_NS: Final = 0.03
+"""The same from where it is otherwise."""
+REMOTE_NS: Final = 0.05
+"""To read or write a byte that another thread has written or read."""
+STEP_NS: Final = 1500.0
+"""Until all threads are done with a step, and the next one has begun."""
+TRANSFORM_NS: Final = 4.0
+"""To transform a vector of an element."""
+MACS_PER_NS: Final = 60.0
 
 
 def lower_winograd(lower: Lowering, op: Op) -> None:
@@ -59,7 +66,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     taps = rows_and_columns(window.size, 1)
     most_down, most_across = (most if t > 1 else 1 for t in taps)
     tiling = Tiling(rows_and_columns(window.output, 1), (most_down, most_across), taps)
-    apart, capacity = block_size(tiling, x, y)
+    apart, capacity = block_size(tiling, x, y, lower.threads, lower.room)
     parts = tiles(tiling.count, capacity)
     it = Winograd(
         x=x,
@@ -81,14 +88,40 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
         _steps_shared(lower, it, fields)
 
 
-def block_size(tiling: Tiling, x: Tensor, y: Tensor) -> tuple[bool, int]:
-    """(whether each block is work for one thread, tiles of a block at most)."""
+def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) -> tuple[bool, int]:
+    """(whether each block is work for one thread, tiles of a block at most): what is faster.
+
+    Threads that have a block each read all of the filter; those that share one read and write what
+    others have.  `room`: bytes of memory that v and m should keep to.
+    """
     every = tiling.count * x.batch
-    tile_bytes = math.prod(tiling.grid) * (x.blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
-    filter_bytes = math.prod(tiling.grid) * x.channels * y.channels * ITEM
-    if filter_bytes <= SMALL_FILTER and every >= BLOCK_TILES * MANY_BLOCKS:
-        return True, BLOCK_TILES
-    return False, max(SHARED_BYTES // tile_bytes, BLOCK_TILES)
+    elements = math.prod(tiling.grid)
+    tile_bytes = elements * (x.blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
+    tile_ns = elements * (x.blocks + y.blocks) * TRANSFORM_NS
+    tile_macs = elements * x.channels * y.channels
+    filter_bytes = tile_macs * ITEM
+    read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else FAR_NS)
+
+    def work(count: int) -> float:
+        return count * tile_ns + max(max(count, LEAST_TILES) * tile_macs / MACS_PER_NS, read_ns)
+
+    def apart(size: int) -> float:
+        return makespan(tiles(tiling.count, size) * x.batch, work(size), threads)
+
+    def shared(size: int) -> float:
+        together = max(threads, 2)
+        moved = every * tile_bytes * REMOTE_NS
+        blocks = tiles(every, size)
+        return (blocks * work(min(size, every)) + moved) / together + 3 * blocks * STEP_NS
+
+    most = max(min(room // threads, MOST_BYTES), LEAST_BYTES)
+    fitting = max(min(most // tile_bytes, tiling.count), 1)
+    sizes = {tiles(tiling.count, n) for n in range(1, tiling.count + 1)}
+    sizes = sorted((size for size in sizes if size <= fitting), reverse=True)
+    best = min(sizes, key=apart)
+    most = max(min(room, SHARED_BYTES), LEAST_BYTES)
+    whole = min(max(most // tile_bytes, LEAST_TILES), every)
+    return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 
 def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None:
@@ -99,7 +132,7 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
     (vectors, _), (last, _) = it.panels
-    size = block(it.blocks, it.macs * MAC_COST)
+    size = block(it.blocks, it.macs / MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
         | _results(it)
@@ -156,15 +189,15 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     filter_ = lower.constant(pack_filter(it))
     (vectors, panels), (last, last_panels) = it.panels
     panels = it.elements * (panels + last_panels)
-    products = it.macs * MAC_COST / panels
-    transform = it.capacity * it.elements * TRANSFORM_COST
+    products = it.macs / MACS_PER_NS / panels
+    transform = it.capacity * it.elements * TRANSFORM_NS
     largest = largest_tile(it.taps)
     into = Kernel("winograd.transform_input", (it.taps, largest))
     multiply = Kernel("winograd.multiply", (it.channels, vectors, last))
     out_of = Kernel("winograd.transform_output", (it.taps, largest))
-    into_size = block(it.x.blocks, STEP_COST * transform)
-    multiply_size = block(panels, STEP_COST * products)
-    out_of_size = block(it.y.blocks, STEP_COST * transform)
+    into_size = block(it.x.blocks, transform, lower.threads)
+    multiply_size = block(panels, products, lower.threads)
+    out_of_size = block(it.y.blocks, transform, lower.threads)
     for number in range(it.blocks):
 
         def words(units: int, size: int, memory: dict[str, Ref], number: int = number) -> Words:

@@ -105,22 +105,30 @@ def largest_live_bytes(graph: Graph) -> int:
 
     A lower bound for the memory that any plan without fusion needs between operations.
     """
-    last_use = {}
+    return max(live_bytes(graph).values(), default=0)
+
+
+def live_bytes(graph: Graph) -> dict[Op, int]:
+    """The sum of the activations alive while an operation runs: what it takes and gives included.
+
+    Inputs, variables and constants do not count.
+    """
+    last_use: dict[Value, int] = {}
     for position, op in enumerate(graph.ops):
         for value in op.inputs:
             last_use[value] = position
     end = len(graph)
     for value in graph.outputs:
         last_use[value] = end
-    live = largest = 0
+    found: dict[Op, int] = {}
+    live = 0
     for position, op in enumerate(graph.ops):
         if op.name in ("constant", "variable"):
             continue
         live += sum(v.type.nbytes for v in op.outputs if v in last_use)
-        largest = max(largest, live)
+        found[op] = live
         for value in dict.fromkeys(op.inputs):
-            producer = value.op
-            stored = producer is None or producer.name in ("constant", "variable")
+            stored = value.op is None or _is_stored(value)
             if last_use[value] == position and not stored:
                 live -= value.type.nbytes
-    return largest
+    return found
