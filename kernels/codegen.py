@@ -11,24 +11,23 @@ they do not have what is needed, the error says so.
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
-# (numba and llvmlite are not typed)
+# (llvmlite is not typed)
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
-import llvmlite
 import llvmlite.binding as llvm
-import numba
-from numba.core import types
 
 from nnefc.errors import NnefError
-from nnefc.kernels.isa import Isa
-from nnefc.kernels.memory import PAUSE
-from nnefc.kernels.translate import Translation, translate
+from nnefc.kernels.isa import NATIVE, Isa
+from nnefc.kernels.memory import PAUSE, WORD
+from nnefc.kernels.processor import llvm_target
+from nnefc.kernels.translate import Translation, numba_type, translate
 from nnefc.kernels.vector_kernel import VectorKernel
 
 
@@ -59,9 +58,7 @@ def _generate(function: Callable[..., Any], symbol: str, isa: Isa) -> tuple[Any,
     """(target machine, optimised module)."""
     _initialize()
     try:
-        machine = llvm.Target.from_triple(isa.triple).create_target_machine(
-            cpu=isa.cpu, features=isa.features, opt=3, reloc="pic", codemodel="small"
-        )
+        machine = _target_machine(isa)
         if isinstance(function, VectorKernel):
             return machine, _vector_module(function, symbol, isa, machine)
         return machine, _optimized(function, symbol, isa, machine)
@@ -71,9 +68,20 @@ def _generate(function: Callable[..., Any], symbol: str, isa: Isa) -> tuple[Any,
         raise NnefError.of(
             "internal/code-generation",
             f"cannot compile {symbol}: {type(error).__name__}: {error}",
-            hint=f"numba {numba.__version__} and llvmlite {llvmlite.__version__} are installed;"
+            hint=f"numba {version('numba')} and llvmlite {version('llvmlite')} are installed;"
             " known to work are numba 0.62 to 0.68 with llvmlite 0.45 to 0.50",
         ) from error
+
+
+def _target_machine(isa: Isa) -> Any:
+    cpu, features = llvm_target() if isa.cpu == NATIVE else (isa.cpu, "")
+    return llvm.Target.from_triple(isa.triple).create_target_machine(
+        cpu=cpu,
+        features=",".join(filter(None, [features, isa.features])),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
 
 
 def _entry(symbol: str, kernel: Translation, count: int, isa: Isa) -> str:
@@ -81,7 +89,7 @@ def _entry(symbol: str, kernel: Translation, count: int, isa: Isa) -> str:
 
     numba's functions return a status, and their value through the first argument.
     """
-    returns = kernel.result != types.void
+    returns = kernel.result != numba_type(None)
     parameters = ", ".join(f"i64 %a{i}" for i in range(count))
     passed = "".join(f", i64 %a{i}" for i in range(count))
     result, slot = ("i64", "i64") if returns else ("void", "ptr")
@@ -107,7 +115,8 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
     """The module after LLVM's O3 pipeline, with only `symbol` external."""
     count = function.__code__.co_argcount
     returns = function.__annotations__.get("return") in (int, "int")
-    kernel = translate(function, (types.int64,) * count, types.int64 if returns else types.void)
+    result = numba_type(WORD if returns else None)
+    kernel = translate(function, (numba_type(WORD),) * count, result)
     module = _parse(_entry(symbol, kernel, count, isa), isa, machine)
     for part in kernel.all():
         module.link_in(_parse(part.text, isa, machine))

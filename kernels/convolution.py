@@ -14,7 +14,7 @@ piece by piece into the thread's own memory and multiplies them with the filter.
 from __future__ import annotations
 
 from nnefc.kernels.isa import host
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, helper, load_word
+from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.rows import copy_row
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import (
@@ -85,7 +85,7 @@ def _packer(item: str):
     """
     size = ITEMSIZE[item]
     columns = panel_columns(item)
-    load, store, kind = LOAD[item], STORE[item], NUMBA[item]
+    load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     copy = copy_row(item)
 
     @helper
@@ -229,7 +229,7 @@ def columns(item: str) -> KernelFunction:
 
     Parameters as for `convolution.gemm`; a tile is `unit_block` of `units` columns.
     """
-    size, load, store, kind = ITEMSIZE[item], LOAD[item], STORE[item], NUMBA[item]
+    size, load, store, kind = ITEMSIZE[item], LOAD[item], STORE[item], NUMBER[item]
 
     @helper
     def source(params, words, row, i):

@@ -11,9 +11,13 @@ import platform
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Final
 
 from nnefc.errors import NnefError
+from nnefc.kernels.processor import x86_features
+
+NATIVE: Final = "native"
+"""As `cpu`: the processor of this machine with all of its features."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +28,7 @@ class Isa:
     triple: str
     """LLVM target triple; the object format is ELF on every system, the linker is ours."""
     cpu: str
-    """LLVM processor: scheduling model and base features."""
+    """LLVM processor: scheduling model and base features; or `NATIVE`."""
     features: str = ""
     """LLVM feature string, added to those of the processor."""
     vector_bits: int
@@ -94,19 +98,11 @@ def host() -> Isa:
     `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
     comparisons, or `x86-64-v4-256`.  Raises NnefError `internal/machine` where there is none.
     """
-    import llvmlite.binding as llvm
-
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         raise _unsupported("a 64-bit little-endian processor")
-    features: Any = llvm.get_host_cpu_features()  # pyright: ignore[reportUnknownMemberType]
-    present: dict[str, bool] = dict(features)
-    row = _row({name for name, is_present in present.items() if is_present})
+    row = _row()
     wanted = os.environ.get("NNEFC_ISA")
-    if wanted and wanted != row.name:
-        return _other(wanted, row)
-    flags = ",".join(filter(None, [features.flatten(), row.features]))
-    cpu = str(llvm.get_host_cpu_name())  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
-    return replace(row, cpu=cpu, features=flags)
+    return _other(wanted, row) if wanted and wanted != row.name else replace(row, cpu=NATIVE)
 
 
 def _other(name: str, best: Isa) -> Isa:
@@ -122,12 +118,13 @@ def _other(name: str, best: Isa) -> Isa:
     )
 
 
-def _row(features: set[str]) -> Isa:
+def _row() -> Isa:
     machine = platform.machine().lower()
     if machine in ("aarch64", "arm64"):
         return AARCH64
     if machine not in ("x86_64", "amd64"):
         raise _unsupported("x86-64 or aarch64")
+    features = x86_features()
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= features:
         return X86_64_V4
     if {"avx2", "fma", "f16c", "bmi2"} <= features:

@@ -1,4 +1,4 @@
-"""Raw memory and machine operations as numba intrinsics: what kernels are written with.
+"""Raw memory and machine operations as intrinsics: what kernels are written with.
 
 Addresses, offsets and indices are 64-bit integers.  Items are aligned to their size.
 
@@ -12,47 +12,23 @@ all ranges at run time, and gives up beyond a few.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
 # pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
-# (numba and llvmlite are not typed)
+# (llvmlite is not typed)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba.core import types
 
-from nnefc.kernels.translate import helper, intrinsic
+from nnefc.kernels.callee import Definition, helper, intrinsic, native
 
-WORD = types.int64
+WORD = "int64"
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER = ir.PointerType()
 
 
-def native(result: Any, *arguments: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator: `emit(builder, *llvm_values) -> llvm value` becomes an intrinsic.
-
-    `result` and `arguments` are numba types; `result` None: nothing is returned.
-    """
-
-    def wrap(emit: Callable[..., Any]) -> Any:
-        def typed(context, *given):
-            if len(given) != len(arguments):
-                raise TypeError(f"{emit.__name__} takes {len(arguments)} arguments")
-
-            def codegen(context, builder, signature, values):
-                value = emit(builder, *values)
-                return context.get_dummy_value() if result is None else value
-
-            return (types.void if result is None else result)(*arguments), codegen
-
-        typed.__name__, typed.__doc__ = emit.__name__, emit.__doc__
-        return intrinsic(typed)
-
-    return wrap
-
-
-def _integers(count: int) -> list[Any]:
+def _integers(count: int) -> list[str]:
     return [WORD] * count
 
 
@@ -79,16 +55,17 @@ def address(bases, reference):
 
 # -- items
 
-_ITEMS: dict[str, tuple[Any, Any, int]] = {
-    "float32": (types.float32, ir.FloatType(), 4),
-    "float64": (types.float64, ir.DoubleType(), 8),
-    "int32": (types.int32, ir.IntType(32), 4),
-    "int64": (types.int64, ir.IntType(64), 8),
-    "bool": (types.boolean, ir.IntType(8), 1),
-    "uint8": (types.uint8, ir.IntType(8), 1),
+_ITEMS: dict[str, tuple[Any, int]] = {
+    "float32": (ir.FloatType(), 4),
+    "float64": (ir.DoubleType(), 8),
+    "int32": (ir.IntType(32), 4),
+    "int64": (ir.IntType(64), 8),
+    "bool": (ir.IntType(8), 1),
+    "uint8": (ir.IntType(8), 1),
 }
-ITEMSIZE = {name: size for name, (_, _, size) in _ITEMS.items()}
-NUMBA = {name: kind for name, (kind, _, _) in _ITEMS.items()}
+ITEMSIZE = {name: size for name, (_, size) in _ITEMS.items()}
+NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in _ITEMS}
+"""`NUMBER[dtype](x)`: x as a number of that type, in kernels and where they are made."""
 
 
 def _scope(builder):
@@ -106,39 +83,35 @@ def _item(builder, place, kind):
 
 
 def _loader(name: str, promise: bool) -> Any:
-    result, kind, size = _ITEMS[name]
+    kind, size = _ITEMS[name]
 
     @intrinsic
-    def load(context, base, index=None):
-        def codegen(context, builder, signature, values):
-            pointer = _item(builder, values, kind)
-            value = builder.load(pointer, typ=kind, align=size)
+    def load(base, index=None):
+        def emit(builder, *place):
+            value = builder.load(_item(builder, place, kind), typ=kind, align=size)
             if promise:
                 value.set_metadata("noalias", _scope(builder))
             return builder.icmp_unsigned("!=", value, kind(0)) if name == "bool" else value
 
-        return result(*[WORD] * (1 if index is None else 2)), codegen
+        return Definition(name, (WORD,) if index is None else (WORD, WORD), emit)
 
     return load
 
 
 def _storer(name: str, promise: bool) -> Any:
-    taken, kind, size = _ITEMS[name]
+    kind, size = _ITEMS[name]
 
     @intrinsic
-    def store(context, base, index, value=None):
-        def codegen(context, builder, signature, values):
-            *place, item = values
+    def store(base, index, value=None):
+        def emit(builder, *given):
+            *place, item = given
             if name == "bool":
                 item = builder.zext(item, kind)
             done = builder.store(item, _item(builder, place, kind), align=size)
             if promise:
                 done.set_metadata("alias.scope", _scope(builder))
-            return context.get_dummy_value()
 
-        if value is None:
-            return types.void(WORD, taken), codegen
-        return types.void(WORD, WORD, taken), codegen
+        return Definition(None, (WORD, name) if value is None else (WORD, WORD, name), emit)
 
     return store
 
@@ -156,27 +129,25 @@ WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
 # -- values
 
 
-def _select(context, condition, yes, no):
-    kind = context.unify_types(yes, no)
+@intrinsic
+def select(condition, yes, no):
+    """`select(condition, yes, no)`: both are computed, nothing branches."""
+    kind = np.promote_types(yes, no).name
 
-    def codegen(context, builder, signature, values):
+    def emit(builder, *values):
         return builder.select(*values)
 
-    return kind(types.boolean, kind, kind), codegen
-
-
-select: Any = intrinsic(_select)
-"""`select(condition, yes, no)`: both are computed, nothing branches."""
+    return Definition(kind, ("bool", kind, kind), emit)
 
 
 def _floating(name: str, arity: int) -> Any:
     """An LLVM floating-point intrinsic over float32 or float64."""
 
-    def typed(context, *given):
+    def define(*given):
         if len(given) != arity:
             raise TypeError(f"{name} takes {arity} arguments")
 
-        def codegen(context, builder, signature, values):
+        def emit(builder, *values):
             kind = values[0].type
             full = f"llvm.{name}.f{32 if isinstance(kind, ir.FloatType) else 64}"
             function = builder.module.declare_intrinsic(
@@ -184,10 +155,10 @@ def _floating(name: str, arity: int) -> Any:
             )
             return builder.call(function, values)
 
-        return given[0](*[given[0]] * arity), codegen
+        return Definition(given[0], (given[0],) * arity, emit)
 
-    typed.__name__ = name
-    return intrinsic(typed)
+    define.__name__ = name
+    return intrinsic(define)
 
 
 fma = _floating("fmuladd", 3)
@@ -196,12 +167,12 @@ floor = _floating("floor", 1)
 copysign = _floating("copysign", 2)
 
 
-@native(types.int64, types.float64)
+@native("int64", "float64")
 def float64_bits(builder, x):
     return builder.bitcast(x, _I64)
 
 
-@native(types.float64, types.int64)
+@native("float64", "int64")
 def bits_float64(builder, x):
     return builder.bitcast(x, ir.DoubleType())
 

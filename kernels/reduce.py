@@ -18,7 +18,7 @@ from typing import Any
 from nnefc.kernels.memory import (
     ITEMSIZE,
     LOAD,
-    NUMBA,
+    NUMBER,
     READ,
     STORE,
     WRITE,
@@ -106,7 +106,7 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
             better = (b > a) | (b != b) if largest else (b < a) | (b != b)
             return select(better, b, a)
 
-        return item, NUMBA[item](-math.inf if largest else math.inf), extreme
+        return item, NUMBER[item](-math.inf if largest else math.inf), extreme
     every = kind == "all"
 
     @helper
@@ -120,9 +120,9 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 def reduce_rows(kind: str, item: str) -> KernelFunction:
     """`kind`: sum, max, min of floats, all, any of bools; the row is reduced too."""
     partial, start, combine = combination(kind, item)
-    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
-    convert = NUMBA[partial]
+    convert = NUMBER[partial]
     local, divided = local_bytes(8 * LANES), kind == "sum"
 
     def reduce_rows(bases, params, first, last):
@@ -163,9 +163,9 @@ def reduce_rows(kind: str, item: str) -> KernelFunction:
 def reduce_columns(kind: str, item: str) -> KernelFunction:
     """The same where the row is kept: rows are combined item by item."""
     partial, start, combine = combination(kind, item)
-    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBA[item]
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
-    convert = NUMBA[partial]
+    convert = NUMBER[partial]
     local, divided = local_bytes(8 * CHUNK), kind == "sum"
 
     def reduce_columns(bases, params, first, last):
@@ -209,7 +209,7 @@ def _better(largest: bool):
 def index_rows(kind: str, item: str, index: str) -> KernelFunction:
     """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum."""
     better, load = _better(kind == "max"), LOAD[item]
-    store, number = STORE[index], NUMBA[index]
+    store, number = STORE[index], NUMBER[index]
 
     def index_rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -233,7 +233,7 @@ def index_rows(kind: str, item: str, index: str) -> KernelFunction:
 def index_columns(kind: str, item: str, index: str) -> KernelFunction:
     """The same where the row is kept."""
     better, load, keep, size = _better(kind == "max"), LOAD[item], STORE[item], ITEMSIZE[item]
-    store, number = STORE[index], NUMBA[index]
+    store, number = STORE[index], NUMBER[index]
     index_size = ITEMSIZE[index]
     best_items, best_numbers = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from nnefc.kernels.memory import LOAD, NUMBA, STORE, address, floor, helper, load_word
+from nnefc.kernels.memory import LOAD, NUMBER, STORE, address, floor, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
@@ -79,7 +79,7 @@ def _plane(index: str):
 @family("roi.pool")
 def pool(kind: str, item: str, index: str) -> KernelFunction:
     """`kind`: avg or max of every cell; an empty cell gives 0."""
-    load, store, number = LOAD[item], STORE[item], NUMBA[item]
+    load, store, number = LOAD[item], STORE[item], NUMBER[item]
     coordinate, plane = _coordinate(item), _plane(index)
     lows, highs, places = local_bytes(64), local_bytes(64), local_bytes(64)
     average, lowest = kind == "avg", -math.inf
@@ -151,7 +151,7 @@ def pool(kind: str, item: str, index: str) -> KernelFunction:
 @family("roi.resample")
 def resample(method: str, item: str, index: str) -> KernelFunction:
     """`method`: symmetric, asymmetric or aligned linear interpolation."""
-    load, store, number = LOAD[item], STORE[item], NUMBA[item]
+    load, store, number = LOAD[item], STORE[item], NUMBER[item]
     coordinate, plane = _coordinate(item), _plane(index)
     lows, weights = local_bytes(64), local_bytes(64)
     symmetric, aligned = method == "symmetric", method == "aligned"

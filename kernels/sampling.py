@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBA, STORE, address, helper, load_word
+from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
@@ -69,7 +69,7 @@ def _source(params, at, tap):
 @family("sampling.sample")
 def sample(item: str, index: str) -> KernelFunction:
     """The item that the index says; an index that is no tap, or meets nothing, gives 0."""
-    load, store, kind = LOAD[item], STORE[item], NUMBA[item]
+    load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
     def sample(bases, params, first, last):
@@ -95,7 +95,7 @@ def sample(item: str, index: str) -> KernelFunction:
 @family("sampling.desample")
 def desample(item: str, index: str) -> KernelFunction:
     """The sum of all items whose index sends them here."""
-    load, store, kind = LOAD[item], STORE[item], NUMBA[item]
+    load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
     def desample(bases, params, first, last):
@@ -130,7 +130,7 @@ I_X, I_Y, OUTER, EXTENT, OUTPUTS, INNER, LOW, HIGH, WEIGHT, ROW_BLOCK = INTERPOL
 
 @family("sampling.interpolate")
 def interpolate(item: str) -> KernelFunction:
-    load, store, kind, size = LOAD[item], STORE[item], NUMBA[item], ITEMSIZE[item]
+    load, store, kind, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
     load_weight = LOAD["float64"]
 
     @helper

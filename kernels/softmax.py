@@ -18,7 +18,7 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lane_memory import load, store
 from nnefc.kernels.lanes import Lanes, constant, convert, select
-from nnefc.kernels.memory import ITEMSIZE, NUMBA, STORE, address, load_word
+from nnefc.kernels.memory import ITEMSIZE, NUMBER, STORE, address, load_word
 from nnefc.kernels.reduce import (
     CHUNK,
     OUTPUTS,
@@ -218,7 +218,7 @@ def column_scale(item: str) -> Any:
 def softmax_rows(item: str) -> KernelFunction:
     """The row is one of the dimensions summed over."""
     largest, powers, scale = row_largest(item), row_powers(item), row_scale(item)
-    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBA[item](-math.inf)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     local = local_bytes(16)
 
     def softmax_rows(bases, params, first, last):
@@ -246,7 +246,7 @@ def softmax_rows(item: str) -> KernelFunction:
 def softmax_columns(item: str) -> KernelFunction:
     """The row is kept: its items are independent."""
     largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
-    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBA[item](-math.inf)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     size = ITEMSIZE[item]
     largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 

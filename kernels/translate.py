@@ -4,14 +4,10 @@ numba reads the bytecode, infers types and lowers to LLVM; what it does by defau
 that serves arrays, Python objects and just-in-time calls, and takes most of the time: rewrites
 of the program, optimising and linking every helper into native code, wrappers, registries of
 NumPy and of the containers.  Here is none of it.  Kernels use integers, floats and booleans,
-`range` loops, and what this module defines:
+`range` loops, and what `callee` defines.
 
-- `helper`: a function that kernels call, translated once for each combination of types;
-- `intrinsic`: a function that writes its LLVM instructions itself.
-
-Neither can be called from Python.
-
-Everything that reaches into numba's private interfaces is in this module.
+Everything that reaches into numba is in this module: it takes a fifth of a second and 60 MB to
+load, so it is imported to compile a kernel and for nothing else.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,13 +21,14 @@ from __future__ import annotations
 import importlib
 import itertools
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import BuiltinFunctionType
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import compiler, cpu, imputils, types
 from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
@@ -48,6 +45,8 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 from numba.extending import models, register_model
+
+from nnefc.kernels.callee import Callee, Definition, Helper, Intrinsic
 
 _lock = threading.RLock()
 """numba keeps the state of a compilation in places that are global to the process."""
@@ -96,19 +95,29 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
 
 # -- what kernels call
 
+_NUMBERS = {
+    "bool": types.boolean,
+    "uint8": types.uint8,
+    "int32": types.int32,
+    "int64": types.int64,
+    "float32": types.float32,
+    "float64": types.float64,
+}
+"""numba's types by NumPy's names, which are those that numba prints."""
+_count = itertools.count()
 
-class _Callee(ABC):
-    """Something that code under translation can call."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.__name__ = function.__name__
-        self.__doc__ = function.__doc__
-        self._function = function
-        self.type = _CalleeType(self)
+def numba_type(name: str | None) -> Any:
+    """The type that kernels name so; None is `void`."""
+    return types.void if name is None else _NUMBERS[name]
+
+
+class _CalleeType(types.Callable, types.Dummy):
+    """The type that one callee alone has."""
+
+    def __init__(self, name: str) -> None:
         self._known: dict[tuple[Any, ...], Any] = {}
-
-    def __call__(self, *arguments: Any) -> Any:
-        raise TypeError(f"{self.__name__} can be called from kernels only")
+        super().__init__(f"{name}.{next(_count)}")  # types are told apart by name
 
     @abstractmethod
     def signature(self, arguments: tuple[Any, ...]) -> Any:
@@ -118,34 +127,24 @@ class _Callee(ABC):
     def emit(self, context: Any, builder: Any, signature: Any, values: Any) -> Any:
         """The LLVM value of a call whose signature `signature` gave."""
 
-
-_numbers = itertools.count()
-
-
-class _CalleeType(types.Callable, types.Dummy):
-    """The type that one callee alone has."""
-
-    def __init__(self, callee: _Callee) -> None:
-        self.callee = callee
-        super().__init__(f"{callee.__name__}.{next(_numbers)}")  # types are told apart by name
-
     def get_call_type(self, context, args, kws):
         if kws:
-            raise TypeError(f"{self.callee.__name__} takes no keywords")
-        return self.callee.signature(tuple(types.unliteral(a) for a in args))
+            raise TypeError(f"{self.name.partition('.')[0]} takes no keywords")
+        return self.signature(tuple(types.unliteral(a) for a in args))
 
     def get_call_signatures(self):
         return [], True
 
     def get_impl_key(self, sig):
-        return self.callee
+        return self
 
 
-register_model(_CalleeType)(models.OpaqueModel)
-
-
-class _Helper(_Callee):
+class _HelperType(_CalleeType):
     """Translated once for each combination of argument types."""
+
+    def __init__(self, callee: Helper) -> None:
+        self._function = callee.function
+        super().__init__(callee.__name__)
 
     def _translation(self, arguments: tuple[Any, ...]) -> Translation:
         found = self._known.get(arguments)
@@ -164,73 +163,77 @@ class _Helper(_Callee):
         return value
 
 
-class _Intrinsic(_Callee):
+class _IntrinsicType(_CalleeType):
     """Writes its instructions in place."""
 
-    def _definition(self, arguments: tuple[Any, ...]) -> Any:
+    def __init__(self, callee: Intrinsic) -> None:
+        self._function = callee.function
+        super().__init__(callee.__name__)
+
+    def _definition(self, arguments: tuple[Any, ...]) -> Definition:
         found = self._known.get(arguments)
         if found is None:
-            found = self._known[arguments] = self._function(_contexts()[0], *arguments)
+            found = self._known[arguments] = self._function(*map(str, arguments))
         return found
 
     def signature(self, arguments):
-        signature, _ = self._definition(arguments)
-        return signature
+        definition = self._definition(arguments)
+        return numba_type(definition.result)(*map(numba_type, definition.parameters))
 
     def emit(self, context, builder, signature, values):
-        _, code = self._definition(signature.args)
-        return code(context, builder, signature, values)
+        definition = self._definition(signature.args)
+        value = definition.emit(builder, *values)
+        return context.get_dummy_value() if definition.result is None else value
 
 
-def helper(function: Callable[..., Any]) -> Any:
-    """Decorator: a function that kernels call; it is compiled with them and never raises."""
-    return _Helper(function)
+class _ConversionType(_CalleeType):
+    """A number to a type: `int`, `float`, NumPy's."""
+
+    def __init__(self, result: str) -> None:
+        self._result = numba_type(result)
+        super().__init__(result)
+
+    def signature(self, arguments):
+        (given,) = arguments
+        return self._result(given)
+
+    def emit(self, context, builder, signature, values):
+        return context.cast(builder, values[0], signature.args[0], self._result)
 
 
-def intrinsic(function: Callable[..., Any]) -> Any:
-    """Decorator: `function(typing_context, *types) -> (signature, code)` writes LLVM itself.
-
-    `code(context, builder, signature, values)` gives the LLVM value of a call.  Types are those
-    of the arguments, literals widened; arguments become those of the signature.
-    """
-    return _Intrinsic(function)
+for _kind in (_HelperType, _IntrinsicType, _ConversionType):
+    register_model(_kind)(models.OpaqueModel)
 
 
-def _extreme(name: str, sign: str) -> _Callee:
+def _type_of(callee: Callee) -> _CalleeType:
+    if callee.translated is None:
+        kind = _HelperType if isinstance(callee, Helper) else _IntrinsicType
+        callee.translated = kind(callee)
+    return callee.translated
+
+
+def _extreme(name: str, sign: str) -> _CalleeType:
     """Python's `min` and `max` of two numbers: the first, unless the second is beyond it."""
 
-    def definition(context, x, y):
-        kind = context.unify_types(x, y)
+    def define(x: str, y: str) -> Definition:
+        kind = np.promote_types(x, y)
 
-        def code(context, builder, signature, values):
-            compare = builder.fcmp_ordered if kind in types.real_domain else builder.icmp_signed
-            x, y = values
+        def emit(builder, x, y):
+            compare = builder.fcmp_ordered if kind.kind == "f" else builder.icmp_signed
             return builder.select(compare(sign, y, x), y, x)
 
-        return kind(kind, kind), code
+        return Definition(kind.name, (kind.name, kind.name), emit)
 
-    definition.__name__ = name
-    return intrinsic(definition)
-
-
-def _conversion(result: Any) -> _Callee:
-    """`int` and `float` of a number."""
-
-    def definition(context, x):
-        def code(context, builder, signature, values):
-            return context.cast(builder, values[0], x, result)
-
-        return result(x), code
-
-    definition.__name__ = str(result)
-    return intrinsic(definition)
+    define.__name__ = name
+    return _type_of(Intrinsic(define))
 
 
 _BUILTINS = {
     min: _extreme("min", "<"),
     max: _extreme("max", ">"),
-    int: _conversion(types.int64),
-    float: _conversion(types.float64),
+    int: _ConversionType("int64"),
+    float: _ConversionType("float64"),
+    **{np.dtype(name).type: _ConversionType(name) for name in _NUMBERS},
 }
 """What numba would compile a function for."""
 
@@ -275,10 +278,10 @@ class _Typing(BaseContext):
         return self._signatures[key]
 
     def resolve_value_type(self, val):
-        if isinstance(val, (BuiltinFunctionType, type)):
-            val = _BUILTINS.get(val, val)
-        if isinstance(val, _Callee):
-            return val.type
+        if isinstance(val, Callee):
+            return _type_of(val)
+        if isinstance(val, (BuiltinFunctionType, type)) and val in _BUILTINS:
+            return _BUILTINS[val]
         # numba's own way to the type of `range` imports the containers.
         return self._lookup_global(val) if val is range else super().resolve_value_type(val)
 
@@ -308,13 +311,13 @@ class _Target(cpu.CPUContext):
 
     def get_function(self, fn, sig, _firstcall=True):
         if isinstance(fn, _CalleeType):
-            return _Call(fn.callee, self, sig)
+            return _Call(fn, self, sig)
         return super().get_function(fn, sig, False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    callee: _Callee
+    callee: _CalleeType
     context: Any
     signature: Any
 

@@ -15,7 +15,7 @@ import math
 from nnefc.kernels.memory import (
     ITEMSIZE,
     LOAD,
-    NUMBA,
+    NUMBER,
     READ,
     STORE,
     WRITE,
@@ -60,7 +60,7 @@ from nnefc.kernels.window_walk import (
 def window_sum(item: str) -> KernelFunction:
     """Sums, in float64, divided as `divisor` says."""
     size, load, store = ITEMSIZE[item], READ[item], STORE[item]
-    kind, store_double = NUMBA[item], WRITE["float64"]
+    kind, store_double = NUMBER[item], WRITE["float64"]
     sums, at = local_bytes(8 * CHUNK), local_bytes(LOCAL_BYTES)
 
     @helper
@@ -159,7 +159,7 @@ def window_max(item: str) -> KernelFunction:
     """Maxima; a NaN is larger than any number, nothing at all gives -inf."""
     take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
-    kind = NUMBA[item]
+    kind = NUMBER[item]
     at = local_bytes(LOCAL_BYTES)
 
     @helper
@@ -209,7 +209,7 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
     """
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     index_size, store_index = ITEMSIZE[index], STORE[index]
-    kind, index_kind = NUMBA[item], NUMBA[index]
+    kind, index_kind = NUMBER[item], NUMBER[index]
     best, at = local_bytes(16 * CHUNK), local_bytes(LOCAL_BYTES)
     positions_at = 8 * CHUNK
     lowest = -math.inf

@@ -1,7 +1,7 @@
 """Object code on disk, shared by all models and processes of a user.
 
 An entry is named by a digest of everything that its code depends on: the kernel, the sources of
-the modules that write it, the instruction set, and the versions of what translates it.  An entry
+the modules that write it, the processor, and the versions of what translates it.  An entry
 that is damaged, or that cannot be read or written, is as good as none: kernels are compiled again.
 
 `NNEFC_CACHE` names another folder, or is `off`.  An entry is machine code: the folder must belong
@@ -20,16 +20,20 @@ from dataclasses import astuple
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from nnefc.kernels import template
-
-if TYPE_CHECKING:
-    from nnefc.kernels.isa import Isa
+from nnefc.kernels.isa import NATIVE, Isa
+from nnefc.kernels.processor import identity
 
 MAGIC: Final = b"nnefc object 1\n"
 DIGEST_BYTES: Final = 32
-_IMPORT = re.compile(rb"\bnnefc\.kernels\.(\w+)|\bfrom nnefc\.kernels import ([\w, ]+)")
+_KERNELS: Final = Path(template.__file__).parent
+_IMPORT: Final = re.compile(
+    rb"^[ \t]*(?:from|import) nnefc\.kernels(?:\.(\w+)| import (\((?:[^)#]|#.*)*\)|.*))", re.M
+)
+"""A statement that imports a kernel module, or several by name."""
+_NAME: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
 
 
 def find(key: str) -> bytes | None:
@@ -84,7 +88,8 @@ def key_of(module: str, what: str, isa: Isa) -> str | None:
     sources = _sources(module)
     if not sources:
         return None
-    facts = (what, sources, repr(astuple(isa)), *_translators())
+    processor = identity() if isa.cpu == NATIVE else ""
+    facts = (what, sources, repr(astuple(isa)), processor, *_translators())
     return hashlib.blake2b("\0".join(facts).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
@@ -104,23 +109,39 @@ def _sources(module: str) -> str:
 
     Empty if there is no such module.
     """
-    folder = Path(template.__file__).parent
-    if not (folder / f"{module}.py").exists():
+    if _source(module) is None:
         return ""
     found: dict[str, bytes] = {}
-    waiting = [module, "codegen"]
+    waiting = {module, "codegen"}
     while waiting:
         name = waiting.pop()
-        path = folder / f"{name}.py"
-        if name in found or not path.exists():
-            continue
-        found[name] = path.read_bytes()
-        for single, several in _IMPORT.findall(found[name]):
-            waiting += [single.decode()] if single else re.findall(r"\w+", several.decode())
+        source = _source(name)
+        if source is not None:
+            found[name] = source.digest
+            waiting |= source.imports - found.keys()
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for name in sorted(found):
-        digest.update(name.encode() + b"\0" + found[name] + b"\0")
+        digest.update(name.encode() + b"\0" + found[name])
     return digest.hexdigest()
+
+
+class _Source(NamedTuple):
+    digest: bytes
+    imports: frozenset[str]
+    """Names of kernel modules; may hold other names."""
+
+
+@cache
+def _source(module: str) -> _Source | None:
+    """The source of a kernel module; None if there is no such module."""
+    try:
+        text = (_KERNELS / f"{module}.py").read_bytes()
+    except FileNotFoundError:
+        return None
+    imports: set[bytes] = set()
+    for one, several in _IMPORT.findall(text):
+        imports.update([one] if one else _NAME.findall(several))
+    return _Source(_digest(text), frozenset(name.decode() for name in imports if name))
 
 
 @cache

@@ -12,11 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
-import re
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Final, cast
 
 from nnefc.runtime import cache as files
@@ -25,8 +21,6 @@ VERSION: Final = 1
 """Of the form of the files."""
 _MODULES: Final = ("direct", "winograd")
 """The kernels that there is a choice between: of others, what was measured says nothing."""
-_ENOUGH: Final = 4096
-"""Bytes of the list of processors: the first one."""
 
 
 def find(threads: int) -> dict[str, str]:
@@ -65,23 +59,12 @@ def _name(machine: Mapping[str, Any]) -> str:
 def _machine(threads: int) -> dict[str, Any]:
     """What times depend on."""
     from nnefc.kernels.isa import host
+    from nnefc.kernels.processor import model_name
 
     isa = host()
     return {
-        "processor": _processor(),
+        "processor": model_name(),
         "instructions": isa.name,
         "threads": threads,
         "kernels": [files.key_of(module, "methods", isa) for module in _MODULES],
     }
-
-
-@cache
-def _processor() -> str:
-    """The name of the processor, as far as the system tells."""
-    try:
-        with Path("/proc/cpuinfo").open("rb") as file:
-            first = file.read(_ENOUGH).decode(errors="replace")
-    except OSError:
-        first = ""
-    named = re.search(r"^model name\s*:\s*(.*\S)", first, re.MULTILINE)
-    return named[1] if named else platform.processor() or platform.machine()

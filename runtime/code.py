@@ -109,23 +109,34 @@ def _compile(
     function: Callable[[], Callable[..., Any]], symbol: str, key: Callable[[Isa], str | None]
 ) -> bytes:
     """The object of what `function` gives for this machine; `key`: what it is called on disk."""
-    with _deferred_interrupt():
-        try:
-            from nnefc.kernels.codegen import emit
-            from nnefc.kernels.isa import host
-        except ImportError as error:
-            raise NnefError.of(
-                "internal/code-generation",
-                f"numba or llvmlite lacks something that code generation needs: {error}",
-                hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
-            ) from error
-        name = key(host())
-        found = name and cache.find(name)
-        if not found:
-            found = emit(function(), symbol, host())
-            if name:
-                cache.keep(name, found)
+    with _translators():
+        from nnefc.kernels.isa import host
+
+        isa = host()
+        name = key(isa)
+    found = name and cache.find(name)
+    if found:
         return found
+    with _deferred_interrupt():
+        with _translators():
+            from nnefc.kernels.codegen import emit
+        made = emit(function(), symbol, isa)
+        if name:
+            cache.keep(name, made)
+        return made
+
+
+@contextmanager
+def _translators() -> Generator[None]:
+    """Where numba or llvmlite is needed: what they lack is an error of the installation."""
+    try:
+        yield
+    except ImportError as error:
+        raise NnefError.of(
+            "internal/code-generation",
+            f"numba or llvmlite lacks something that code generation needs: {error}",
+            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
+        ) from error
 
 
 @contextmanager

@@ -9,12 +9,14 @@ import sys
 import textwrap
 from typing import Any
 
+import numpy as np
 import pytest
 from numba.core import types
 
 from nnefc.errors import NnefError
-from nnefc.kernels.memory import bits_float64, float64_bits, native, select
-from nnefc.kernels.translate import helper, translate
+from nnefc.kernels.callee import helper, native
+from nnefc.kernels.memory import NUMBER, bits_float64, float64_bits, select
+from nnefc.kernels.translate import translate
 from nnefc.runtime.code import compile_functions
 
 
@@ -63,6 +65,41 @@ def test_conversions_truncate() -> None:
 
     assert _run(f, _word(-2.75)) == -19
     assert _run(f, _word(2.75)) == 21
+
+
+@pytest.mark.parametrize("name", NUMBER)
+def test_conversions_are_those_of_numpy(name: str) -> None:
+    number = NUMBER[name]
+
+    def f(a: int) -> int:
+        return float64_bits(float(number(bits_float64(a))))
+
+    def g(a: int) -> int:
+        return int(number(a))
+
+    for value in (0.1, 2.75, 0.0, 1e3 / 7):
+        if number(value) >= 0 and value < 128:
+            assert _run(f, _word(value)) == _word(float(number(value)))
+    for value in (0, 1, 127, 2**24 + 1):
+        with np.errstate(over="ignore"):
+            assert _run(g, value) == int(np.int64(value).astype(number))
+
+
+def test_constants_of_a_type_keep_it() -> None:
+    third = NUMBER["float32"](1 / 3)
+
+    def f(a: int) -> int:
+        return float64_bits(float(third * third))
+
+    assert _run(f, 0) == _word(float(np.float32(third * third)))
+
+
+def test_select_gives_a_type_that_holds_both() -> None:
+    def f(a: int) -> int:
+        return float64_bits(select(a > 2, a, 0.5))
+
+    assert _run(f, 3) == _word(3.0)
+    assert _run(f, 2) == _word(0.5)
 
 
 def test_division_and_remainder_are_those_of_python() -> None:
@@ -143,7 +180,7 @@ def test_callees_are_for_kernels() -> None:
     with pytest.raises(TypeError, match="from kernels only"):
         _pair(1)
 
-    @native(types.int64, types.int64)
+    @native("int64", "int64")
     def same(builder: Any, x: Any) -> Any:
         return x
 

@@ -259,10 +259,15 @@ def _machine() -> dict[str, Any]:
     """What the numbers are of."""
     from nnefc import __version__
     from nnefc.kernels.isa import host
+    from nnefc.kernels.processor import model_name
     from nnefc.runtime.team import usable_cpus
 
-    isa = host()
-    return {"nnefc": __version__, "isa": isa.name, "cpu": isa.cpu, "cpus": usable_cpus()}
+    return {
+        "nnefc": __version__,
+        "isa": host().name,
+        "cpu": model_name(),
+        "cpus": usable_cpus(),
+    }
 
 
 def _print(facts: dict[str, Any]) -> None:

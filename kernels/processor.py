@@ -1,0 +1,78 @@
+"""Which processor this is: as the system tells, and as LLVM calls it.
+
+LLVM takes 40 MB, so it is asked where the system does not tell, and for code to be generated.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+_LIST: Final = Path("/proc/cpuinfo")
+_FIRST: Final = 8192
+"""Bytes of Linux's list of processors, enough for the first; to list all of many takes long."""
+_IDENTITY: Final = {
+    "x86_64": ("vendor_id", "cpu family", "model", "stepping", "flags"),
+    "aarch64": ("CPU implementer", "CPU variant", "CPU part", "CPU revision", "Features"),
+}
+"""What tells processors apart, and the features that the system enables, by machine."""
+
+
+@cache
+def described() -> dict[str, str]:
+    """What Linux says of the first processor, by its names; empty elsewhere."""
+    try:
+        with _LIST.open("rb") as file:
+            text = file.read(_FIRST).decode(errors="replace")
+    except OSError:
+        return {}
+    fields: dict[str, str] = {}
+    for line in text.partition("\n\n")[0].splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            fields[name.strip()] = value.strip()
+    return fields
+
+
+def model_name() -> str:
+    """What it is called by who sells it, as far as the system tells."""
+    return described().get("model name") or platform.processor() or platform.machine()
+
+
+def x86_features() -> set[str]:
+    """Features of an x86-64 processor by LLVM's names, those that the system does not enable not.
+
+    Names that Linux spells otherwise are missing, but for SSE 4.
+    """
+    flags = described().get("flags")
+    if flags is None:
+        return {name for name, present in _llvm_features().items() if present}
+    return set(flags.replace("sse4_", "sse4.").split())
+
+
+@cache
+def identity() -> str:
+    """A text that is the same for processors for which LLVM makes the same code."""
+    fields = described()
+    wanted = _IDENTITY.get(platform.machine(), ())
+    if not wanted or not fields.keys() >= set(wanted):
+        return " ".join(llvm_target())
+    return "; ".join(fields[name] for name in wanted)
+
+
+@cache
+def llvm_target() -> tuple[str, str]:
+    """(name, features) of this processor as LLVM's target machine takes them."""
+    import llvmlite.binding as llvm
+
+    name = str(llvm.get_host_cpu_name())  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]
+    return name, _llvm_features().flatten()
+
+
+@cache
+def _llvm_features() -> Any:
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_features()  # pyright: ignore[reportUnknownMemberType]
