@@ -43,8 +43,8 @@ def channels_layout(sources: int) -> Layout:
     offset of the plane, second tensor, its plane); `channels.lanes` has a step for every lane:
     (tensor, byte offset of the item).
     runs: int32 [run_count, 2 + sources]: pixels, byte offsets from the starts of planes in y and
-    in the sources.  A unit is `run_block` runs of a block of a batch item, a tile `unit_block` of
-    `units`.
+    in the sources.  A unit is `run_block` runs of a block of a batch item, and those of all blocks
+    follow each other; a tile is `unit_block` of `units`.
     """
     refs = " ".join(f"x{i}:ref" for i in range(sources))
     return Layout(
@@ -131,8 +131,8 @@ def _kernel(sources: int, make: Any) -> KernelFunction:
         starts = params + load_word(params + STARTS)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for u in range(first * unit_block, min(last * unit_block, units)):
-            begin, rest = u % pieces * run_block, u // pieces
-            i, n = rest % count, rest // count
+            i, part = u % count, u // count
+            begin, n = part % pieces * run_block, part // pieces
             target = y + n * load_word(params + Y_BATCH)
             target += load_word(blocks + 8 * i) * load_word(params + Y_PLANE)
             low, high = load_word(starts + 8 * i), load_word(starts + 8 * i + 8)

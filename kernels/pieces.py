@@ -40,7 +40,7 @@ PIECES = Layout(
 x, y, other: blocked tensors with the bytes between batch items and planes.  pieces: `count`
 records, taps: int32.  weights: `weights_plane` bytes for each of the `blocks` channel blocks.
 clamp: the lowest and the highest result, two float32 in a word.  A unit is `band` pieces of a
-plane, a tile `unit_block` of `units`.
+plane, and those of all planes of a batch item follow each other; a tile is `unit_block` of `units`.
 """
 (
     X,
@@ -148,8 +148,8 @@ def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
         bands = (count + band - 1) // band
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for u in range(first * unit_block, min(last * unit_block, units)):
-            begin, plane = u % bands * band, u // bands
-            n, block = plane // blocks, plane % blocks
+            block, part = u % blocks, u // blocks
+            begin, n = part % bands * band, part // bands
             run(
                 pieces + begin * RECORD,
                 min(band, count - begin),

@@ -20,7 +20,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.layout import copy
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import bands, block, tiles
 from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
 from nnefc.runtime.program import Ref
@@ -168,9 +168,11 @@ class _Assembly:
         if len(patterns) > MAX_PATTERNS:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
             kernel = Kernel("channels.lanes", (size, count))
-        runs = self._runs()
         pixels = math.prod(y.spatial)
-        run_block = min(max(UNIT_PIXELS * len(runs) // pixels, 1), len(runs))
+        parts = bands(pixels, lower.threads)
+        runs = self._runs(parts)
+        parts *= max(pixels // (parts * UNIT_PIXELS), 1)
+        run_block = tiles(len(runs), parts)
         units = y.batch * len(self.numbers) * tiles(len(runs), run_block)
         unit_block = block(units, pixels * run_block / len(runs) * size / 8, lower.threads)
         words = channels_layout(count).pack(
@@ -228,15 +230,16 @@ class _Assembly:
         source, offset = self._plane((channel[0], channel[1] // size))
         return source, offset + channel[1] % size * ITEM
 
-    def _runs(self) -> npt.NDArray[np.int32]:
+    def _runs(self, parts: int) -> npt.NDArray[np.int32]:
         """[runs, 2 + sources]: pixels, where they start in y and the sources.
 
-        Rows, or parts of planes without halo.
+        Rows, or parts of planes without halo, that end where one of `parts` equal parts ends.
         """
         tensors = [self.y, *self.sources]
         pixels = np.stack([t.pixels() for t in tensors], 1)
         follows = (np.diff(pixels, axis=0) == self.y.pixel_bytes).all(1)
-        pieces = np.arange(0, len(pixels), RUN_PIXELS)
+        part = tiles(len(pixels), parts)
+        pieces = np.arange(0, len(pixels), tiles(part, tiles(part, RUN_PIXELS)))
         starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
         counts = np.diff(starts, append=len(pixels))
         return np.column_stack([counts, pixels[starts]]).astype(np.int32)

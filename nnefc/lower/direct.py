@@ -19,7 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
-from nnefc.lower.partition import block, makespan, tiles
+from nnefc.lower.partition import bands, block, makespan, tiles
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
@@ -339,7 +339,9 @@ def _units(
     planes = it.x.batch * it.groups
     plane_ns = macs / MACS_PER_NS / planes
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
-    fewest = 1 if input_bytes <= INPUT_BYTES else tiles(pixels, PIXELS)
+    fewest = bands(pixels, threads)
+    if input_bytes > INPUT_BYTES:
+        fewest = max(tiles(pixels, PIXELS), fewest)
     most = max(tiles(pixels, 4 * height), fewest)
     blocks = {tiles(tiles(pixels, n), height) * height for n in range(fewest, most + 1)}
     parts = {tiles(count, n) for n in range(1, count + 1)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Unit
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import bands, block, tiles
 from nnefc.runtime.program import Ref
 
 Records = npt.NDArray[np.int32]
@@ -98,10 +99,11 @@ def launch(
     """
     third, weights = other or y, weights or Weights(x.at, 0)
     count = len(pieces)
-    bands = min(max(round(plane_ns / BAND_NS), 1), count)
-    band = tiles(count, bands)
+    least = bands(math.prod(y.spatial), lower.threads)
+    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, count)
+    band = tiles(count, parts)
     units = x.batch * x.blocks * tiles(count, band)
-    unit_block = block(units, plane_ns / bands, lower.threads)
+    unit_block = block(units, plane_ns / parts, lower.threads)
     words = PIECES.pack(
         x=Ref(x.at.buffer, x.at.offset),
         y=y.at,
@@ -130,8 +132,8 @@ def launch(
     made = [
         Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
         for batch in range(x.batch)
-        for plane in range(x.blocks)
         for piece in range(0, count, band)
+        for plane in range(x.blocks)
     ]
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
     ending.launch(lower, kernel, words, grouped, [range(n) for n in y.spatial])
