@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
-from nnefc.ops.window_rules import Padding
-from nnefc.passes.blocked_rules import CONVOLUTIONS, accepts, gains, halo_needed, tensors
+from nnefc.ops.window_rules import Padding, convolution_groups
+from nnefc.passes.blocked_rules import (
+    CONVOLUTIONS,
+    accepts,
+    gains,
+    halo_needed,
+    in_reach,
+    tensors,
+)
 from nnefc.passes.convolution_method import (
     FEW_CHANNELS,
     methods,
@@ -37,7 +44,8 @@ class AssignLayouts:
         %y: float32[1,32,8,8] = layout(%2)
 
     A convolution or pooling always computes on blocked tensors, other operations that can do so
-    if an operand is blocked.  The halo of a value is the most that its users need.
+    if an operand is blocked.  The halo of a value is the most that its users need; where users that
+    are wide in different dimensions would make it far too large, some read a copy instead.
     """
 
     name: ClassVar[str] = "assign_layouts"
@@ -57,7 +65,7 @@ class AssignLayouts:
         for op in chosen:
             if op.name in CONVOLUTIONS:
                 op.attributes["method"] = self._method(op)
-        halos = _halos(chosen, known)
+        halos = _halos(chosen, known, self.block)
         for op in chosen:
             for value in op.outputs:
                 value.type = value.type.with_layout(Blocked(self.block, halos[value]))
@@ -84,20 +92,31 @@ class AssignLayouts:
         return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
 
 
-def _halos(chosen: dict[Op, None], known: Known) -> dict[Value, Padding]:
-    """The halo of every blocked value: the most that its users need, equal for what is joined."""
+def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
+    """The halo of every blocked value: the most that its users need, equal for what is joined.
+
+    No value is widened further than offsets can tell where its pixels are, and not much is halo.
+    """
     halos: dict[Value, Padding] = {}
+    channels: dict[Value, int] = {}
+    """The most that a sum of a user runs over."""
+    for op in chosen:
+        for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
+            halos[value] = ((0, 0),) * (value.type.rank - 2)
+        if op.name in CONVOLUTIONS:
+            x = op.inputs[0]
+            group = x.type.dims[1] // convolution_groups(x.type.dims, op.attributes)
+            channels[x] = max(channels.get(x, 1), group)
 
     def widen(value: Value, needed: Padding) -> bool:
-        before = halos.get(value, ((0, 0),) * (value.type.rank - 2))
-        halos[value] = tuple(
-            (max(a, c), max(b, d)) for (a, b), (c, d) in zip(before, needed, strict=True)
-        )
-        return halos[value] != before
+        wider = _union(halos[value], needed)
+        plane, summed = value.type.dims[2:], channels.get(value, 1)
+        if wider == halos[value] or not in_reach(plane, summed, Blocked(block, wider)):
+            return False
+        halos[value] = wider
+        return True
 
     for op in chosen:
-        for value in op.outputs:
-            widen(value, ((0, 0),) * (value.type.rank - 2))
         for index in tensors(op, known):
             widen(op.inputs[index], halo_needed(op, index))
     joined = [op for op in chosen if op.name in JOINED]
@@ -110,6 +129,11 @@ def _halos(chosen: dict[Op, None], known: Known) -> dict[Value, Padding]:
                 for other in parts:
                     changed |= widen(value, halos[other])
     return halos
+
+
+def _union(x: Padding, y: Padding) -> Padding:
+    """The smallest halo that covers both."""
+    return tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(x, y, strict=True))
 
 
 class _Converter:
@@ -125,8 +149,7 @@ class _Converter:
     ) -> None:
         self._graph, self._chosen, self._block = graph, chosen, block
         self._halos, self._known = halos, known
-        self._twins: dict[tuple[Value, int], Value] = {}
-        """By block, 0 for row-major."""
+        self._twins: dict[tuple[Value, Blocked | None], Value] = {}
 
     def run(self) -> None:
         for op in list(self._graph.ops):
@@ -136,26 +159,31 @@ class _Converter:
             else:
                 for index, value in enumerate(op.inputs):
                     if value.type.layout is not None:
-                        op.set_input(index, self._twin(value, 0, op))
+                        op.set_input(index, self._twin(value, None, op))
         outputs = [
-            v if v.type.layout is None else self._twin(v, 0, None) for v in self._graph.outputs
+            v if v.type.layout is None else self._twin(v, None, None) for v in self._graph.outputs
         ]
         self._graph.outputs = outputs
 
     def _block_operand(self, op: Op, index: int) -> None:
-        value = op.inputs[index]
+        value, halo = op.inputs[index], self._halos[op.inputs[index]]
+        needed = halo_needed(op, index)
+        if _union(halo, needed) != halo:
+            halo = needed
         if value.type.layout is not None:
+            op.set_input(index, self._twin(value, Blocked(self._block, halo), op))
             return
         is_first = index == 0 and op.attributes.get("method") == "direct"
         few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
-        op.set_input(index, self._twin(value, 1 if few else self._block, op))
+        op.set_input(index, self._twin(value, Blocked(1 if few else self._block, halo), op))
 
-    def _twin(self, value: Value, block: int, before: Op | None) -> Value:
-        """`value` in another layout."""
-        found = self._twins.get((value, block))
+    def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
+        """`value` in another layout, if it has another one."""
+        if value.type.layout == layout:
+            return value
+        found = self._twins.get((value, layout))
         if found is None:
-            layout = Blocked(block, self._halos[value]) if block else None
             op = Op("layout", [value], {}, [value.type.with_layout(layout)])
             self._graph.insert(op, before)
-            found = self._twins[value, block] = op.output
+            found = self._twins[value, layout] = op.output
         return found

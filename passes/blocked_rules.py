@@ -9,8 +9,9 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from nnefc.ir import DType, Op, Shape, Value
+from nnefc.ir import Blocked, DType, Op, Shape, Value
 from nnefc.ir.expression import expression_of
+from nnefc.ir.layout import ITEM
 from nnefc.ops.window_rules import (
     Padding,
     convolution_window,
@@ -25,8 +26,12 @@ CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 Rule = Callable[[Op], bool]
 """`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
 
-MAX_PLANE: Final = 1 << 22
-"""Pixels of a plane: tables have an entry for about each of them, and offsets are int32."""
+MAX_PLANE: Final = 1 << 24
+"""Pixels of a plane, halo included: tables have an entry for each, and offsets are int32."""
+MAX_REACH: Final = 1 << 31
+"""Bytes of the channels that a sum runs over: offsets into all of them are int32."""
+SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
+"""Planes of more pixels are not blocked if their halo makes them so many times as large."""
 
 
 def accepts(op: Op, known: Known) -> bool:
@@ -64,6 +69,15 @@ def halo_needed(op: Op, index: int) -> Padding:
         window = convolution_window(x.type.dims, filter_.type.dims, op.attributes, reverse=reverse)
         return window.reach()
     return ((0, 0),) * (op.inputs[index].type.rank - 2)
+
+
+def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
+    """Whether tables can tell where the pixels of so many channels are, with not much of a halo."""
+    shape = (1, channels, *plane)
+    stored = math.prod(layout.extents(shape))
+    if stored > min(max(MAX_GROWTH * math.prod(plane), SMALL_PLANE), MAX_PLANE):
+        return False
+    return layout.volume(shape) * ITEM < MAX_REACH
 
 
 def elementwise(op: Op, known: Known) -> bool:

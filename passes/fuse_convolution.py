@@ -6,20 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nnefc.ir import DType, Expression, Graph, Op, Value
-from nnefc.ir.layout import ITEM
+from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.passes.base import is_elementwise
-from nnefc.passes.blocked_rules import elementwise
+from nnefc.passes.blocked_rules import MAX_PLANE, elementwise, in_reach
 from nnefc.passes.epilogues import absorb, only_used_by, producer
 from nnefc.passes.known import Known
-
-MAX_PLANE = 1 << 24
-"""Pixels of a plane, halo included: tables have an entry for each, and offsets are int32."""
-MAX_REACH = 1 << 31
-"""Bytes of the channels that a sum runs over: offsets into all of them are int32."""
-SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
-"""Planes of more pixels are not blocked if their halo makes them so many times as large."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +79,9 @@ class FuseConvolution:
 
     def _in_reach(self, window: Window, channels: int) -> bool:
         """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
-        stored = math.prod(
-            before + n + after for n, (before, after) in zip(window.input, window.reach())
-        )
-        if max(stored, math.prod(window.output), window.volume) > MAX_PLANE:
+        if max(math.prod(window.output), window.volume) > MAX_PLANE:
             return False
-        if stored > max(MAX_GROWTH * math.prod(window.input), SMALL_PLANE):
-            return False
-        blocks = -(-channels // self.block)
-        return blocks * self.block * ITEM * stored < MAX_REACH
+        return in_reach(window.input, channels, Blocked(self.block, window.reach()))
 
     def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""
