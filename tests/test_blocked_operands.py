@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ Array = np.ndarray[Any, Any]
 class Network:
     """A graph under construction."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, positive: bool = False) -> None:
+        """`positive`: no weight of a convolution is negative, so that infinities stay some."""
         self.graph = Graph("test")
+        self._positive = positive
 
     def input(self, *shape: int) -> Value:
         type_ = TensorType(DType.FLOAT32, shape)
@@ -46,9 +49,12 @@ class Network:
         self, x: Value, outputs: int, kernel: int = 3, name: str = "conv", **attributes: Any
     ) -> Value:
         """With a border that keeps the extents, unless attributes say otherwise."""
-        inputs, random = x.type.dims[1], np.random.default_rng(len(self.graph.variables))
+        random = np.random.default_rng(len(self.graph.variables))
+        inputs = x.type.dims[1] // (attributes.get("groups", 1) or x.type.dims[1])
         filter_ = random.standard_normal((outputs, inputs, kernel, kernel)) / kernel
         bias = random.standard_normal((1, outputs))
+        if self._positive:
+            filter_ = np.abs(filter_)
         around: dict[str, Any] = {
             "border": "constant",
             "padding": ((kernel // 2, kernel // 2),) * 2,
@@ -124,6 +130,68 @@ def test_filling_channels_stay_finite(name: str, alone: bool) -> None:
     net.check(net.conv(net.op(name, net.op("sub", net.op("mul", sums, factor), term)), 5))
 
 
+def _joined(net: Network, y: Value) -> Value:
+    return build(net.graph, "concat", [net.conv(y, 3, 1), y], {"axis": 1}).output
+
+
+def _first(net: Network, y: Value) -> Value:
+    half = (y.type.dims[1] + 1) // 2
+    twice = net.conv(y, 2 * half, 1)
+    return build(net.graph, "split", [twice], {"axis": 1, "ratios": (1, 1)}).outputs[0]
+
+
+def _sliced(net: Network, y: Value) -> Value:
+    twice = net.conv(y, y.type.dims[1] + 16, 1)
+    ends = {"begin": (0,), "end": (y.type.dims[1],), "stride": (1,)}
+    return net.op("slice", twice, axes=(1,), **ends)
+
+
+BETWEEN: dict[str, Callable[[Network, Value], Value]] = {
+    "nothing": lambda net, y: y,
+    "relu": lambda net, y: net.op("relu", y),
+    "silu": lambda net, y: net.op("mul", y, net.op("sigmoid", y)),
+    "softplus": lambda net, y: net.op("softplus", net.op("max_pool", y, **POOL)),
+    "pool": lambda net, y: net.op("max_pool", y, **POOL),
+    "average": lambda net, y: net.op("box", y, **POOL, normalize=True),
+    "nearest": lambda net, y: net.op("nearest_upsample", y, factor=(2, 2)),
+    "depthwise": lambda net, y: net.conv(y, y.type.dims[1], groups=0),
+    "clamped": lambda net, y: net.op("clamp", net.conv(y, y.type.dims[1], groups=0), 0.5, 2.0),
+    "residual": lambda net, y: net.op("add", net.conv(y, y.type.dims[1]), y),
+    "concat": _joined,
+    "split": _first,
+    "slice": _sliced,
+}
+"""What may be between two convolutions; the second one reads the filling channels of the result."""
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("channels", [3, 5, 12, 20, 24])
+def test_infinities_stay_in_their_channels(channels: int, kernel: int) -> None:
+    net = Network(positive=True)
+    x = net.input(2, 7, 8, 8)
+    net.check(net.conv(net.conv(x, channels, kernel), 5, kernel), infinite=True)
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+@pytest.mark.parametrize("between", BETWEEN)
+def test_infinities_pass_what_is_between(between: str, channels: int) -> None:
+    net = Network(positive=True)
+    y = net.conv(net.input(1, 3, 8, 8), channels, 1)
+    net.check(net.conv(BETWEEN[between](net, y), 5), infinite=True)
+
+
+@pytest.mark.parametrize(("channels", "endings"), [(3, 0), (16, 1), (20, 2)])
+def test_filling_channels_that_nobody_reads_are_left(channels: int, endings: int) -> None:
+    """Only convolutions before others zero them."""
+    net = Network()
+    y = net.conv(net.input(1, 16, 8, 8), channels)
+    if channels > 3:
+        y = net.conv(net.conv(net.op("relu", y), 20), 3)
+    net.graph.add_output(y, "y")
+    launches = nnefc.compile(net.graph, threads=1, accuracy="strict").launches
+    assert sum("runs_expression" in launch.kernel for launch in launches) == endings
+
+
 POOL: dict[str, Any] = {
     "size": (1, 1, 2, 2),
     "border": "ignore",
@@ -138,6 +206,29 @@ def test_a_halo_is_no_desert() -> None:
     x = net.input(1, 16, 8, 8)
     far = net.conv(x, 16, padding=((300, 300),) * 2, dilation=(300, 300))
     net.check(far, kernel="convolution")
+
+
+FAR: dict[str, dict[str, Any]] = {
+    axis: {"padding": tuple((f, f) for f in far), "dilation": far}
+    for axis, far in {"down": (3500, 1), "across": (1, 3500)}.items()
+}
+"""Windows that need a halo of thousands of pixels: of both there would be too many to address."""
+
+
+@pytest.mark.parametrize("computed", [False, True])
+def test_users_that_reach_far_in_different_dimensions(computed: bool) -> None:
+    net = Network()
+    x = net.input(1, 16, 8, 8)
+    y = net.conv(x, 16, 1) if computed else x
+    net.check(*(net.conv(y, 5, **attributes) for attributes in FAR.values()), net.conv(y, 4))
+
+
+def test_parts_whose_users_reach_far_in_different_dimensions() -> None:
+    net = Network()
+    x = net.input(1, 16, 8, 8)
+    y, z = net.conv(x, 16, 1), net.conv(x, 16, 1)
+    joined = build(net.graph, "concat", [y, z], {"axis": 1}).output
+    net.check(net.conv(y, 5, **FAR["down"]), net.conv(z, 5, **FAR["across"]), net.conv(joined, 4))
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,9 @@ def test_where_blocks_of_channels_lie() -> None:
     assert [joined_at(op, i) for i in range(2)] == [None, None]
     op = _op("concat", [(1, 8, 4, 4), (1, 8, 4, 4)], layout, axis=2)
     assert [joined_at(op, i) for i in range(2)] == [None, None]
-    for begin, offset in ((8, plane), (4, None)):
-        op = _op("slice", [(1, 24, 4, 4)], layout, axes=(1,), begin=(begin,), end=(20,))
+    # what fills up the last block of a result is no channel of the operand
+    for begin, end, offset in ((8, 16, plane), (16, 21, 2 * plane), (8, 20, None), (4, 21, None)):
+        op = _op("slice", [(1, 21, 4, 4)], layout, axes=(1,), begin=(begin,), end=(end,))
         assert taken_at(op, 0) == offset
 
 

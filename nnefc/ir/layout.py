@@ -18,8 +18,8 @@ class Blocked:
     """[batch, channel blocks, plane, block]: channels in blocks, innermost, in a halo of zeros.
 
     The plane is what is left of the shape, each spatial dimension with zeros before and after it,
-    row-major, and then some unused pixels.  Channels that fill up the last block are finite.
-    `block` 1 is row-major but for the halo.
+    row-major, and then some unused pixels.  Channels that fill up the last block are zero as far
+    as sums over channels read them (`entry`).  `block` 1 is row-major but for the halo.
 
     Vectors over the block need no shuffles and no tails, a channel block of a pixel is one
     aligned vector, and a window that reaches over the border reads zeros without a branch.
@@ -29,6 +29,11 @@ class Blocked:
     """Channels in a block."""
     halo: tuple[tuple[int, int], ...]
     """Pixels of zeros before and after each spatial dimension."""
+
+    @property
+    def entry(self) -> int:
+        """Channels that sums over channels read at a time; every block is some whole entries."""
+        return min(self.block, 8)
 
     def blocks(self, shape: Sequence[int]) -> int:
         """Channel blocks of a tensor [batch, channels, ...]."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
+from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
 from nnefc.kernels import scalar
 from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.elementwise import Strided, launch_strided, literals
+from nnefc.lower.filling import channel_mask, keeps_zeros, masked, must_be_zero
 from nnefc.runtime.program import Ref
 
 
@@ -27,7 +25,7 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
     expression, kept = literals(lower, expression_of(op), op.inputs)
     inputs = [_operand(lower, v, type_) for v in kept]
-    if fills_badly(expression, type_):
+    if any(map(must_be_zero, op.outputs)) and not keeps_zeros(expression):
         expression = masked(expression)
         inputs.append(_per_channel(channel_mask(lower, type_), type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
@@ -49,52 +47,9 @@ def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
     """A known item per channel, in whole blocks, the rest filled up with zeros."""
     data = lower.data(value)
     assert data is not None
-    return _in_blocks(lower, data.reshape(-1), block)
-
-
-def channel_mask(lower: Lowering, type_: TensorType) -> Ref:
-    """1 for every channel of a blocked tensor, 0 for those that fill up the last block."""
-    return _in_blocks(lower, np.ones(type_.dims[1]), layout_of(type_).block)
-
-
-def _in_blocks(lower: Lowering, channels: npt.NDArray[Any], block: int) -> Ref:
-    padded = np.zeros(-(-channels.size // block) * block, np.float32)
-    padded[: channels.size] = channels
+    padded = np.zeros(-(-data.size // block) * block, np.float32)
+    padded[: data.size] = data.reshape(-1)
     return lower.table(padded)
-
-
-# -- filling channels
-
-
-UNBOUNDED: Final = frozenset(
-    {"div", "rcp", "rsqr", "rsqrt", "sqrt", "pow", "exp", "log", "log2"}
-    | {"sinh", "cosh", "asin", "acos", "acosh", "atanh"}
-)
-"""Functions that may make infinities or NaN of small numbers."""
-
-
-def fills_badly(expression: Expression, type_: TensorType) -> bool:
-    """Whether a blocked result may get channels that are not finite where there are none."""
-    whole = type_.dims[1] % layout_of(type_).block == 0
-    return not whole and any(step.op in UNBOUNDED for step in expression.steps)
-
-
-def masked(expression: Expression) -> Expression:
-    """The expression with one more input, the last one: where that is 0 results are 0."""
-    mask = len(expression.inputs)
-    place = [*range(mask), *(mask + 1 + i for i in range(len(expression.steps)))]
-    steps = [
-        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
-    ]
-    zero = mask + 1 + len(steps)
-    steps.append(Step("literal", (), DType.FLOAT32, 0.0))
-    steps.append(Step("gt", (mask, zero), DType.BOOL))
-    steps += [
-        Step("select", (zero + 1, place[result], zero), DType.FLOAT32)
-        for result in expression.results
-    ]
-    results = tuple(zero + 2 + i for i in range(len(expression.results)))
-    return Expression((*expression.inputs, DType.FLOAT32), tuple(steps), results)
 
 
 def _strided(tensor: Tensor) -> Strided:

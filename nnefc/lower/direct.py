@@ -163,11 +163,6 @@ def _split(blocks: int, groups: int) -> list[tuple[int, int]]:
     return [(v, n) for v, n in ((2, twos), (3, threes)) if n]
 
 
-def _entry_channels(tensor: Tensor) -> int:
-    """Channels per entry of the table of the reduction."""
-    return min(tensor.layout.block, 8)
-
-
 def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.int32], Array]:
     """(offsets int32 [depth], weights [groups, depth, channels, outputs]) of the reduction.
 
@@ -175,7 +170,7 @@ def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.in
     pixel.  Without taps there is one entry of zeros, so that there is a sum.
     """
     groups, outputs, inputs = it.filter.shape[:3]
-    step = _entry_channels(it.x)
+    step = it.x.layout.entry
     per_block = it.x.layout.block // step
     lanes = lanes_of("float32")
     padded = -(-outputs // lanes) * lanes
@@ -273,7 +268,7 @@ def _launch_tiles(
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel("direct.convolution", (vectors, _entry_channels(x)))
+    kernel = Kernel("direct.convolution", (vectors, x.layout.entry))
     if it.ending is None:
         lower.launch(kernel, words, tiles(units, unit_block))
         return
@@ -294,7 +289,7 @@ def _source(lower: Lowering, it: Convolution, phase: _Phase) -> dict[str, Any]:
         }
     pixels = math.prod(map(len, phase.outputs))
     return {
-        "x": lower.table(np.zeros(_entry_channels(x), np.float32)),
+        "x": lower.table(np.zeros(x.layout.entry, np.float32)),
         "x_pixels": lower.table(np.zeros(pixels, np.int32)),
         "x_batch": 0,
         "x_group": 0,

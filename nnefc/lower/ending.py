@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op, Value
+from nnefc.ir import DType, Expression, Op, Value
 from nnefc.kernels import runs, scalar
 from nnefc.kernels.chain import chain_words
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.blocked import Tensor, read_blocked
-from nnefc.lower.blocked_elementwise import channel_items, channel_mask, fills_badly, masked
+from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
+from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked, must_be_zero
 from nnefc.ops.epilogue import Epilogue, epilogue
 from nnefc.runtime.program import Ref
 
@@ -84,6 +85,8 @@ class Ending:
     expression: scalar.Expression
     operands: tuple[_Operand, ...]
     """The first one is the result itself."""
+    blocks: range
+    """Channel blocks of the result that it is applied to."""
 
     def launch(
         self,
@@ -109,6 +112,9 @@ class Ending:
             found = [r for unit in units for r in self._runs(unit, tables, breaks)]
             records += found
             starts.append(starts[-1] + sum(map(len, found)))
+        if not records:
+            lower.launch(kernel, words, len(tiles))
+            return
         names = {f"x{i}": operand.at for i, operand in enumerate(self.operands)}
         following = runs.layout(len(self.operands)).pack(
             **names,
@@ -129,12 +135,12 @@ class Ending:
     def _runs(
         self, unit: Unit, tables: Sequence[Offsets | None], breaks: Offsets
     ) -> Iterator[Offsets]:
-        """[runs, 1 + operands] for each channel block."""
+        """[runs, 1 + operands] for each channel block that the expression is applied to."""
         first, end = unit.pixels.start, unit.pixels.stop
         inside = breaks[(breaks > first) & (breaks < end)]
         starts = np.concatenate(([first], inside))
         lengths = np.diff(np.concatenate((starts, [end])))
-        for block in unit.blocks:
+        for block in filter(self.blocks.__contains__, unit.blocks):
             columns = [lengths]
             for operand, table in zip(self.operands, tables, strict=True):
                 base = unit.batch * operand.batch_bytes + block * operand.block_bytes
@@ -146,16 +152,22 @@ class Ending:
 
 def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
     """What a fused convolution does to its result y; None if tiles do it in registers."""
-    if simple_ending(op) is not None:
-        return None
     expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
     assert kept[0] is op.output
+    zeros = is_depthwise(op) and keeps_zeros(expression)
+    fill = must_be_zero(op.output) and not zeros
     operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
-    operands += [_operand(lower, value, y) for value in kept[1:]]
-    if fills_badly(expression, op.output.type):
+    blocks = range(y.blocks)
+    if simple_ending(op) is not None:
+        if not fill:
+            return None
+        expression, blocks = Expression((DType.FLOAT32,), (), (0,)), blocks[-1:]
+    else:
+        operands += [_operand(lower, value, y) for value in kept[1:]]
+    if fill:
         expression = masked(expression)
         operands.append(_per_channel(channel_mask(lower, op.output.type), y))
-    return Ending(kernel_expression(expression), tuple(operands))
+    return Ending(kernel_expression(expression), tuple(operands), blocks)
 
 
 def _operand(lower: Lowering, value: Value, y: Tensor) -> _Operand:

@@ -121,6 +121,8 @@ def _slice(op: Op) -> int | None:
     if layout is None:
         items = sum(r.start * math.prod(shape[d + 1 :]) for d, r in enumerate(ranges))
         return items * type_.dtype.itemsize
-    if cut != [1] or last.start % layout.block:
+    # what follows the last channel is read, too, where it fills up an entry
+    fits = last.stop % layout.entry == 0 or last.stop == shape[1]
+    if cut != [1] or last.start % layout.block or not fits:
         return None
     return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)

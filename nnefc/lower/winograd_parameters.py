@@ -63,7 +63,7 @@ class Winograd:
     @property
     def channels(self) -> int:
         """Channels of an entry of the reduction."""
-        return min(self.x.layout.block, 8)
+        return self.x.layout.entry
 
     @property
     def entries(self) -> int:
