@@ -30,7 +30,8 @@ from nnefc.kernels.lane_memory import load, store
 from nnefc.kernels.lanes import constant, select
 from nnefc.kernels.memory import ITEMSIZE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset, part_start
-from nnefc.kernels.softmax import along, exponential, kept, larger, maximum, place
+from nnefc.kernels.rows import along
+from nnefc.kernels.softmax import exponential, kept, larger, maximum, place
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import CHAIN, TILE_ARGUMENTS, local_bytes, product_tile
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic

@@ -18,22 +18,49 @@ from typing import Any, Literal
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
 
 
+def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
+    """Walk n items by vectors: `body(number of the first item, mask, carried values) -> values`.
+
+    `mask` is None but for the last ones, which do not fill a vector.
+    """
+    builder = v.builder
+    whole = builder.and_(n, v.word(-v.lanes))
+    for start, stop, masked in ((v.word(0), whole, False), (whole, n, True)):
+        with v.loop(start, stop, v.lanes, carried) as turn:
+            mask = v.mask(builder.sub(n, turn.index)) if masked else None
+            turn.next = body(turn.index, mask, turn.values)
+        carried = turn.values
+    return carried
+
+
+def _item(v: Vector, pointer: Any, index: Any) -> Any:
+    return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
+
+
+def _load(v: Vector, at: Any, mask: Any) -> Any:
+    return v.load(at) if mask is None else v.masked_load(at, mask)
+
+
+def _store(v: Vector, value: Any, at: Any, mask: Any) -> None:
+    if mask is None:
+        v.store(value, at)
+    else:
+        v.masked_store(value, at, mask)
+
+
 @cache
 def copy_row(item: str) -> Any:
     """Intrinsic `copy(target, source, count)`: contiguous items."""
 
     @vector_intrinsic(item, lanes_of(item), 3)
     def copy(v: Vector, target, source, count):
-        builder = v.builder
         target, source = v.pointer(target), v.pointer(source)
-        whole = builder.and_(count, v.word(-v.lanes))
-        with v.loop(0, whole, v.lanes) as turn:
-            offset = builder.mul(turn.index, v.word(v.itemsize))
-            v.store(v.load(v.at(source, offset)), v.at(target, offset))
-        with v.loop(whole, count, v.lanes) as turn:
-            offset = builder.mul(turn.index, v.word(v.itemsize))
-            mask = v.mask(builder.sub(count, turn.index))
-            v.masked_store(v.masked_load(v.at(source, offset), mask), v.at(target, offset), mask)
+
+        def body(index, mask, _):
+            _store(v, _load(v, _item(v, source, index), mask), _item(v, target, index), mask)
+            return []
+
+        along(v, count, [], body)
 
     return copy
 
@@ -44,14 +71,13 @@ def fill_row(item: str) -> Any:
 
     @vector_intrinsic(item, lanes_of(item), 2)
     def fill(v: Vector, target, count):
-        builder = v.builder
         target = v.pointer(target)
-        whole = builder.and_(count, v.word(-v.lanes))
-        with v.loop(0, whole, v.lanes) as turn:
-            v.store(v.zero(), v.at(target, builder.mul(turn.index, v.word(v.itemsize))))
-        with v.loop(whole, count, v.lanes) as turn:
-            at = v.at(target, builder.mul(turn.index, v.word(v.itemsize)))
-            v.masked_store(v.zero(), at, v.mask(builder.sub(count, turn.index)))
+
+        def body(index, mask, _):
+            _store(v, v.zero(), _item(v, target, index), mask)
+            return []
+
+        along(v, count, [], body)
 
     return fill
 
@@ -77,26 +103,23 @@ def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
             better = builder.or_(larger, builder.fcmp_unordered("uno", x, x))
             return builder.select(better, x, held)
 
-        def items(index, left):
-            """Source items from `index` on; `left` None: all lanes, else only so many."""
+        def items(index, mask):
+            """Source items from `index` on."""
             at = v.at(source, builder.mul(index, v.word(step * v.itemsize)))
             if step == 1:
-                return v.load(at) if left is None else v.masked_load(at, v.mask(left))
+                return _load(v, at, mask)
             # the last of two items may lie beyond the row
-            last = v.word(2 * v.lanes) if left is None else builder.mul(left, v.word(2))
-            reach = builder.sub(last, v.word(1))
+            left = v.word(v.lanes) if mask is None else builder.sub(count, index)
+            reach = builder.sub(builder.mul(left, v.word(2)), v.word(1))
             low = v.masked_load(at, v.mask(reach))
             rest = builder.sub(reach, v.word(v.lanes))
             return v.even(low, v.masked_load(v.at(at, v.nbytes), v.mask(rest)))
 
-        whole = builder.and_(count, v.word(-v.lanes))
-        with v.loop(0, whole, v.lanes) as turn:
-            at = v.at(target, builder.mul(turn.index, v.word(v.itemsize)))
-            v.store(join(v.load(at), items(turn.index, None)), at)
-        with v.loop(whole, count, v.lanes) as turn:
-            at = v.at(target, builder.mul(turn.index, v.word(v.itemsize)))
-            left = builder.sub(count, turn.index)
-            mask = v.mask(left)
-            v.masked_store(join(v.masked_load(at, mask), items(turn.index, left)), at, mask)
+        def body(index, mask, _):
+            at = _item(v, target, index)
+            _store(v, join(_load(v, at, mask), items(index, mask)), at, mask)
+            return []
+
+        along(v, count, [], body)
 
     return combine

@@ -30,6 +30,7 @@ from nnefc.kernels.reduce import (
     kept_place,
     reduced_place,
 )
+from nnefc.kernels.rows import along
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
@@ -56,18 +57,6 @@ def maximum(v: Vector, vector: Any) -> Any:
 def larger(x: Lanes, y: Lanes) -> Lanes:
     """The larger items; y where one is NaN."""
     return select(x > y, x, y)
-
-
-def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
-    """Walk n items: `body(byte offset, mask or None, carried values) -> values`."""
-    builder = v.builder
-    whole = builder.and_(n, v.word(-v.lanes))
-    for start, stop, masked in ((v.word(0), whole, False), (whole, n, True)):
-        with v.loop(start, stop, v.lanes, carried) as turn:
-            mask = v.mask(builder.sub(n, turn.index)) if masked else None
-            turn.next = body(turn.index, mask, turn.values)
-        carried = turn.values
-    return carried
 
 
 def place(v: Vector, pointer: Any, index: Any, dtype: str) -> Any:
