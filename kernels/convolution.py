@@ -26,8 +26,6 @@ from nnefc.kernels.tile import (
     tile_height,
 )
 
-MAX_SPATIAL = 6
-
 CONVOLUTION = Layout(
     "x:ref y:ref filter:ref bias:ref bias_row batch_bytes plane_bytes groups inputs outputs "
     "taps pixels width outer extents:5 pitches:5 index:table starts:5 decode:table "

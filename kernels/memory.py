@@ -24,7 +24,7 @@ from llvmlite import ir
 from nnefc.kernels.callee import Definition, helper, intrinsic, native
 
 WORD = "int64"
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 _POINTER = ir.PointerType()
 
 
@@ -184,12 +184,6 @@ def bits_float64(builder, x):
 def acquire(builder, address):
     """A word that other threads write."""
     return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=_I64)
-
-
-@native(None, WORD, WORD)
-def release(builder, address, value):
-    """A word that other threads read."""
-    builder.store_atomic(value, _pointer(builder, address), "release", 8)
 
 
 @native(WORD, WORD, WORD)

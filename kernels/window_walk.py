@@ -16,7 +16,6 @@ from __future__ import annotations
 from nnefc.kernels.memory import LOAD, STORE, helper, load_word
 from nnefc.kernels.template import Layout
 
-OUTER = 7
 CHUNK = 512
 """Items of a row that are worked on at a time."""
 
