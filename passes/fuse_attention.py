@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.passes.base import only_user
-from nnefc.passes.strided import Strided, strided_source
+from nnefc.passes.strided import StridedView, strided_source
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
         axes = (*axes, *range(len(axes), rank))
         if axes[-1] == rank - 1:
             target, order = transpose.output, list(axes)
-    strides = Strided.dense(target).strides
+    strides = StridedView.dense(target).strides
     types = (scores.type.dtype,)
     expression = first.attributes.get("expression", Expression(types, (), (0,)))
     attributes = {
@@ -91,11 +91,11 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
     return True
 
 
-def _operand(value: Value, scores: Value, *, turned: bool) -> Strided:
+def _operand(value: Value, scores: Value, *, turned: bool) -> StridedView:
     """`value` as [..., rows or keys, items], repeated over the batch of the scores."""
     found = strided_source(value)
     dims = value.type.dims
     *batch, row, step = found.strides
     repeated = [0 if extent == 1 else s for extent, s in zip(dims, batch)]
     last = (step, row) if turned else (row, step)
-    return Strided(found.source, found.offset, (*repeated, *last))
+    return StridedView(found.source, found.offset, (*repeated, *last))

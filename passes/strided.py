@@ -8,7 +8,7 @@ from nnefc.ir import Op, Shape, Value
 
 
 @dataclass(frozen=True)
-class Strided:
+class StridedView:
     """Items of `source`: number `offset` first, then `strides` items apart along each dimension."""
 
     source: Value
@@ -16,14 +16,14 @@ class Strided:
     strides: tuple[int, ...]
 
     @staticmethod
-    def dense(value: Value) -> Strided:
+    def dense(value: Value) -> StridedView:
         """A tensor as it is."""
         strides: list[int] = []
         step = 1
         for extent in reversed(value.type.dims):
             strides.append(step)
             step *= extent
-        return Strided(value, 0, tuple(reversed(strides)))
+        return StridedView(value, 0, tuple(reversed(strides)))
 
     @property
     def attribute(self) -> tuple[int, ...]:
@@ -31,18 +31,18 @@ class Strided:
         return (self.offset, *self.strides)
 
 
-def strided_source(value: Value) -> Strided:
+def strided_source(value: Value) -> StridedView:
     """`value` as the items of the earliest tensor that it is a view of."""
     op = value.op
     if op is None or op.name not in _VIEWS:
-        return Strided.dense(value)
+        return StridedView.dense(value)
     found = _VIEWS[op.name](op, value, strided_source(op.inputs[0]))
-    return Strided.dense(value) if found is None else found
+    return StridedView.dense(value) if found is None else found
 
 
-def _reshape(op: Op, value: Value, x: Strided) -> Strided | None:
+def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:
     strides = reshaped(op.inputs[0].type.dims, x.strides, value.type.dims)
-    return None if strides is None else Strided(x.source, x.offset, strides)
+    return None if strides is None else StridedView(x.source, x.offset, strides)
 
 
 def reshaped(before: Shape, strides: tuple[int, ...], after: Shape) -> tuple[int, ...] | None:
@@ -68,19 +68,19 @@ def reshaped(before: Shape, strides: tuple[int, ...], after: Shape) -> tuple[int
     return tuple(reversed(found))
 
 
-def _transpose(op: Op, value: Value, x: Strided) -> Strided:
+def _transpose(op: Op, value: Value, x: StridedView) -> StridedView:
     axes: tuple[int, ...] = op.attributes["axes"]
     order = (*axes, *range(len(axes), value.type.rank))
-    return Strided(x.source, x.offset, tuple(x.strides[axis] for axis in order))
+    return StridedView(x.source, x.offset, tuple(x.strides[axis] for axis in order))
 
 
-def _split(op: Op, value: Value, x: Strided) -> Strided:
+def _split(op: Op, value: Value, x: StridedView) -> StridedView:
     axis: int = op.attributes["axis"]
     before = sum(v.type.dims[axis] for v in op.outputs[: value.index])
-    return Strided(x.source, x.offset + before * x.strides[axis], x.strides)
+    return StridedView(x.source, x.offset + before * x.strides[axis], x.strides)
 
 
-def _slice(op: Op, value: Value, x: Strided) -> Strided | None:
+def _slice(op: Op, value: Value, x: StridedView) -> StridedView | None:
     axes: tuple[int, ...] = op.attributes["axes"]
     begin: tuple[int, ...] = op.attributes["begin"]
     steps: tuple[int, ...] = op.attributes["stride"] or (1,) * len(axes)
@@ -91,7 +91,7 @@ def _slice(op: Op, value: Value, x: Strided) -> Strided | None:
         extent = op.inputs[0].type.dims[axis]
         offset += min(first + extent if first < 0 else first, extent) * strides[axis]
         strides[axis] *= step
-    return Strided(x.source, offset, tuple(strides))
+    return StridedView(x.source, offset, tuple(strides))
 
 
 _VIEWS = {

@@ -19,7 +19,7 @@ from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
 from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked, must_be_zero
-from nnefc.ops.epilogue import Epilogue, epilogue
+from nnefc.ops.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.runtime.program import Ref
 
 Offsets = npt.NDArray[np.int64]
@@ -39,9 +39,9 @@ class Simple:
         return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
 
 
-def simple_ending(op: Op) -> Epilogue | None:
+def simple_ending(op: Op) -> SimpleEpilogue | None:
     """What a fused convolution does to its sums, if that is what tiles can do in registers."""
-    found = epilogue(op.attributes["expression"])
+    found = simple_epilogue(op.attributes["expression"])
     if found is None or found.residual is None:
         return found
     return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
@@ -51,7 +51,7 @@ def read_simple(lower: Lowering, op: Op) -> Simple:
     """The simple ending of a fused convolution, with the residual in memory, or one that does
     nothing.
     """
-    found = simple_ending(op) or Epilogue()
+    found = simple_ending(op) or SimpleEpilogue()
     residual = None
     if found.residual is not None:
         residual = read_blocked(lower, op.inputs[2 + found.residual])

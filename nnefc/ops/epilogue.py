@@ -9,7 +9,7 @@ from nnefc.ir import Expression, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Epilogue:
+class SimpleEpilogue:
     """clamp(sum + residual, low, high); NaN stays NaN."""
 
     residual: int | None = None
@@ -18,14 +18,14 @@ class Epilogue:
     high: float = math.inf
 
 
-def epilogue(expression: Expression) -> Epilogue | None:
-    """`expression`, of which input 0 is the sum, as an epilogue; None if it is none.
+def simple_epilogue(expression: Expression) -> SimpleEpilogue | None:
+    """`expression`, of which input 0 is the sum, as a simple epilogue; None if it is none.
 
     At most one addition of another input, then any relu, min, max and clamp with numbers.
     """
     if len(expression.results) != 1:
         return None
-    found = Epilogue()
+    found = SimpleEpilogue()
     current = 0
     literals: dict[int, float] = {}
     for number, step in enumerate(expression.steps, len(expression.inputs)):
@@ -44,14 +44,14 @@ def epilogue(expression: Expression) -> Epilogue | None:
 
 
 def _extend(
-    before: Epilogue, step: Step, current: int, literals: dict[int, float], inputs: int
-) -> Epilogue | None:
+    before: SimpleEpilogue, step: Step, current: int, literals: dict[int, float], inputs: int
+) -> SimpleEpilogue | None:
     """`before`, then `step`, which must use what was computed last."""
     others = [o for o in step.operands if o != current]
     if len(others) != len(step.operands) - 1:
         return None
     if step.op == "add" and others[0] < inputs:
-        untouched = before == Epilogue()
+        untouched = before == SimpleEpilogue()
         return replace(before, residual=others[0]) if untouched else None
     bounds = [literals.get(o, math.nan) for o in others]
     if any(math.isnan(b) for b in bounds):
