@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, NnefError
+from nnefc.errors import NnefError
 from nnefc.ir import Graph
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.code import Progress, compile_kernels
 from nnefc.runtime.libm import libm_table
 from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program, Walk, Work
+from nnefc.runtime.signature import Signature
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import (
     BY_NAME,
     TensorSpec,
-    accept,
-    accept_target,
     address,
     aligned,
     empty,
@@ -98,6 +97,7 @@ class CompiledModel:
             TensorSpec.of(name, v.type) for name, v in zip(graph.output_names, graph.outputs)
         )
         """What a call returns, in order."""
+        self._signature = Signature(self.inputs, self.outputs)
         self._code = compile_kernels(program.kernels, progress)
         self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
         self.launches = tuple(
@@ -179,14 +179,14 @@ class CompiledModel:
                 return result
         inputs = self.inputs
         if len(arrays) != len(inputs):
-            self._check_count(arrays)
+            self._signature.check_count(arrays)
         taken: Sequence[Array] = arrays
         if not all(map(fits, arrays, inputs)):
-            taken = self._accept(arrays)
+            taken = self._signature.accept(arrays)
         if out is None:
             results = list(map(_fresh, self.outputs))
             self._run(taken, results)
-        elif self._is_target(out, taken):
+        elif self._signature.is_target(out, taken):
             self._run(taken, (out,))
             return out
         else:
@@ -205,66 +205,19 @@ class CompiledModel:
 
         `out` may name some of the outputs.  Raises NnefError as a call does.
         """
-        self._check_names("inputs", inputs, [spec.name for spec in self.inputs], every=True)
-        taken = self._accept([inputs[spec.name] for spec in self.inputs])
+        self._signature.check_names("inputs", inputs)
+        taken = self._signature.accept([inputs[spec.name] for spec in self.inputs])
         given: Mapping[str, Any] = {} if out is None else out
-        self._check_names("outputs", given, [spec.name for spec in self.outputs], every=False)
+        self._signature.check_names("outputs", given)
         targets = [
             given[spec.name] if spec.name in given else _fresh(spec) for spec in self.outputs
         ]
         results = self._run_into(taken, targets)
         return {spec.name: array for spec, array in zip(self.outputs, results)}
 
-    def _check_count(self, arrays: Sequence[Any]) -> None:
-        if len(arrays) != len(self.inputs):
-            raise NnefError.of(
-                "input/count",
-                f"{len(arrays)} arrays given, expected {len(self.inputs)}: "
-                + (", ".join(map(str, self.inputs)) or "none"),
-                hint=BY_NAME if any(isinstance(x, Mapping) for x in arrays) else "",
-            )
-
-    def _check_names(
-        self, what: str, given: Mapping[str, Any], expected: list[str], *, every: bool
-    ) -> None:
-        if not isinstance(given, Mapping):
-            raise NnefError.of(
-                "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"
-            )
-        unknown = [name for name in given if name not in expected]
-        missing = [name for name in expected if name not in given] if every else []
-        problems = [
-            Diagnostic(
-                "input/name",
-                f"no {what[:-1]} is named {name!r}",
-                hint=f"the {what} are {', '.join(expected) or 'none'}",
-            )
-            for name in unknown
-        ]
-        problems += [
-            Diagnostic("input/name", f"{what[:-1]} {name!r} is missing") for name in missing
-        ]
-        if problems:
-            raise NnefError(problems)
-
-    def _accept(self, arrays: Sequence[Any]) -> list[Array]:
-        """Arrays that kernels can read; raises NnefError with all that is wrong."""
-        problems: list[Diagnostic] = []
-        taken = [accept(x, spec, problems) for x, spec in zip(arrays, self.inputs, strict=True)]
-        if problems:
-            raise NnefError(problems)
-        return [x for x in taken if x is not None]
-
-    def _is_target(self, out: object, taken: Sequence[Array]) -> bool:
-        """Whether `out` can be written as it is; the common case, quickly."""
-        if len(self.outputs) != 1 or not fits(out, self.outputs[0]):
-            return False
-        array = cast(Array, out)
-        return array.flags.writeable and not any(np.may_share_memory(x, array) for x in taken)
-
     def _run_into(self, taken: Sequence[Array], given: list[Any]) -> list[Any]:
         """Run, and put the results into `given`, through other arrays where need be."""
-        targets = self._targets(given)
+        targets = self._signature.targets(given)
         direct = [
             y if is_ready(y) and not any(np.may_share_memory(x, y) for x in taken) else None
             for y in targets
@@ -275,29 +228,6 @@ class CompiledModel:
             if result is not y:
                 y[...] = result
         return given
-
-    def _targets(self, given: list[Any]) -> list[Array]:
-        """The memory of what is given for the outputs; raises NnefError if it cannot be used."""
-        if len(given) != len(self.outputs):
-            raise NnefError.of(
-                "input/out",
-                f"{len(given)} arrays in out, expected {len(self.outputs)}: "
-                + ", ".join(map(str, self.outputs)),
-            )
-        problems: list[Diagnostic] = []
-        targets: list[Array] = []
-        for y, spec in zip(given, self.outputs):
-            target = accept_target(y, spec, problems)
-            if target is None:
-                continue
-            if any(np.may_share_memory(target, other) for other in targets):
-                problems.append(
-                    Diagnostic("input/out", f"out for {spec.name!r} overlaps another one")
-                )
-            targets.append(target)
-        if problems:
-            raise NnefError(problems)
-        return targets
 
     def _run(
         self, inputs: Sequence[Array], outputs: Sequence[Array], walk: Walk | None = None
@@ -329,8 +259,8 @@ class CompiledModel:
         """
         from nnefc.runtime.profile import profile
 
-        self._check_count(arrays)
-        taken, results = self._accept(arrays), [_fresh(spec) for spec in self.outputs]
+        self._signature.check_count(arrays)
+        taken, results = self._signature.accept(arrays), [_fresh(spec) for spec in self.outputs]
         return profile(
             self.plan,
             self._code.address,
