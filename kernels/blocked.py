@@ -19,6 +19,7 @@ from llvmlite import ir
 from nnefc.kernels.memory import WORD, address, load_word, native
 from nnefc.kernels.rows import fill_row
 from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.vector import I32, I64, Vector
 
 HALO = Layout("y:ref blocks plane_bytes batch_bytes gaps:table count planes plane_block")
 """Parameters of `blocked.zero_halo`.
@@ -30,13 +31,25 @@ HALO = Layout("y:ref blocks plane_bytes batch_bytes gaps:table count planes plan
 
 def _load_offset(builder: Any, table: Any) -> Any:
     pointer = builder.inttoptr(table, ir.PointerType())
-    value = builder.load(pointer, typ=ir.IntType(32), align=4)
+    value = builder.load(pointer, typ=I32, align=4)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return builder.sext(value, ir.IntType(64))
+    return builder.sext(value, I64)
 
 
 load_offset: Any = native(WORD, WORD)(_load_offset)
 """`load_offset(address)`: an int32 of a table."""
+
+
+def table_offset(v: Vector, table: Any, index: Any) -> Any:
+    """The same in vector IR: item `index`, a number or a word, of the table at a pointer."""
+    step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
+    return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
+
+
+def clamp(v: Vector, x: Any, low: Any, high: Any) -> Any:
+    """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
+    x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
+    return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)
 
 
 @family("blocked.zero_halo")

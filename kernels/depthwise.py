@@ -10,8 +10,7 @@ read once and meets the weights, which are in registers, for all outputs of the 
 
 from __future__ import annotations
 
-from typing import Any
-
+from nnefc.kernels.blocked import clamp
 from nnefc.kernels.isa import host
 from nnefc.kernels.pieces import Emit, Piece, heights, pieces_kernel
 from nnefc.kernels.template import KernelFunction, family
@@ -65,9 +64,3 @@ def _convolve(height: int, step: int, row: int, residual: bool) -> Emit:
             v.store(clamp(v, total, low, high), piece.y, i * v.nbytes)
 
     return emit
-
-
-def clamp(v: Any, x: Any, low: Any, high: Any) -> Any:
-    """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
-    x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
-    return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)

@@ -16,11 +16,11 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.blocked import load_offset
+from nnefc.kernels.blocked import load_offset, table_offset
 from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.transpose import transpose
-from nnefc.kernels.vector import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector import Vector, vector_intrinsic
 
 LAYOUT = Layout(
     "dense:ref blocked:ref offsets:ref dense_batch dense_channel blocked_batch blocked_plane "
@@ -53,10 +53,7 @@ ITEM = 4
 
 def _pixel(v: Vector, blocked: Any, offsets: Any, first: Any, i: int) -> Any:
     """Pointer to pixel first + i."""
-    builder = v.builder
-    at = v.at(offsets, builder.mul(builder.add(first, v.word(i)), v.word(4)))
-    offset = builder.load(at, typ=I32, align=4)
-    return v.at(blocked, builder.sext(offset, I64))
+    return v.at(blocked, table_offset(v, offsets, v.builder.add(first, v.word(i))))
 
 
 def _squares(v: Vector, pixels: Any) -> Any:

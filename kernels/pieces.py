@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nnefc.kernels.blocked import table_offset
 from nnefc.kernels.isa import Isa
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.template import KernelFunction, Layout
@@ -87,13 +88,7 @@ class Piece:
 
     def tap(self, index: Any) -> Any:
         """Byte offset number `index` of the taps."""
-        return load_tap(self.v, self.taps, index)
-
-
-def load_tap(v: Vector, taps: Any, index: Any) -> Any:
-    """Item `index` of a table of int32."""
-    at = v.at(taps, v.builder.mul(index, v.word(4)))
-    return v.builder.sext(v.builder.load(at, typ=I32, align=4), I64)
+        return table_offset(self.v, self.taps, index)
 
 
 def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:

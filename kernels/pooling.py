@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nnefc.kernels.blocked import table_offset
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
-from nnefc.kernels.pieces import Emit, Piece, heights, load_tap, pieces_kernel
+from nnefc.kernels.pieces import Emit, Piece, heights, pieces_kernel
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.vector import I32, I64, Vector, vector_intrinsic
 
@@ -177,7 +178,7 @@ def _function(v: Vector, kinds: Sequence[Any]) -> Any:
         last = pick("<", builder.add(first, row), end)
         first = pick(">", first, v.word(0))
         with v.loop(0, count, 1, [start]) as turn:
-            source = v.at(x, load_tap(v, taps, turn.index))
+            source = v.at(x, table_offset(v, taps, turn.index))
             with v.loop(first, last, 1, turn.values) as pixel:
                 item = v.load(source, builder.mul(pixel.index, v.word(v.nbytes)))
                 pixel.next = [combine(v, item, pixel.values[0])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nnefc.kernels.pieces import Emit, Piece, load_tap, pieces_kernel
+from nnefc.kernels.pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import Vector
 
@@ -51,9 +51,7 @@ def _interpolate(two: bool) -> Emit:
         down = v.splat(v.load_item(piece.number))
         with v.loop(0, piece.count, 1) as turn:
             entry = builder.mul(turn.index, v.word(COLUMN))
-            first, second = (
-                load_tap(v, piece.taps, builder.add(entry, v.word(i))) for i in range(2)
-            )
+            first, second = (piece.tap(builder.add(entry, v.word(i))) for i in range(2))
             at = v.at(piece.taps, builder.mul(builder.add(entry, v.word(2)), v.word(4)))
             weight = v.load_item(at)
             across = v.splat(weight)

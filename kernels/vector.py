@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from llvmlite import ir
 
@@ -26,8 +26,6 @@ from nnefc.kernels.memory import WORD, native
 
 I8, I32, I64 = (ir.IntType(n) for n in (8, 32, 64))
 POINTER = ir.PointerType()
-LINE: Final = 64
-"""Bytes of a cache line."""
 FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
 BITS = {"float32": 32, "float64": 64}
 
@@ -196,7 +194,7 @@ def vector_intrinsic(
     def wrap(emit: Callable[..., Any]) -> Any:
         def generate(builder: Any, *words: Any) -> None:
             if apart:
-                builder.call(_function(builder, emit, item, lanes, arguments), words)
+                builder.call(separate_function(builder, emit, item, lanes, arguments), words)
             else:
                 emit(Vector(builder, item, lanes), *words)
 
@@ -215,7 +213,7 @@ def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable
 
     def wrap(emit: Callable[..., Any]) -> Any:
         def generate(builder: Any) -> Any:
-            return builder.ptrtoint(_function(builder, emit, item, lanes, arguments), I64)
+            return builder.ptrtoint(separate_function(builder, emit, item, lanes, arguments), I64)
 
         generate.__name__ = emit.__name__
         return native(WORD)(generate)
@@ -223,8 +221,10 @@ def vector_function(item: str, lanes: int, arguments: int) -> Callable[[Callable
     return wrap
 
 
-def _function(builder: Any, emit: Callable[..., Any], item: str, lanes: int, arguments: int) -> Any:
-    """A function of so many words in the module, which is not inlined."""
+def separate_function(
+    builder: Any, emit: Callable[..., Any], item: str, lanes: int, arguments: int
+) -> Any:
+    """The function `emit(v: Vector, *words)` of so many words in the module; it is not inlined."""
     kind = ir.FunctionType(ir.VoidType(), [I64] * arguments)
     name = builder.module.get_unique_name(f"nnefc_{emit.__name__}")
     function = ir.Function(builder.module, kind, name)

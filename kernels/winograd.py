@@ -21,6 +21,9 @@ Of one small convolution there is one block, and the threads share each of the t
 
 from __future__ import annotations
 
+from typing import Any
+
+from nnefc.hardware import CACHE_LINE
 from nnefc.kernels.memory import address, compare_and_swap, exchange, load_word, pause
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.winograd_steps import (
@@ -44,25 +47,34 @@ from nnefc.kernels.winograd_steps import (
 )
 from nnefc.kernels.winograd_transforms import Taps
 
-SLOT_BYTES = 64
-"""A cache line: what tells whether a piece of memory is free."""
+SLOT_BYTES = CACHE_LINE
+"""What tells whether a piece of memory is free."""
 
 
-@family("winograd.transform_input")
-def make_input(taps: Taps, largest: int) -> KernelFunction:
-    transform = transform_input(taps, largest)
+def _transform(transform: Any, at: int) -> KernelFunction:
+    """A kernel of one of the transforms; `at`: the parameter that is v or m."""
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
         end = min(last * size, load_word(params + UNITS))
         block = load_word(params + BLOCK)
-        transform(bases, params, address(bases, params + V), block, first * size, end)
+        transform(bases, params, address(bases, params + at), block, first * size, end)
 
     return kernel
 
 
+@family("winograd.transform_input")
+def make_input(taps: Taps, largest: int) -> KernelFunction:
+    return _transform(transform_input(taps, largest), V)
+
+
+@family("winograd.transform_output")
+def make_output(taps: Taps, largest: int) -> KernelFunction:
+    return _transform(transform_output(taps, largest), M)
+
+
 @family("winograd.multiply")
-def makemultiply_panels(channels: int, vectors: int, last_vectors: int) -> KernelFunction:
+def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunction:
     multiply = multiply_panels(channels, vectors, last_vectors)
 
     def kernel(bases, params, first, last):
@@ -70,19 +82,6 @@ def makemultiply_panels(channels: int, vectors: int, last_vectors: int) -> Kerne
         end = min(last * size, load_word(params + UNITS))
         v, m = address(bases, params + V), address(bases, params + M)
         multiply(bases, params, v, m, load_word(params + BLOCK), first * size, end)
-
-    return kernel
-
-
-@family("winograd.transform_output")
-def make_output(taps: Taps, largest: int) -> KernelFunction:
-    transform = transform_output(taps, largest)
-
-    def kernel(bases, params, first, last):
-        size = load_word(params + UNIT_BLOCK)
-        end = min(last * size, load_word(params + UNITS))
-        block = load_word(params + BLOCK)
-        transform(bases, params, address(bases, params + M), block, first * size, end)
 
     return kernel
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.direct import FIRST, cover
+from nnefc.kernels.blocked_tile import FIRST, cover
 from nnefc.kernels.memory import address, helper, load_word
 from nnefc.kernels.template import Layout
 from nnefc.kernels.vector import lanes_of
@@ -209,6 +209,18 @@ def transform_output(taps: Taps, largest: int) -> Any:
 
 
 @cache
+def _product(vectors: int, channels: int) -> Any:
+    """Helper: a panel of a product, for tiles with the same offsets in v and m."""
+    run = cover(vectors, channels)
+
+    @helper
+    def product(count, depth, taps, x, pixels, w, y, plane, zeros):
+        run(count, depth, taps, x, pixels, w, y, pixels, plane, zeros, 0, pixels, 0, FIRST, zeros)
+
+    return product
+
+
+@cache
 def multiply_panels(channels: int, vectors: int, last_vectors: int) -> Any:
     """Helper: panels `first` to `end` - 1, element by element, of the tiles of a block.
 
@@ -216,11 +228,9 @@ def multiply_panels(channels: int, vectors: int, last_vectors: int) -> Any:
     `last_vectors` (0: there are none); an entry of the reduction is `channels` of the input.
     """
     vector = lanes_of("float32") * 4
-    run_panel, panel_bytes = cover(vectors, channels), channels * vectors * vector
-    run_last, last_bytes = (
-        cover(last_vectors or vectors, channels),
-        channels * last_vectors * vector,
-    )
+    run_panel, panel_bytes = _product(vectors, channels), channels * vectors * vector
+    run_last = _product(last_vectors or vectors, channels)
+    last_bytes = channels * last_vectors * vector
     has_last = last_vectors > 0
 
     @helper
@@ -250,40 +260,8 @@ def multiply_panels(channels: int, vectors: int, last_vectors: int) -> Any:
             if has_last and last >= 0:
                 w += last * depth * last_bytes
                 y += last * last_vectors * plane
-                run_last(
-                    count,
-                    depth,
-                    taps,
-                    x,
-                    pixels,
-                    w,
-                    y,
-                    pixels,
-                    plane,
-                    zeros,
-                    0,
-                    pixels,
-                    0,
-                    FIRST,
-                    zeros,
-                )
+                run_last(count, depth, taps, x, pixels, w, y, plane, zeros)
             else:
-                run_panel(
-                    count,
-                    depth,
-                    taps,
-                    x,
-                    pixels,
-                    w,
-                    y,
-                    pixels,
-                    plane,
-                    zeros,
-                    0,
-                    pixels,
-                    0,
-                    FIRST,
-                    zeros,
-                )
+                run_panel(count, depth, taps, x, pixels, w, y, plane, zeros)
 
     return run

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-LINE: Final = 64
-"""Bytes of a cache line."""
+from nnefc.hardware import CACHE_LINE
+
 ITEM: Final = 4
 """Bytes of an item: blocked tensors are float32."""
 
@@ -53,10 +53,10 @@ class Blocked:
         """
         pixels = math.prod(self.extents(shape))
         nbytes = self.block * ITEM
-        if self.block == 1 or pixels * nbytes < 4 * LINE:
+        if self.block == 1 or pixels * nbytes < 4 * CACHE_LINE:
             return pixels
-        lines = -(-pixels * nbytes // LINE)
-        return (lines | 1) * LINE // nbytes
+        lines = -(-pixels * nbytes // CACHE_LINE)
+        return (lines | 1) * CACHE_LINE // nbytes
 
     def pitches(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Pixels from one item to the next along each spatial dimension."""

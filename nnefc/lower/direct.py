@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from nnefc.ir import Op, Value
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.direct import DIRECT, RESIDUAL, tile_pixels
+from nnefc.kernels.blocked_tile import RESIDUAL, tile_pixels
+from nnefc.kernels.direct import DIRECT
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir.layout import ITEM, LINE
+from nnefc.hardware import CACHE_LINE
+from nnefc.ir.layout import ITEM
 from nnefc.kernels.winograd_matrices import filter_matrix
 from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor
@@ -84,7 +85,7 @@ class Winograd:
         Otherwise all elements of a tile might compete for the same set of the cache.
         """
         nbytes = tensor.blocks * self.capacity * tensor.pixel_bytes
-        return (-(-nbytes // LINE) | 1) * LINE
+        return (-(-nbytes // CACHE_LINE) | 1) * CACHE_LINE
 
 
 def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
@@ -99,7 +100,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
     In place of memory that only some launches need there are zeros.
     """
     x, y = it.x, it.y
-    zeros = lower.table(np.zeros(4 * LINE // ITEM, np.float32))
+    zeros = lower.table(np.zeros(4 * CACHE_LINE // ITEM, np.float32))
     classes = it.tiling.classes(it.parts, it.items, it.capacity)
     runs = it.tiling.runs(it.parts)
     residual = it.simple.residual

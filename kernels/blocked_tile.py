@@ -1,0 +1,255 @@
+"""The register tile over channel-blocked tensors: the core of convolutions.
+
+A tile is some pixels x `vectors` channel blocks of the output, kept in registers while it
+walks down the reduction.  What it reads is data: a table with one byte offset for every
+`channels` consecutive items of the reduction, and one offset for every pixel, in and out.  So
+size, stride, dilation, padding, pitch and rank of a convolution are nothing to the tile; a
+product of matrices is one whose pixels are rows.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from llvmlite import ir
+
+from nnefc.hardware import CACHE_LINE
+from nnefc.kernels.blocked import clamp, table_offset
+from nnefc.kernels.isa import host
+from nnefc.kernels.vector import I64, Vector, lanes_of, separate_function, vector_intrinsic
+
+ACCUMULATORS: Final = 24
+"""More vectors of sums than this hide no more latency, and cost code."""
+MAX_HEIGHT: Final = 8
+"""Every pixel has a pointer of its own in a general register, of which there are few."""
+PREFETCH: Final = 4
+"""Tiles of a strip that share the work of fetching the weights that come next, which within a
+network lie in the last cache or in main memory."""
+
+FIRST, LAST, RESIDUAL = 1, 2, 4
+"""`mode`: sums start from the bias, not from y; they are complete; a residual is added to them."""
+
+
+class _Words(NamedTuple):
+    """What tiles are told: 64-bit integers, most of them addresses.
+
+    depth: entries of the reduction; taps: int32 [depth], offsets that are added to those of a
+    pixel.  x, y, residual: planes, with int32 offsets of the pixels (`_pixels`) and the bytes from
+    one channel block to the next (`_plane`).  filter: [depth, channels, vectors * lanes]; bias:
+    [vectors * lanes].  clamp: the lowest and the highest result, two float32.
+    """
+
+    depth: Any
+    taps: Any
+    x: Any
+    x_pixels: Any
+    filter: Any
+    y: Any
+    y_pixels: Any
+    y_plane: Any
+    bias: Any
+    residual: Any
+    residual_pixels: Any
+    residual_plane: Any
+    mode: Any
+    clamp: Any
+
+    def after(self, v: Vector, pixels: Any) -> _Words:
+        """Without the first pixels."""
+        skipped = v.builder.mul(pixels, v.word(4))
+        return self._replace(
+            x_pixels=v.builder.add(self.x_pixels, skipped),
+            y_pixels=v.builder.add(self.y_pixels, skipped),
+            residual_pixels=v.builder.add(self.residual_pixels, skipped),
+        )
+
+
+def tile_pixels(vectors: int) -> int:
+    """Pixels of the largest tile: sums, weights and one input item fit into the registers."""
+    fitting = (host().registers - vectors - 1) // vectors
+    return min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT)
+
+
+@cache
+def cover(vectors: int, channels: int) -> Any:
+    """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
+
+    Of two neighbouring heights, the higher ones first, so that none is much narrower than others.
+    """
+    highest = tile_pixels(vectors)
+
+    def strip(v: Vector, height: Any, tiles: Any, *words: Any) -> None:
+        """Tiles of equal height, one after the other."""
+        builder = v.builder
+        out = builder.append_basic_block("out")
+        switch = builder.switch(height, out)
+        for pixels in range(1, highest + 1):
+            switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
+            builder.position_at_end(builder.function.blocks[-1])
+            with v.loop(0, tiles, 1) as turn:
+                tile = _Tile(v, pixels, vectors, channels, turn.index, tiles, _Words(*words))
+                tile.emit()
+            builder.branch(out)
+        builder.position_at_end(out)
+
+    @vector_intrinsic("float32", lanes_of("float32"), 1 + len(_Words._fields))
+    def cover(v: Vector, pixels, *words):
+        builder, given = v.builder, _Words(*words)
+        run = separate_function(builder, strip, "float32", v.lanes, 2 + len(words))
+        tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
+        height = builder.udiv(pixels, tiles)
+        higher = builder.sub(pixels, builder.mul(height, tiles))
+        above = builder.add(height, v.word(1))
+        with builder.if_then(builder.icmp_signed(">", higher, v.word(0))):
+            builder.call(run, [above, higher, *given])
+        rest = given.after(v, builder.mul(higher, above))
+        builder.call(run, [height, builder.sub(tiles, higher), *rest])
+
+    return cover
+
+
+class _Tile:
+    """One tile of `height` pixels."""
+
+    def __init__(
+        self,
+        v: Vector,
+        height: int,
+        vectors: int,
+        channels: int,
+        number: Any,
+        tiles: Any,
+        words: _Words,
+    ) -> None:
+        """`number`: which one of the `tiles` of a strip."""
+        self.v, self.builder = v, v.builder
+        self.height, self.vectors, self.channels = height, vectors, channels
+        self.number, self.tiles, self.depth, self.mode = number, tiles, words.depth, words.mode
+        self.taps, self.filter = v.pointer(words.taps), v.pointer(words.filter)
+        self.x, self.y = v.pointer(words.x), v.pointer(words.y)
+        self.residual = v.pointer(words.residual)
+        self.bias, self.clamp = v.pointer(words.bias), v.pointer(words.clamp)
+        self.y_plane, self.residual_plane = words.y_plane, words.residual_plane
+        skipped = self.builder.mul(number, v.word(4 * height))
+        self.x_pixels, self.y_pixels, self.residual_pixels = (
+            v.at(v.pointer(table), skipped)
+            for table in (words.x_pixels, words.y_pixels, words.residual_pixels)
+        )
+
+    def emit(self) -> None:
+        v = self.v
+        sums = self._sums()
+        with self._if(FIRST) as start:
+            start.values = [v.load(self.bias, j * v.nbytes) for j in range(self.vectors)]
+            start.values *= self.height
+        with start.otherwise():
+            start.values = [v.load(at) for at in self._places(self.y, self.y_pixels, self.y_plane)]
+        totals = [v.add(x, y) for x, y in zip(start.join(), sums, strict=True)]
+        places = list(self._places(self.y, self.y_pixels, self.y_plane))
+        with self._if(LAST) as end:
+            with self._if(RESIDUAL) as added:
+                others = self._places(self.residual, self.residual_pixels, self.residual_plane)
+                added.values = [v.add(x, v.load(at)) for x, at in zip(totals, others, strict=True)]
+            with added.otherwise():
+                added.values = totals
+            complete = added.join()
+            low, high = (v.splat(v.load_item(self.clamp, 4 * i)) for i in range(2))
+            end.values = [clamp(v, x, low, high) for x in complete]
+        with end.otherwise():
+            end.values = totals
+        for x, at in zip(end.join(), places, strict=True):
+            v.store(x, at)
+
+    def _sums(self) -> list[Any]:
+        """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
+        v = self.v
+        base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
+        row = self.vectors * v.nbytes
+        zeros = [v.zero()] * (self.height * self.vectors)
+        with v.loop(0, self.depth, 1, [self.filter, *zeros]) as turn:
+            at, *sums = turn.values
+            offset = table_offset(v, self.taps, turn.index)
+            sources = [v.at(p, offset) for p in base]
+            if self.channels > 1:
+                self._prefetch(at, self.channels * row)
+            for c in range(self.channels):
+                weights = [v.load(at, c * row + j * v.nbytes) for j in range(self.vectors)]
+                for i, source in enumerate(sources):
+                    item = v.splat(v.load_item(source, 4 * c))
+                    for j, weight in enumerate(weights):
+                        k = i * self.vectors + j
+                        sums[k] = v.fma(item, weight, sums[k])
+            turn.next = [v.at(at, self.channels * row), *sums]
+        return turn.values[1:]
+
+    def _prefetch(self, at: Any, nbytes: int) -> None:
+        """Fetch a share of what lies as far ahead of an entry's weights as they reach in all."""
+        v, builder = self.v, self.builder
+        ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
+        share = -(-nbytes // PREFETCH // CACHE_LINE) * CACHE_LINE
+        turn = builder.and_(self.number, v.word(PREFETCH - 1))
+        mine = v.at(ahead, builder.mul(turn, v.word(share)))
+        for line in range(0, share, CACHE_LINE):
+            v.prefetch(mine, line)
+        few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
+        with builder.if_then(few):
+            for line in range(0, nbytes, CACHE_LINE):
+                v.prefetch(ahead, line)
+
+    def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
+        """Pointers to the vectors of the tile in a blocked tensor."""
+        v = self.v
+        planes = [v.at(tensor, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
+        for i in range(self.height):
+            offset = table_offset(v, pixels, i)
+            yield from (v.at(p, offset) for p in planes)
+
+    @contextmanager
+    def _if(self, bit: int) -> Generator[_Choice]:
+        flag = self.builder.and_(self.mode, self.v.word(bit))
+        choice = _Choice(self.builder, self.builder.icmp_signed("!=", flag, self.v.word(0)))
+        yield choice
+        choice.finish()
+
+
+class _Choice:
+    """Values computed in one of two branches."""
+
+    def __init__(self, builder: Any, condition: Any) -> None:
+        self._builder = builder
+        self._no, self._end = (builder.append_basic_block(x) for x in ("no", "end"))
+        yes = builder.append_basic_block("yes")
+        builder.cbranch(condition, yes, self._no)
+        builder.position_at_end(yes)
+        self.values: list[Any] = []
+        self._results: list[tuple[Any, list[Any]]] = []
+
+    def finish(self) -> None:
+        self._results.append((self._builder.block, self.values))
+        self._builder.branch(self._end)
+
+    @contextmanager
+    def otherwise(self) -> Generator[None]:
+        self._builder.position_at_end(self._no)
+        yield
+        self.finish()
+
+    def join(self) -> list[Any]:
+        """The values of the branch that was taken."""
+        self._builder.position_at_end(self._end)
+        merged: list[Any] = []
+        (yes, first), (no, second) = self._results
+        for x, y in zip(first, second, strict=True):
+            phi = self._builder.phi(x.type)
+            phi.add_incoming(x, yes)
+            phi.add_incoming(y, no)
+            merged.append(phi)
+        return merged
