@@ -18,7 +18,7 @@ import stat
 import tempfile
 from dataclasses import astuple
 from functools import cache
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -100,7 +100,22 @@ def _digest(code: bytes) -> bytes:
 @cache
 def _translators() -> tuple[str, ...]:
     """Versions of what makes code of kernels."""
-    return (platform.python_version(), *(version(name) for name in ("numba", "llvmlite")))
+    return (platform.python_version(), *map(_version, ("numba", "llvmlite")))
+
+
+def _version(package: str) -> str:
+    """The name of the folder that says which version of a package is installed, or the version.
+
+    The first is found without `importlib.metadata`, which takes long to load.
+    """
+    spec = find_spec(package)
+    if spec is not None and spec.origin is not None:
+        folders = list(Path(spec.origin).parents[1].glob(f"{package}-*.dist-info"))
+        if len(folders) == 1:
+            return folders[0].name
+    from importlib.metadata import version
+
+    return version(package)
 
 
 @cache

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -245,3 +246,20 @@ def test_names_depend_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "identity", lambda: "another one")
     assert cache.key_of("direct", "kernel", isa) != native
     assert cache.key_of("direct", "kernel", other) == plain
+
+
+def test_names_depend_on_the_versions_of_the_translators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = cache._version  # pyright: ignore[reportPrivateUsage]
+    assert metadata.version("numba") in version("numba")
+    (tmp_path / "some_package").mkdir()
+    (tmp_path / "some_package" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    for number in ("1.2", "1.3"):
+        folder = tmp_path / f"some_package-{number}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Name: some_package\nVersion: {number}\n")
+        if number == "1.2":
+            assert version("some_package") == folder.name
+    assert version("some_package") == metadata.version("some_package")

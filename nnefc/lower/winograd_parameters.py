@@ -188,15 +188,18 @@ def pack_filter(it: Winograd) -> Array:
     depth = it.entries * it.channels
     element = np.zeros((depth, it.y.blocks * lanes), np.float32)
     packed = aligned_empty((it.elements, element.size), np.dtype(np.float32))
-    down = np.tensordot(rows, it.filter.astype(np.float64), (1, 2))
-    for number, (i, j) in enumerate(np.ndindex(*points)):
-        element[:inputs, :outputs] = np.tensordot(down[i], columns[j], (2, 0)).T
-        done = place = 0
-        for vectors, count in it.panels:
-            width = vectors * lanes
-            panels = element[:, done : done + count * width].reshape(depth, count, width)
-            target = packed[number, place : place + panels.size]
-            target.reshape(count, depth, width)[...] = panels.swapaxes(0, 1)
-            done += count * width
-            place += panels.size
+    # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied
+    taps = it.filter.transpose(2, 3, 1, 0).astype(np.float64, "C").reshape(rows.shape[1], -1)
+    for i in range(points[0]):
+        down = (rows[i] @ taps).reshape(columns.shape[1], -1)
+        for j, values in enumerate((columns @ down).reshape(-1, inputs, outputs)):
+            element[:inputs, :outputs] = values
+            done = place = 0
+            for vectors, count in it.panels:
+                width = vectors * lanes
+                panels = element[:, done : done + count * width].reshape(depth, count, width)
+                target = packed[i * points[1] + j, place : place + panels.size]
+                target.reshape(count, depth, width)[...] = panels.swapaxes(0, 1)
+                done += count * width
+                place += panels.size
     return packed
