@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
+from ctypes.util import find_library
 from functools import cache
+from typing import Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.scalar import LIBM
+
+
+def _functions(library: str | None) -> list[Any]:
+    """Those of a library, or of what the process has loaded; that takes no time to find."""
+    loaded = ctypes.CDLL(library)
+    return [getattr(loaded, name) for name, _ in LIBM]
 
 
 @cache
@@ -17,8 +24,10 @@ def libm_table() -> ctypes.Array[ctypes.c_int64]:
     Raises NnefError `internal/libm` if the C library is not found.
     """
     try:
-        library = ctypes.CDLL(ctypes.util.find_library("m"))
-        functions = [getattr(library, name) for name, _ in LIBM]
+        try:
+            functions = _functions(None)
+        except AttributeError:  # the interpreter does not use them: look for the library
+            functions = _functions(find_library("m"))
     except (OSError, AttributeError) as error:
         raise NnefError.of("internal/libm", f"no C library with mathematics: {error}") from error
     addresses = [ctypes.cast(f, ctypes.c_void_p).value or 0 for f in functions]

@@ -188,11 +188,13 @@ def pack_filter(it: Winograd) -> Array:
     depth = it.entries * it.channels
     element = np.zeros((depth, it.y.blocks * lanes), np.float32)
     packed = aligned_empty((it.elements, element.size), np.dtype(np.float32))
-    # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied
+    # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
+    # For so few taps starting the threads of a matrix product takes longer than the product.
     taps = it.filter.transpose(2, 3, 1, 0).astype(np.float64, "C").reshape(rows.shape[1], -1)
     for i in range(points[0]):
-        down = (rows[i] @ taps).reshape(columns.shape[1], -1)
-        for j, values in enumerate((columns @ down).reshape(-1, inputs, outputs)):
+        down = np.einsum("t,tk->k", rows[i], taps).reshape(columns.shape[1], -1)
+        across = np.einsum("jt,tk->jk", columns, down).reshape(-1, inputs, outputs)
+        for j, values in enumerate(across):
             element[:inputs, :outputs] = values
             done = place = 0
             for vectors, count in it.panels:
