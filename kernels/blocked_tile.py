@@ -1,10 +1,10 @@
 """The register tile over channel-blocked tensors: the core of convolutions.
 
 A tile is some pixels x `vectors` channel blocks of the output, kept in registers while it
-walks down the reduction.  What it reads is data: a table with one byte offset for every
-`channels` consecutive items of the reduction, and one offset for every pixel, in and out.  So
-size, stride, dilation, padding, pitch and rank of a convolution are nothing to the tile; a
-product of matrices is one whose pixels are rows.
+walks down the reduction.  What it reads is data: a table that says for every `channels` consecutive
+items of the reduction how far from a pixel they are and where their weights are, and one offset for
+every pixel, in and out.  So size, stride, dilation, padding, pitch and rank of a convolution are
+nothing to the tile; a product of matrices is one whose pixels are rows.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -34,6 +34,8 @@ PREFETCH: Final = 4
 """Tiles of a strip that share the work of fetching the weights that come next, which within a
 network lie in the last cache or in main memory."""
 
+TAP_BYTES: Final = 8
+"""Of an entry of the reduction."""
 FIRST, LAST, RESIDUAL = 1, 2, 4
 """`mode`: sums start from the bias, not from y; they are complete; a residual is added to them."""
 
@@ -41,10 +43,11 @@ FIRST, LAST, RESIDUAL = 1, 2, 4
 class _Words(NamedTuple):
     """What tiles are told: 64-bit integers, most of them addresses.
 
-    depth: entries of the reduction; taps: int32 [depth], offsets that are added to those of a
-    pixel.  x, y, residual: planes, with int32 offsets of the pixels (`_pixels`) and the bytes from
-    one channel block to the next (`_plane`).  filter: [depth, channels, vectors * lanes]; bias:
-    [vectors * lanes].  clamp: the lowest and the highest result, two float32.
+    depth: entries of the reduction; taps: int32 [depth, 2], an offset that is added to those of
+    pixels, and which weights are for it.  x, y, residual: planes, with int32 offsets of the pixels
+    (`_pixels`) and the bytes from one channel block to the next (`_plane`).  filter: [weights,
+    channels, vectors * lanes]; bias: [vectors * lanes].
+    clamp: the lowest and the highest result, two float32.
     """
 
     depth: Any
@@ -174,9 +177,11 @@ class _Tile:
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
         zeros = [v.zero()] * (self.height * self.vectors)
-        with v.loop(0, self.depth, 1, [self.filter, *zeros]) as turn:
-            at, *sums = turn.values
-            offset = table_offset(v, self.taps, turn.index)
+        with v.loop(0, self.depth, 1, zeros) as turn:
+            sums = list(turn.values)
+            tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
+            offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+            at = v.at(self.filter, self.builder.mul(number, v.word(self.channels * row)))
             sources = [v.at(p, offset) for p in base]
             if self.channels > 1:
                 self._prefetch(at, self.channels * row)
@@ -187,8 +192,8 @@ class _Tile:
                     for j, weight in enumerate(weights):
                         k = i * self.vectors + j
                         sums[k] = v.fma(item, weight, sums[k])
-            turn.next = [v.at(at, self.channels * row), *sums]
-        return turn.values[1:]
+            turn.next = sums
+        return turn.values
 
     def _prefetch(self, at: Any, nbytes: int) -> None:
         """Fetch a share of what lies as far ahead of an entry's weights as they reach in all."""

@@ -7,24 +7,28 @@
 
 from __future__ import annotations
 
-from nnefc.kernels.blocked_tile import FIRST, LAST, cover
+from nnefc.kernels.blocked import load_offset
+from nnefc.kernels.blocked_tile import FIRST, LAST, TAP_BYTES, cover
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.vector import lanes_of
 
 DIRECT = Layout(
-    "x:ref y:ref filter:ref bias:ref residual:ref taps:ref x_pixels:ref y_pixels:ref "
+    "x:ref y:ref filter:ref bias:ref residual:ref taps:ref runs:ref x_pixels:ref y_pixels:ref "
     "residual_pixels:ref x_batch x_group y_batch y_plane residual_batch residual_plane "
-    "groups group_tiles pixels depth mode clamp pixel_block depth_block part_tiles units unit_block"
+    "groups group_tiles pixels depth run_count mode clamp pixel_block depth_block part_tiles units "
+    "unit_block"
 )
 """Parameters of `direct.convolution`.
 
 x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
-(`_plane`) and groups of input channels (`x_group`).  taps: int32 [depth], offsets that are added to
-those of a pixel; x_pixels, y_pixels, residual_pixels: int32 [pixels], offsets from the start of a
-plane.  filter: [groups, pieces of depth, group_tiles, depth_block, channels, vectors * lanes], the
-last piece without gaps; bias: one item per output channel.  mode: RESIDUAL or 0; clamp: the
-lowest and the highest result, two float32 in a word.
+(`_plane`) and groups of input channels (`x_group`).  x_pixels, y_pixels, residual_pixels: int32
+[pixels], offsets from the start of a plane.  filter: [groups, pieces of depth, group_tiles,
+depth_block, channels, vectors * lanes], the last piece without gaps; bias: one item per output
+channel.  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
+and its end, for each piece its first entry in taps, and the end of those of the last; taps: int32
+[entries, 2], an offset that is added to those of pixels, and which weights of the piece are for it.
+mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word.
 A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of
 which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of
 `units`.
@@ -36,6 +40,7 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
     BIAS,
     RESIDUAL_AT,
     TAPS,
+    RUNS,
     X_PIXELS,
     Y_PIXELS,
     RESIDUAL_PIXELS,
@@ -49,6 +54,7 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
     GROUP_TILES,
     PIXELS,
     DEPTH,
+    RUN_COUNT,
     MODE,
     CLAMP,
     PIXEL_BLOCK,
@@ -70,6 +76,7 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
         x, y = address(bases, params + X), address(bases, params + Y)
         filter_, bias = address(bases, params + FILTER), address(bases, params + BIAS)
         residual, taps = address(bases, params + RESIDUAL_AT), address(bases, params + TAPS)
+        runs, run_count = address(bases, params + RUNS), load_word(params + RUN_COUNT)
         x_pixels, y_pixels = address(bases, params + X_PIXELS), address(bases, params + Y_PIXELS)
         residual_pixels = address(bases, params + RESIDUAL_PIXELS)
         y_plane, residual_plane = load_word(params + Y_PLANE), load_word(params + RESIDUAL_PLANE)
@@ -78,6 +85,7 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
         pixel_block = load_word(params + PIXEL_BLOCK)
         depth_block = load_word(params + DEPTH_BLOCK)
         part_tiles = load_word(params + PART_TILES)
+        run_bytes = 4 * (3 + (depth + depth_block - 1) // depth_block)
         parts = (group_tiles + part_tiles - 1) // part_tiles
         pixel_blocks = (pixels + pixel_block - 1) // pixel_block
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
@@ -100,23 +108,30 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
                 if k + some == depth:
                     mode += LAST + load_word(params + MODE)
                 panels = filter_ + (group * depth + k) * group_tiles * step
+                piece = 8 + k // depth_block * 4
                 for o in range(begin, end):
-                    run(
-                        count,
-                        some,
-                        taps + 4 * k,
-                        source,
-                        x_pixels + 4 * p,
-                        panels + (o - group * group_tiles) * some * step,
-                        target + o * vectors * y_plane,
-                        y_pixels + 4 * p,
-                        y_plane,
-                        bias + o * width,
-                        other + o * vectors * residual_plane,
-                        residual_pixels + 4 * p,
-                        residual_plane,
-                        mode,
-                        params + CLAMP,
-                    )
+                    for r in range(run_count):
+                        record = runs + r * run_bytes
+                        low = max(load_offset(record), p)
+                        high = min(load_offset(record + 4), p + count)
+                        entry = load_offset(record + piece)
+                        if low < high:
+                            run(
+                                high - low,
+                                load_offset(record + piece + 4) - entry,
+                                taps + TAP_BYTES * entry,
+                                source,
+                                x_pixels + 4 * low,
+                                panels + (o - group * group_tiles) * some * step,
+                                target + o * vectors * y_plane,
+                                y_pixels + 4 * low,
+                                y_plane,
+                                bias + o * width,
+                                other + o * vectors * residual_plane,
+                                residual_pixels + 4 * low,
+                                residual_plane,
+                                mode,
+                                params + CLAMP,
+                            )
 
     return convolution

@@ -45,7 +45,8 @@ element are one of `class_count` classes: members: int32 [elements], its class; 
 of their vectors.
 
 filter: [elements, panels, depth, channels, vectors * lanes], then in each element `last_panels` of
-another number of vectors; taps: int32 [depth], offsets in v of the entries of the reduction.
+another number of vectors; taps: int32 [depth, 2], offsets in v of the entries of the reduction, and
+their numbers.
 
 A tile of the launch is `unit_block` of `units`.  A unit of `winograd.transform_input` and
 `winograd.transform_output` is a channel block of block `block`, one of `winograd.multiply` a panel

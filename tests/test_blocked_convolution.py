@@ -147,6 +147,7 @@ CASES = {
     "blocks-of-three": square(16, 48, 7, 3, pad=1, batch=3),
     "strided-pointwise": square(32, 64, 15, 1, 2),
     "deep": square(512, 16, 5, 3, pad=1),
+    "deep-strided": square(400, 24, 14, 3, 2, 1, batch=2, residual=True, activation="silu"),
     "one-pixel": square(130, 70, 1, 1, activation="relu6"),
     "one-pixel-out": square(20, 33, 6, 6),
     "groups": square(64, 96, 8, 3, pad=1, groups=2, batch=2),

@@ -33,6 +33,10 @@ INPUT_BYTES = 256 << 10
 """Of an input that is smaller a unit takes all pixels: it stays in the second cache."""
 PIXELS = 200
 """Pixels of a unit otherwise."""
+LEAST_ROW = 4
+"""Pixels of a row: tiles of fewer do not fill the registers."""
+LEAST_SKIPPED = 0.02
+"""Of all taps: leaving out so few does not pay for tiles that end with rows."""
 WALK_NS = 0.005
 """To read a byte of weights once more, beyond what hides behind arithmetic."""
 MACS_PER_NS = 50
@@ -198,6 +202,44 @@ def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.in
     )
 
 
+def _runs(
+    it: Convolution, phase: _Phase, entries: npt.NDArray[np.int32], depth_block: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """(runs, taps) as the kernel reads them: taps that rows meet in the halo alone are left out."""
+    numbers = np.arange(len(entries))
+    taps = max(math.prod(map(len, phase.taps)), 1)
+    row = math.prod(map(len, phase.outputs[1:]))
+    starts = range(0, len(entries) + depth_block, depth_block)
+    runs: list[list[int]] = []
+    chosen: list[npt.NDArray[np.int64]] = []
+    for rows, met in _rows(it, phase):
+        inside = np.repeat(met, taps // len(met))
+        mine = numbers[inside[numbers % taps]]
+        first = sum(map(len, chosen))
+        pieces = first + np.searchsorted(mine, starts)
+        runs.append([rows.start * row, rows.stop * row, *pieces.tolist()])
+        chosen.append(mine)
+    every = np.concatenate(chosen)
+    table = np.stack([entries[every], every % depth_block], 1)
+    return np.array(runs, np.int32), table.astype(np.int32)
+
+
+def _rows(it: Convolution, phase: _Phase) -> list[tuple[range, npt.NDArray[np.bool_]]]:
+    """Rows (of the first dimension) that meet the same rows of taps outside the halo, and which."""
+    every = range(len(phase.outputs[0]))
+    if not all(phase.taps):
+        return [(every, np.ones(1, np.bool_))]
+    distances = [distance for _, distance in phase.taps[0]]
+    met = np.add.outer(phase.inputs[0], distances)
+    met = (met >= 0) & (met < it.x.spatial[0])
+    few = math.prod(map(len, phase.outputs[1:])) < LEAST_ROW
+    if few or met.mean() > 1 - LEAST_SKIPPED:
+        return [(every, np.ones(len(distances), np.bool_))]
+    changes = np.flatnonzero((met[1:] != met[:-1]).any(1)) + 1
+    bounds = [0, *changes.tolist(), len(met)]
+    return [(range(a, b), met[a]) for a, b in itertools.pairwise(bounds)]
+
+
 def _depth_block(depth: int, entry_bytes: int) -> int:
     """Entries of the reduction that are done at a time: their weights stay in the first cache."""
     pieces = max(round(depth * entry_bytes / PANEL_BYTES), 1)
@@ -237,6 +279,7 @@ def _launch_tiles(
     """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
     pixels = math.prod(map(len, phase.outputs))
+    runs, taps = _runs(it, phase, entries, depth_block)
     macs = float(x.batch * pixels * packed.size)
     depth = len(entries)
     pixel_block, part_tiles = _units(it, pixels, count, vectors, macs, lower.threads)
@@ -250,7 +293,9 @@ def _launch_tiles(
         filter=lower.constant(packed),
         bias=lower.constant(bias),
         residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
-        taps=lower.table(entries),
+        taps=lower.table(taps),
+        runs=lower.table(runs),
+        run_count=len(runs),
         y_pixels=lower.table(y.offsets(*phase.outputs)),
         residual_pixels=lower.table(other.offsets(*phase.outputs)),
         y_batch=y.batch_bytes,

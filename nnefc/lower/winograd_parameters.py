@@ -130,7 +130,9 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
         "counts": lower.table(classes.counts),
         "members": lower.table(classes.members),
-        "taps": lower.table((block_ * plane + inside * ITEM).astype(np.int32)),
+        "taps": lower.table(
+            np.stack([block_ * plane + inside * ITEM, range(it.entries)], 1).astype(np.int32)
+        ),
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
         "x_row": _rows(x),
