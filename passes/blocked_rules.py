@@ -32,6 +32,8 @@ MAX_REACH: Final = 1 << 31
 """Bytes of the channels that a sum runs over: offsets into all of them are int32."""
 SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
 """Planes of more pixels are not blocked if their halo makes them so many times as large."""
+CACHED: Final = 8 << 20
+"""Bytes of an operand that stays in the caches while its layout changes, and back."""
 
 
 def accepts(op: Op, known: Known) -> bool:
@@ -47,6 +49,8 @@ def accepts(op: Op, known: Known) -> bool:
 def gains(op: Op, block: int, known: Known) -> bool:
     """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
     if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
+        return False
+    if op.inputs[0].type.nbytes > CACHED:
         return False
     return op.output.type.dims[1] >= block and accepts(op, known)
 

@@ -12,6 +12,7 @@ import nnefc
 from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
 from nnefc.ops.build import build
 from nnefc.ops.reference import evaluate
+from nnefc.passes.assign_layouts import AssignLayouts
 from nnefc.passes.fuse_convolution import FuseConvolution
 
 Array = np.ndarray[Any, Any]
@@ -239,6 +240,14 @@ def test_offsets_are_int32(channels: int, extent: int, taken: bool) -> None:
     net.graph.add_output(net.conv(net.input(1, channels, extent, extent), 16), "y")
     FuseConvolution(block=16).run(net.graph)
     assert any(op.name == "fused_conv" for op in net.graph.ops) == taken
+
+
+@pytest.mark.parametrize(("extent", "blocked"), [(100, True), (400, False)])
+def test_pooling_alone_is_blocked_if_the_caches_hold_it(extent: int, blocked: bool) -> None:
+    net = Network()
+    net.graph.add_output(net.op("max_pool", net.input(1, 16, extent, extent), **POOL), "y")
+    AssignLayouts(block=16).run(net.graph)
+    assert any(op.name == "layout" for op in net.graph.ops) == blocked
 
 
 def test_outputs_that_meet_nothing_are_the_bias() -> None:
