@@ -176,15 +176,19 @@ def compile_with(
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with.
 
-    `methods`: see `AssignLayouts`; None: those that `tune` has kept for this machine.
+    `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
     from nnefc.formats.files import release_pages
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
-    from nnefc.passes.pipeline import for_machine, run_pipeline
+    from nnefc.passes.batch_cost import NEAR_BYTES, Costs
+    from nnefc.passes.convolution_method import Chooser
+    from nnefc.passes.pipeline import for_machine, run_pipeline, run_split
+    from nnefc.passes.split_batch import SplitBatch
     from nnefc.runtime import choices
+    from nnefc.runtime.machine import largest_cache
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.team import team
 
@@ -196,10 +200,14 @@ def compile_with(
     with memory_for("compile the model"):
         if methods is None:
             methods = {} if sums_only else choices.find(team(threads).threads)
-        passes = for_machine(lanes_of("float32"), strict=sums_only, methods=methods)
+        choose = Chooser(sums_only, methods)
+        passes = for_machine(lanes_of("float32"), choose)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
+        costs = Costs(min(max(largest_cache() // 4, 1 << 20), NEAR_BYTES), team(threads).threads)
+        stages = run_split(working, SplitBatch(choose, costs), passes, hook=hook)
+        del working  # stages have what they need of it
         release_pages()
-        program = lower(working, release=release_pages, threads=threads)
+        program = lower(stages, release=release_pages, threads=threads)
         release_pages()
         return CompiledModel(program, graph, threads=threads, progress=progress)
 

@@ -161,11 +161,11 @@ class _Network:
 
     def _look(self, graph: Graph, ran: Ran) -> None:
         """Note the convolutions, and give each a name by which to know its launches."""
-        from nnefc.passes.assign_layouts import AssignLayouts
         from nnefc.passes.blocked_rules import CONVOLUTIONS
         from nnefc.passes.convolution_method import methods, operation_key
+        from nnefc.passes.split_batch import SplitBatch
 
-        if ran.name != AssignLayouts.name:
+        if ran.name != SplitBatch.name:
             return
         for op in graph.ops:
             every = methods(op) if op.name in CONVOLUTIONS else ()

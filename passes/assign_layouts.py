@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
@@ -16,12 +15,7 @@ from nnefc.passes.blocked_rules import (
     in_reach,
     tensors,
 )
-from nnefc.passes.convolution_method import (
-    FEW_CHANNELS,
-    methods,
-    operation_key,
-    winograd_choice,
-)
+from nnefc.passes.convolution_method import FEW_CHANNELS, Chooser
 from nnefc.passes.known import Known
 
 JOINED = ("concat", "split", "slice")
@@ -50,12 +44,8 @@ class AssignLayouts:
 
     name: ClassVar[str] = "assign_layouts"
     block: int = 8
-    strict: bool = False
-    """Only methods whose rounding errors are those of plain sums."""
-    methods: Mapping[str, str] = field(default_factory=dict[str, str])
-    """How to compute convolutions, by `operation_key`, instead of as costs suggest.
-
-    Those that a convolution cannot be computed by are left aside, and all if `strict`."""
+    choose: Chooser = Chooser()
+    """How convolutions are computed."""
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
@@ -64,7 +54,7 @@ class AssignLayouts:
             return False
         for op in chosen:
             if op.name in CONVOLUTIONS:
-                op.attributes["method"] = self._method(op)
+                op.attributes["method"] = self.choose(op)
         halos = _halos(chosen, known, self.block)
         for op in chosen:
             for value in op.outputs:
@@ -83,13 +73,6 @@ class AssignLayouts:
             ):
                 chosen[op] = None
         return chosen
-
-    def _method(self, op: Op) -> str:
-        sums, *others = methods(op)
-        if self.strict or not others:
-            return sums
-        wanted = self.methods.get(operation_key(op))
-        return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
 
 
 def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:

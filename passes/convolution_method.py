@@ -6,9 +6,11 @@ Costs are in multiply-adds at the rate of a processor that has all data in its r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from nnefc.ir import Op
+from nnefc.ops.cost import macs
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.ops.winograd import balanced, largest_tile
 
@@ -35,6 +37,25 @@ def methods(op: Op) -> tuple[str, ...]:
     if op.name == "fused_deconv":
         return ("direct",)
     return ("direct", *(f"winograd{size}" for size in _winograd_sizes(op)))
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """How convolutions are computed: `chooser(op)` is the method."""
+
+    strict: bool = False
+    """Only methods whose rounding errors are those of plain sums."""
+    methods: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Methods by `operation_key`, instead of what costs suggest.
+
+    Those that a convolution cannot be computed by are left aside, and all if `strict`."""
+
+    def __call__(self, op: Op) -> str:
+        sums, *others = methods(op)
+        if self.strict or not others:
+            return sums
+        wanted = self.methods.get(operation_key(op))
+        return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
 
 
 def operation_key(op: Op) -> str:
@@ -94,16 +115,35 @@ def _direct_cost(window: Window, batch: int, inputs: int, outputs: int) -> float
 
 def _winograd_cost(window: Window, size: int, batch: int, inputs: int, outputs: int) -> float:
     """With tiles of at most `size` outputs along each dimension that is transformed."""
+    tiles, points, elements = _winograd_counts(window, size, batch)
+    products = elements * max(FEW_TILES / tiles, 1)
+    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * outputs)
+    weights = inputs * outputs
+    return _products_cost(products * weights, points * weights) + transforms + LAUNCH_COST
+
+
+def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, int]:
+    """(tiles, points of the largest one, elements of all tiles)"""
     tiles, points, elements = batch, 1, batch
     for extent, taps in zip(window.output, window.size, strict=True):
         sizes = balanced(extent, size if taps > 1 else 1)
         tiles *= len(sizes)
         points *= sizes[0] + taps - 1
         elements *= extent + len(sizes) * (taps - 1)
-    products = elements * max(FEW_TILES / tiles, 1)
-    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * outputs)
-    weights = inputs * outputs
-    return _products_cost(products * weights, points * weights) + transforms + LAUNCH_COST
+    return tiles, points, elements
+
+
+def products(op: Op) -> tuple[int, int]:
+    """(multiply-adds, weights) of the products that a convolution is by its method."""
+    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
+    method = op.attributes["method"]
+    if not method.startswith("winograd"):
+        return macs(op), math.prod(filter_)
+    window = convolution_window(x, filter_, op.attributes)
+    size = int(method.removeprefix("winograd"))
+    _, points, elements = _winograd_counts(window, size, x[0])
+    channels = x[1] * filter_[0]
+    return elements * channels, points * channels
 
 
 def _products_cost(macs: float, weights: float) -> float:

@@ -7,7 +7,7 @@ after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -15,6 +15,7 @@ from time import perf_counter
 from nnefc.errors import NnefError, Place
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
+from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
 from nnefc.ops import attention
 from nnefc.ops.reference import fused_operation
@@ -23,6 +24,7 @@ from nnefc.ops.table import operations
 from nnefc.passes.assign_layouts import AssignLayouts
 from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise import Canonicalise
+from nnefc.passes.convolution_method import Chooser
 from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
@@ -36,6 +38,7 @@ from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.shuffle_channels import ShuffleChannels
 from nnefc.passes.sink_transposes import SinkTransposes
+from nnefc.passes.split_batch import SplitBatch
 
 DEFAULT: tuple[Pass, ...] = (
     ExpandCompounds(),
@@ -55,19 +58,17 @@ DEFAULT: tuple[Pass, ...] = (
 )
 
 
-def for_machine(
-    block: int, *, strict: bool = False, methods: Mapping[str, str] | None = None
-) -> tuple[Pass, ...]:
+def for_machine(block: int, choose: Chooser | None = None) -> tuple[Pass, ...]:
     """`DEFAULT`, and what depends on the machine.
 
-    `block`: channels in a block, the float32 items of a vector.  `strict`: only methods whose
-    rounding errors are those of plain sums.  `methods`: see `AssignLayouts`.
+    `block`: channels in a block, the float32 items of a vector.  `choose`: how convolutions are
+    computed, where costs alone are not to decide.
     """
     return (
         *DEFAULT,
         FuseConvolution(block=block),
         ShuffleChannels(),
-        AssignLayouts(block=block, strict=strict, methods=methods or {}),
+        AssignLayouts(block, choose or Chooser()),
         EliminateDeadCode(),
     )
 
@@ -76,13 +77,16 @@ def for_machine(
 class Ran:
     """What a hook learns: the pass that ran, "import" before the first one.
 
-    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.
+    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  After the graph
+    was cut into stages there is a call for each of them: number `stage`, which runs `turns` times.
     """
 
     number: int
     name: str
     changed: bool
     seconds: float
+    stage: int = 0
+    turns: int = 1
 
 
 Hook = Callable[[Graph, Ran], None]
@@ -118,6 +122,21 @@ def run_pipeline(
     return any_changed
 
 
+def run_split(
+    graph: Graph, split: SplitBatch, passes: Sequence[Pass], *, hook: Hook | None = None
+) -> list[Stage]:
+    """The stages of `graph`, over which `passes` have run; hooks see each of them."""
+    hooks = [*_environment(), *([hook] if hook else [])]
+    start = perf_counter()
+    stages = split.run(graph)
+    seconds = perf_counter() - start
+    for number, stage in enumerate(stages):
+        ran = Ran(10 * len(passes) + 10, split.name, len(stages) > 1, seconds, number, stage.turns)
+        for each in hooks:
+            each(stage.graph, ran)
+    return stages
+
+
 def _environment() -> Iterator[Hook]:
     """The hooks that environment variables ask for."""
     if os.environ.get("NNEFC_VERIFY", "0") not in ("", "0"):
@@ -141,7 +160,8 @@ def dump_hook(folder: Path) -> Hook:
     def dump(graph: Graph, ran: Ran) -> None:
         if not ran.changed:
             return
-        path = folder / f"{ran.number:03}_{ran.name}.ir"
+        stage = f"_{ran.stage:02}_x{ran.turns}" if ran.name == SplitBatch.name else ""
+        path = folder / f"{ran.number:03}_{ran.name}{stage}.ir"
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         text = print_graph(graph, locations=True)
         try:

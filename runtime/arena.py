@@ -41,7 +41,10 @@ class Arena:
 
 
 def arrange(launches: Sequence[Launch]) -> Arena:
-    """Offsets for the arena buffers that `launches` name."""
+    """Offsets for the arena buffers that `launches` name, each of which is there once.
+
+    One that runs again finds its buffers where they were: see `nnefc.lower.stages`.
+    """
     lifetimes = dict(_lifetimes(launches))
     owner = _merge(launches, lifetimes)
     groups = [b for b in lifetimes if owner.get(b, b) is b]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -46,12 +47,16 @@ def _fresh(spec: TensorSpec) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class LaunchInfo:
-    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles."""
+    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
+
+    It runs `times` times in a call, one for each part of a batch; tiles and work are those of once.
+    """
 
     label: str
     kernel: str
     tiles: int
     work: Work
+    times: int = 1
 
 
 _FAST_WORK = 1_000_000
@@ -106,8 +111,9 @@ class CompiledModel:
                 "+".join(kernel.symbol.removeprefix("nnefc_") for kernel in launch.kernels),
                 launch.tiles,
                 launch.work,
+                times,
             )
-            for launch in program.launches
+            for launch, times in Counter(program.launches).items()
         )
         self._constants = program.constants
         self._variables = Variables(graph.variables, program.states)
@@ -125,7 +131,7 @@ class CompiledModel:
 
     def _fast_call(self) -> FastCall | None:
         """For plans that take some microseconds, which the interpreter can wait for."""
-        work = sum(launch.work.flops + launch.work.read for launch in self.launches)
+        work = sum(each.times * (each.work.flops + each.work.read) for each in self.launches)
         if not self._is_simple or len(self.outputs) != 1 or work > _FAST_WORK:
             return None
         from nnefc.runtime.fast_call import make

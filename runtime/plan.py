@@ -30,14 +30,20 @@ class BaseTable:
     states: int
     inputs: int
     outputs: int
+    slices: int
     size: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """`launches`: int64 [n, 4]; `params`: int64."""
+    """`launches`: int64 [steps, 4]; `params`: int64.
+
+    A step is one run of a launch; those that run several times share their parameters.
+    """
 
     launches: Words
+    launch_of: Words
+    """[steps]: which of the distinct launches of the program it is."""
     params: Words
     table: BaseTable
     arena: Arena
@@ -49,15 +55,24 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
     """The plan of a program; `offset` is where a kernel starts in the code."""
     import numpy as np
 
-    arena = arrange(program.launches)
+    distinct = program.distinct
+    arena = arrange(distinct)
     states = BASES + len(program.constants)
     first_input = states + len(program.states)
     first_output = first_input + inputs
-    table = BaseTable(BASES, states, first_input, first_output, first_output + outputs)
-    first = {"constant": BASES, "state": states, "input": first_input, "output": first_output}
+    first_slice = first_output + outputs
+    size = first_slice + program.slices
+    table = BaseTable(BASES, states, first_input, first_output, first_slice, size)
+    first = {
+        "constant": BASES,
+        "state": states,
+        "input": first_input,
+        "output": first_output,
+        "slice": first_slice,
+    }
     params: list[int] = []
     launches: list[Any] = []
-    for launch in program.launches:
+    for launch in distinct:
         launches.append(
             LAUNCH.pack(
                 kernel=offset(launch.kernel),
@@ -77,13 +92,16 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
                 params.append(offset(word))
             elif word is not None:
                 params.append(word)
-    words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))
+    number = {launch: i for i, launch in enumerate(distinct)}
+    launch_of = np.array([number[launch] for launch in program.launches], np.int64)
+    words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))[launch_of]
     block = np.array(params, np.int64)
-    words.flags.writeable = block.flags.writeable = False
+    words.flags.writeable = block.flags.writeable = launch_of.flags.writeable = False
     return Plan(
         launches=words,
+        launch_of=launch_of,
         params=block,
         table=table,
         arena=arena,
-        parallel=any(launch.tiles > 1 for launch in program.launches),
+        parallel=any(launch.tiles > 1 for launch in distinct),
     )

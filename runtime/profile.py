@@ -38,10 +38,10 @@ class Probes:
         probe = Kernel("probe.stamp")
         self._code = compile_kernels([probe])
         tiles = plan.launches[:, LAUNCH_TILES // 8]
-        self.launch_of: npt.NDArray[np.intp] = np.repeat(np.arange(len(tiles)), tiles)
-        """Which launch each tile is of."""
+        self.step_of: npt.NDArray[np.intp] = np.repeat(np.arange(len(tiles)), tiles)
+        """Which step each tile is of."""
         first = np.cumsum(tiles) - tiles
-        self._memory = aligned(RECORD.nbytes * len(self.launch_of), "times of tiles")
+        self._memory = aligned(RECORD.nbytes * len(self.step_of), "times of tiles")
         self._records: Words = self._memory.view(np.int64).reshape(-1, RECORD.nbytes // 8)
         self._records[...] = 0
         params = [
@@ -72,17 +72,21 @@ class Probes:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Times of the launches of a plan, over several runs."""
+    """Times of the launches of a plan, over several runs.
 
-    launch_of: npt.NDArray[np.intp]
-    """[tiles]: which launch a tile is of."""
-    launches: int
+    A launch may run several times in a call: each is a step, with tiles of its own.
+    """
+
+    step_of: npt.NDArray[np.intp]
+    """[tiles]: which step a tile is of, in ascending order."""
+    launch_of_step: npt.NDArray[np.int64]
+    """[steps]: which launch runs then."""
     threads: int
     """How many threads took part."""
     start: Words
     """[runs, tiles]: nanoseconds of `time.CLOCK_MONOTONIC`."""
     end: Words
-    """[runs, tiles].  If one thread does all tiles of a launch at once, the first stands for all
+    """[runs, tiles].  If one thread does all tiles of a step at once, the first stands for all
     and the others have neither start nor end (0)."""
     thread: Words
     """[runs, tiles]: number of the thread, 0 is the caller."""
@@ -92,20 +96,39 @@ class Profile:
         return len(self.start)
 
     @cached_property
-    def _first(self) -> npt.NDArray[np.intp]:
-        return np.searchsorted(self.launch_of, np.arange(self.launches))
+    def launch_of(self) -> npt.NDArray[np.int64]:
+        """[tiles]: which launch a tile is of."""
+        return self.launch_of_step[self.step_of]
+
+    @property
+    def launches(self) -> int:
+        return int(self.launch_of_step.max()) + 1
 
     @cached_property
     def wall(self) -> Seconds:
-        """[runs, launches]: seconds from the start of the first tile to the end of the last."""
+        """[runs, launches]: seconds from the start of the first tile to the end of the last.
+
+        Those of all steps of a launch are added up.
+        """
         begun = np.where(self.end == 0, np.iinfo(np.int64).max, self.start)
         starts = np.minimum.reduceat(begun, self._first, axis=1)
-        return (np.maximum.reduceat(self.end, self._first, axis=1) - starts) * 1e-9
+        return self._by_launch(np.maximum.reduceat(self.end, self._first, axis=1) - starts)
 
     @cached_property
     def busy(self) -> Seconds:
         """[runs, launches]: seconds that threads spent in tiles, added up."""
-        return np.add.reduceat(self.end - self.start, self._first, axis=1) * 1e-9
+        return self._by_launch(np.add.reduceat(self.end - self.start, self._first, axis=1))
+
+    @cached_property
+    def _first(self) -> npt.NDArray[np.intp]:
+        """[steps]: the first tile."""
+        return np.searchsorted(self.step_of, np.arange(len(self.launch_of_step)))
+
+    def _by_launch(self, nanoseconds: Words) -> Seconds:
+        """[runs, launches] in seconds, of [runs, steps]."""
+        sums = np.zeros((self.launches, len(nanoseconds)))
+        np.add.at(sums, self.launch_of_step, 1e-9 * nanoseconds.T)
+        return sums.T
 
     @cached_property
     def total(self) -> Seconds:
@@ -142,8 +165,8 @@ def profile(
     records = np.stack(found)
     thread, threads = _threads(records[:, :, 2], caller)
     return Profile(
-        launch_of=probes.launch_of,
-        launches=len(plan.launches),
+        step_of=probes.step_of,
+        launch_of_step=plan.launch_of,
         threads=threads,
         start=records[:, :, 0],
         end=records[:, :, 1],

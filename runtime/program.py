@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from nnefc.kernels.template import Kernel, Words
 
-Space = Literal["arena", "constant", "input", "output", "state"]
+Space = Literal["arena", "constant", "input", "output", "slice", "state"]
 
 
 @dataclass(eq=False, slots=True)
@@ -22,6 +22,7 @@ class Buffer:
     """A piece of memory.
 
     `index` counts within its space, except in the arena, where the planner decides.
+    A slice is a piece of another buffer, which launches move on (`nnefc.kernels.slices`).
     `label` is for people who read a plan.
     """
 
@@ -91,18 +92,28 @@ class Walk:
 
 @dataclass(slots=True, eq=False)
 class Program:
-    """Launches in order, and the memory outside the arena that they name by index."""
+    """Launches in order, and the memory outside the arena that they name by index.
+
+    A launch may be there several times.
+    """
 
     launches: list[Launch] = field(default_factory=list["Launch"])
     constants: list[np.ndarray[Any, Any]] = field(default_factory=list[Any])
     """Read-only arrays, C-contiguous, not copied."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
+    slices: int = 0
+    """How many buffers there are that are slices of others."""
+
+    @property
+    def distinct(self) -> list[Launch]:
+        """Every launch once, in the order in which they run first."""
+        return list(dict.fromkeys(self.launches))
 
     @property
     def kernels(self) -> list[Kernel]:
         """Every kernel that a launch names, as itself or among its parameters."""
         found: dict[Kernel, None] = {}
-        for launch in self.launches:
+        for launch in self.distinct:
             found.update(dict.fromkeys((launch.kernel, *launch.kernels)))
         return list(found)

@@ -35,14 +35,23 @@ def graphs(
 
 
 def random_graph(
-    seed: int, size: int, *, scalar: DType = DType.FLOAT64, smooth: bool = False
+    seed: int,
+    size: int,
+    *,
+    scalar: DType = DType.FLOAT64,
+    smooth: bool = False,
+    batch: int | None = None,
 ) -> Graph:
     """A valid graph of about `size` operations with inputs, variables with data, and outputs.
 
     `scalar` is the type of all scalar values; in float64 rounding to the item type changes
-    nothing.  `smooth`: without operations that make large differences of small ones.
+    nothing.  `smooth`: without operations that make large differences of small ones.  `batch`:
+    the extent of the first input along dimension 0.
     """
-    return _Generator(random.Random(seed), scalar, smooth).make(size)
+    generator = _Generator(random.Random(seed), scalar, smooth)
+    if batch is not None:
+        generator.start_batch(batch)
+    return generator.make(size)
 
 
 def sample_data(name: str, type_: TensorType) -> Array:
@@ -75,6 +84,11 @@ class _Generator:
         self.values: list[Value] = []
         self.base: Shape = tuple(rng.choice((1, 2, 3, 3)) for _ in range(rng.randint(0, 4)))
         self.name = ""
+
+    def start_batch(self, batch: int) -> None:
+        """Let most tensors have as many items along dimension 0."""
+        self.base = (batch, *self.base[1:])
+        self.values.append(self.graph.add_input(TensorType(self.scalar, self.base), "batch"))
 
     def make(self, size: int) -> Graph:
         rng = self.rng

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +27,8 @@ LAUNCHES = [
     LaunchInfo("relu %b", "elementwise_expression_34cd", 1, Work(10, 40, 40)),
 ]
 FOUND = Profile(
-    launch_of=np.array([0, 0, 0, 1]),
-    launches=2,
+    step_of=np.array([0, 0, 0, 1]),
+    launch_of_step=np.array([0, 1]),
     threads=2,
     start=np.array([[1000, 1100, 1200, 1500]] * 3),
     end=np.array([[1100, 1300, 1400, 1600]] * 3),
@@ -112,10 +113,27 @@ def test_limits_follow_from_the_work() -> None:
 def test_the_best_of_all_runs() -> None:
     start = np.array([[1000, 1100, 1200, 1500], [1000, 1100, 1200, 1500]])
     end = start + np.array([[100, 100, 100, 50], [80, 80, 80, 70]])
-    found = Profile(FOUND.launch_of, 2, 2, start, end, FOUND.thread[:2])
+    found = Profile(FOUND.step_of, FOUND.launch_of_step, 2, start, end, FOUND.thread[:2])
     conv, relu = rows(LAUNCHES, found, {1: ONE, 2: TWO}, best=True)
     assert (conv.seconds, conv.busy) == (pytest.approx(280e-9), pytest.approx(240e-9))
     assert relu.seconds == pytest.approx(50e-9)
+
+
+def test_the_times_that_a_launch_runs_are_a_row() -> None:
+    """The first launch runs before and after the second one."""
+    steps = np.array([0, 0, 0, 1, 2, 2, 2])
+    start = np.array([[1000, 1100, 1200, 1500, 2000, 2000, 2000]])
+    end = np.array([[1100, 1300, 1400, 1600, 2100, 2300, 2200]])
+    found = Profile(steps, np.array([0, 1, 0]), 2, start, end, np.zeros((1, 7), np.int64))
+    conv, relu = rows([replace(LAUNCHES[0], times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
+    assert (conv.launches, conv.tiles, relu.launches) == (2, 6, 1)
+    assert conv.seconds == pytest.approx(700e-9)
+    assert conv.busy == pytest.approx(1100e-9)
+    assert (conv.flops, conv.nbytes) == (6000, 240)
+    assert conv.limit == pytest.approx(2 * 3000 / 15e9)
+    events = json.loads(write_trace("net", LAUNCHES, found))["traceEvents"]
+    tiles = [(e["args"]["launch"], e["args"]["tile"]) for e in events if e["ph"] == "X"]
+    assert tiles == [(0, 0), (0, 1), (0, 2), (1, 0), (0, 0), (0, 1), (0, 2)]
 
 
 def test_caches_are_faster_than_memory() -> None:

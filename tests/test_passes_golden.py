@@ -8,6 +8,7 @@ difference before it is committed.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from nnefc.ir.verify import verify
 from nnefc.ops.reference import evaluate
 from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
+from nnefc.passes.convolution_method import Chooser
 from nnefc.passes.pipeline import for_machine, rule_problems
 from tests.graphs import fill_variables, sample_inputs
 
@@ -37,8 +39,10 @@ def _pass(head: str) -> Pass:
     """The pass of `# pass: name option=3`."""
     prefix, name, *options = head.splitlines()[0].removeprefix("# ").split()
     assert prefix == "pass:"
-    values = dict(option.split("=") for option in options)
-    return PASSES[name](**{k: int(v) for k, v in values.items()})
+    values: dict[str, Any] = {k: int(v) for k, _, v in (o.partition("=") for o in options)}
+    if values.pop("strict", False):
+        values["choose"] = Chooser(strict=True)
+    return PASSES[name](**values)
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ir")), ids=lambda p: p.stem)

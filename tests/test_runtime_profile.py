@@ -85,8 +85,8 @@ def test_a_plan_without_launches_has_no_profile() -> None:
 def test_times_of_launches() -> None:
     """Two launches, of three tiles and one; in the second run one thread does the first alone."""
     found = Profile(
-        launch_of=np.array([0, 0, 0, 1]),
-        launches=2,
+        step_of=np.array([0, 0, 0, 1]),
+        launch_of_step=np.array([0, 1]),
         threads=2,
         start=np.array([[10, 20, 12, 50], [5, 0, 0, 40]]),
         end=np.array([[20, 40, 30, 60], [35, 0, 0, 45]]),

@@ -35,7 +35,7 @@ def document(body: str) -> str:
 
     body = re.sub(r"\bW\(([\d, ]+)\)", variable, body)
     inputs = re.findall(r"(\w+) = external", body)
-    outputs = re.findall(r"\b(y\w*)(?=[\]),]| =)", body)
+    outputs = dict.fromkeys(re.findall(r"\b(y\w*)(?=[\]),]| =)", body))
     head = f"graph g( {', '.join(inputs)} ) -> ( {', '.join(outputs)} )"
     return f"version 1.0; extension KHR_enable_operator_expressions; {head} {{ {body} }}"
 
@@ -61,17 +61,18 @@ def data(name: str, type_: TensorType) -> Array:
 
 
 def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
-    """(how, program): lowered as it is, compiled, and by each method of convolutions in turn."""
+    """(how, program): lowered as it is, compiled, item by item, by every method of convolutions."""
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
     from nnefc.passes.blocked_rules import CONVOLUTIONS
-    from nnefc.passes.convolution_method import methods, operation_key
+    from nnefc.passes.convolution_method import Chooser, methods, operation_key
     from nnefc.passes.expand_compounds import ExpandCompounds
     from nnefc.passes.pipeline import for_machine, run_pipeline
+    from nnefc.passes.split_batch import STORED, SplitBatch, batch_of, rows_of
 
     def compiled(chosen: Mapping[str, str]) -> Graph:
         working = graph.clone()
-        run_pipeline(working, for_machine(lanes_of("float32"), methods=chosen))
+        run_pipeline(working, for_machine(lanes_of("float32"), Chooser(methods=chosen)))
         return working
 
     alone = graph.clone()
@@ -80,6 +81,10 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     usual = compiled({})
     convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
     every = {operation_key(op): methods(op) for op in convolutions}
+    if (batch := batch_of(usual)) > 1:
+        steps = [op for op in usual.ops if op.name not in STORED]
+        items = [1 if apart else batch for apart in rows_of(usual, steps, batch)[1]]
+        yield "item by item", lower(SplitBatch(items=items).run(usual.clone()))
     yield "compiled", lower(usual)
     for i in range(max(map(len, every.values()), default=1)):
         chosen = {key: names[i] for key, names in every.items() if 1 < len(names) > i}

@@ -103,7 +103,7 @@ def compile_(
     kernels = len({launch.kernel for launch in launches})
     facts: dict[str, Any] = {
         "operations": len(graph),
-        "launches": len(launches),
+        "launches": sum(launch.times for launch in launches),
         "kernels": kernels,
         "arena_bytes": compiled.arena_bytes,
         "arena_lower_bound": compiled.plan.arena.lower_bound,
@@ -118,7 +118,12 @@ def compile_(
         facts["tuning"] = tuning_facts(tuning)
     if json:
         rows = [
-            {"launch": launch.label, "kernel": launch.kernel, "tiles": launch.tiles}
+            {
+                "launch": launch.label,
+                "kernel": launch.kernel,
+                "tiles": launch.tiles,
+                "times": launch.times,
+            }
             for launch in launches
         ]
         print_json({**facts, "plan": rows} if plan else facts)
@@ -129,12 +134,12 @@ def compile_(
     if explain:
         recorder.show(out)
     if plan:
-        view = table("launch", "kernel", "tiles", numeric=["tiles"])
+        view = table("launch", "kernel", "tiles", "times", numeric=["tiles", "times"])
         for launch in launches:
-            view.add_row(launch.label, launch.kernel, str(launch.tiles))
+            view.add_row(launch.label, launch.kernel, str(launch.tiles), str(launch.times))
         print_table(out, view)
     out.print(
-        f"{count(len(graph), 'operation')}, {count(len(launches), 'launch', 'launches')} of "
+        f"{count(len(graph), 'operation')}, {count(facts['launches'], 'launch', 'launches')} of "
         f"{count(kernels, 'kernel')}; import {read_seconds:.2f} s, "
         f"compile {compile_seconds:.2f} s"
     )

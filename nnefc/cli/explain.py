@@ -41,7 +41,7 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list[Stage])
 
     def __call__(self, graph: Graph, ran: Ran) -> None:
-        """Note what the graph is like now."""
+        """Note what the graph is like now, or all of its stages together."""
         from nnefc.ops.cost import macs, traffic_bytes
 
         if self.stages and not ran.changed:
@@ -50,8 +50,13 @@ class Recorder:
             self.stages.append(Stage(ran.name, False, ran.seconds, *same))
             return
         operations = Counter(kind(op) for op in graph.ops)
-        cost = sum(macs(op) for op in graph.ops), traffic_bytes(graph)
-        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, *cost))
+        work = ran.turns * sum(macs(op) for op in graph.ops)
+        traffic = ran.turns * traffic_bytes(graph)
+        if ran.stage:
+            others = self.stages.pop()
+            operations += others.operations
+            work, traffic = work + others.macs, traffic + others.traffic
+        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, work, traffic))
 
     def facts(self) -> list[dict[str, Any]]:
         """A record for each pass, the import first."""

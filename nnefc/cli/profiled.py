@@ -90,19 +90,19 @@ def rows(
             ),
         }
         bound = max(bounds, key=lambda key: bounds[key])
-        limit, seconds = bounds[bound], float(wall[i])
+        limit, seconds = bounds[bound] * launch.times, float(wall[i])
         if bound == "memory" and limit > seconds:
             bound = "caches"  # which were not measured
         out.append(
             Row(
                 name=launch.label,
                 kernel=launch.kernel,
-                launches=1,
-                tiles=launch.tiles,
+                launches=launch.times,
+                tiles=launch.tiles * launch.times,
                 seconds=seconds,
                 busy=float(busy[i]),
-                flops=work.flops,
-                nbytes=work.read + work.written,
+                flops=work.flops * launch.times,
+                nbytes=(work.read + work.written) * launch.times,
                 limit=min(limit, seconds),
                 bound=bound if limit else "",
             )
@@ -140,7 +140,7 @@ def _join(name: str, members: Sequence[Row]) -> Row:
     return Row(
         name=name,
         kernel=", ".join(dict.fromkeys(map(family, members))),
-        launches=len(members),
+        launches=sum(row.launches for row in members),
         tiles=sum(row.tiles for row in members),
         seconds=sum(row.seconds for row in members),
         busy=sum(row.busy for row in members),

@@ -36,9 +36,9 @@ def write_trace(name: str, launches: Sequence[LaunchInfo], found: Profile) -> by
             }
         )
     first: dict[int, int] = {}
-    launch_of: list[int] = found.launch_of.tolist()
-    for i, launch in enumerate(launch_of):
-        tile = i - first.setdefault(launch, i)
+    step_of: list[int] = found.step_of.tolist()
+    for i, step in enumerate(step_of):
+        tile, launch = i - first.setdefault(step, i), int(found.launch_of_step[step])
         if not ran[i]:
             continue
         info = launches[launch]

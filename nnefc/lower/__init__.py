@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.ir import DType, Graph, Op, Value
+from nnefc.ir.stages import Stage, single_stage
 from nnefc.lower.context import Lowering, find_lowering, lowering
 from nnefc.lower.parts import find_parts, source
+from nnefc.lower.stages import Stages
 from nnefc.lower.work import count_work
 from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
 
@@ -50,9 +52,12 @@ def load_lowerings() -> None:
 
 
 def lower(
-    graph: Graph, *, release: Callable[[], None] | None = None, threads: int | None = None
+    graph: Graph | Sequence[Stage],
+    *,
+    release: Callable[[], None] | None = None,
+    threads: int | None = None,
 ) -> Program:
-    """The launches that compute `graph`.
+    """The launches that compute a graph, or all of its stages.
 
     Every operation must have a lowering (`expand_compounds` sees to it) and every variable
     data of its shape; otherwise NnefError with all that is missing.
@@ -66,16 +71,28 @@ def lower(
     `threads`: how many will run the program; None: all usable processors.
     """
     load_lowerings()
-    _check(graph)
-    context = Lowering(graph, release, threads)
+    stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
+    if errors := [error for stage in stages for error in _problems(stage.graph)]:
+        raise NnefError(errors)
+    program = Program()
+    together = Stages(program)
+    for stage in stages:
+        with together.lowering(stage) as (inputs, outputs):
+            _lower_graph(Lowering(stage.graph, program, release, threads), inputs, outputs)
+    return program
+
+
+def _lower_graph(context: Lowering, inputs: list[Buffer], outputs: list[Buffer]) -> None:
+    """Append the launches that compute a graph from `inputs` to `outputs`."""
+    graph, release = context.graph, context.release
     updates = {_label(op.inputs[0]): op.inputs[1] for op in graph.ops if op.name == "update"}
     context.program.states.extend(updates)
-    for index, value in enumerate(graph.inputs):
-        context.place(value, Ref(Buffer("input", value.type.nbytes, index, value.name)))
-    outputs = dict(_direct_outputs(graph))
-    for value, index in outputs.items():
-        context.assign_output(value, index)
-    context.assign_parts(find_parts(graph, outputs))
+    for value, buffer in zip(graph.inputs, inputs, strict=True):
+        context.place(value, Ref(buffer))
+    direct = dict(_direct_outputs(graph, outputs))
+    for value, buffer in direct.items():
+        context.assign_output(value, buffer)
+    context.assign_parts(find_parts(graph, direct))
     unreleased = 0
     left: Counter[Value] = Counter({v: len(v.users) for op in graph.ops for v in op.outputs})
     for op in graph.ops:
@@ -94,9 +111,8 @@ def lower(
                     release()
                     unreleased = 0
     first = len(context.program.launches)
-    _finish(context, updates)
+    _finish(context, outputs, updates)
     count_work(None, context.program.launches[first:], context.find)
-    return context.program
 
 
 def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:
@@ -116,8 +132,8 @@ def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:
     return forgotten
 
 
-def _check(graph: Graph) -> None:
-    """Raise NnefError for what there is no code for, and for variables without data."""
+def _problems(graph: Graph) -> list[Diagnostic]:
+    """What there is no code for, and variables without data."""
     errors = [_no_strings(value, None) for value in graph.inputs if _is_string(value)]
     for op in graph.ops:
         place = op.location.place if op.location else None
@@ -139,8 +155,7 @@ def _check(graph: Graph) -> None:
             errors.append(
                 Diagnostic("internal/lowering", f"operation {op.name!r} has no lowering", place)
             )
-    if errors:
-        raise NnefError(errors)
+    return errors
 
 
 def _is_string(value: Value) -> bool:
@@ -163,15 +178,15 @@ def _label(variable: Value) -> str:
     return variable.op.attributes["label"].lower()
 
 
-def _direct_outputs(graph: Graph) -> Iterator[tuple[Value, int]]:
+def _direct_outputs(graph: Graph, buffers: list[Buffer]) -> Iterator[tuple[Value, Buffer]]:
     """Values that may be computed right in the buffer of a graph output, each for one output."""
     seen: set[Value] = set()
-    for index, value in enumerate(graph.outputs):
+    for value, buffer in zip(graph.outputs, buffers, strict=True):
         value = source(value)
         if value.op is None or value.op.name in ("constant", "variable") or value in seen:
             continue
         seen.add(value)
-        yield value, index
+        yield value, buffer
 
 
 def _variable(context: Lowering, op: Op) -> None:
@@ -189,18 +204,16 @@ def _variable(context: Lowering, op: Op) -> None:
     context.know(op.output, np.asarray(data, type_.dtype.numpy).reshape(type_.dims))
 
 
-def _finish(context: Lowering, updates: dict[str, Value]) -> None:
+def _finish(context: Lowering, outputs: list[Buffer], updates: dict[str, Value]) -> None:
     """Copies to outputs that were not computed in place, then to the states."""
     from nnefc.lower.elementwise import copy_bytes
 
     graph, program = context.graph, context.program
-    for index, value in enumerate(graph.outputs):
+    for name, value, buffer in zip(graph.output_names, graph.outputs, outputs, strict=True):
         place = context.read(value)
-        if (place.buffer.space, place.buffer.index, place.offset) == ("output", index, 0):
-            continue
-        name = graph.output_names[index]
-        target = Ref(Buffer("output", value.type.nbytes, index, name), writes=True)
-        copy_bytes(context, place, target, value.type.nbytes, f"output {name}")
+        if place.buffer is not buffer or place.offset:
+            target = Ref(buffer, writes=True)
+            copy_bytes(context, place, target, value.type.nbytes, f"output {name}")
     # A new value that lies in a state itself must be read before that state changes.
     sources: dict[str, Ref] = {}
     for key, value in updates.items():

@@ -73,10 +73,13 @@ class Lowering:
     def __init__(
         self,
         graph: Graph,
+        program: Program,
         release: Callable[[], None] | None = None,
         threads: int | None = None,
     ) -> None:
-        """`release`: called when data was read that need not stay in memory.
+        """Launches and constants are added to `program`, which may have some.
+
+        `release`: called when data was read that need not stay in memory.
 
         `threads`: how many will run the program, None: all usable processors; more are possible,
         but scratch memory of threads is for so many.
@@ -84,7 +87,7 @@ class Lowering:
         self.graph = graph
         self.threads = threads or usable_cpus()
         self.release = release
-        self.program = Program()
+        self.program = program
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
         self._constants: dict[int, Ref] = {}
@@ -96,7 +99,7 @@ class Lowering:
         self._largest = max(self._live.values(), default=0)
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
-        self._outputs: dict[Value, int] = {}
+        self._outputs: dict[Value, Buffer] = {}
         """Values to be computed in the buffer of a graph output."""
         self._parts: dict[Value, Part] = {}
         """Values to be computed in the memory of others."""
@@ -123,14 +126,11 @@ class Lowering:
         found = self._taken.get(value)
         if found is not None:
             return found
-        nbytes = value.type.nbytes
-        part, index = self._parts.get(value), self._outputs.get(value)
+        part, output = self._parts.get(value), self._outputs.get(value)
         if part is not None:
             found = replace(self._memory(part.whole), offset=part.offset)
-        elif index is not None:
-            found = Ref(Buffer("output", nbytes, index, label=self.graph.output_names[index]))
         else:
-            found = Ref(Buffer("arena", nbytes, label=value.name))
+            found = Ref(output or Buffer("arena", value.type.nbytes, label=value.name))
         self._taken[value] = found
         return found
 
@@ -227,9 +227,9 @@ class Lowering:
         """Nothing reads the data of `value` any more, other than from memory."""
         self._data.pop(value, None)
 
-    def assign_output(self, value: Value, index: int) -> None:
-        """`value` will be computed in the buffer of graph output `index`."""
-        self._outputs[value] = index
+    def assign_output(self, value: Value, buffer: Buffer) -> None:
+        """`value` will be computed in `buffer`, that of a graph output."""
+        self._outputs[value] = buffer
 
     def assign_parts(self, parts: dict[Value, Part]) -> None:
         """Values that will be computed in the memory of others."""

@@ -1,0 +1,148 @@
+"""What it costs to run operations on a part of the batch at a time: a model over bytes.
+
+Small parts leave what operations pass on in the caches, and what is concatenated in one piece;
+large ones read weights less often and have fewer launches.  What is the same in all parts is left
+out.  Costs are in nanoseconds, of one core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from nnefc.ir import Op, Value
+from nnefc.ops.cost import macs
+from nnefc.ops.table import operations
+from nnefc.passes.blocked_rules import CONVOLUTIONS
+from nnefc.passes.convolution_method import OVERLAP, products
+
+NEAR_BYTES: Final = 6 << 20
+"""So much of what operations pass on is in reach: reading it in order costs nothing more than
+reading the first cache."""
+FAR: Final = 3.5
+"""Of so many times as much all is beyond the caches."""
+FAR_COST: Final = 0.02
+"""Of a byte of activations that comes from beyond the caches, or goes there."""
+COPY_COST: Final = 0.016
+"""Of a byte that is copied, in the caches."""
+WEIGHT_COST: Final = 0.03
+"""Of a byte of weights, which no cache holds until the next turn."""
+MAC_COST: Final = 0.015
+"""Of a multiply-add, behind which reading weights hides."""
+LAUNCH_COST: Final = 300.0
+"""Of a launch on one thread."""
+SHARED_LAUNCH_COST: Final = 2000.0
+"""Of one that several threads share: they wait for each other."""
+LEAST_GAIN: Final = 1e-3
+"""Share of all arithmetic that a cut must save: the model is no more exact than that."""
+JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
+"""Operations on which nothing is to do where their parts lie in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does for the whole batch of `batch` items."""
+
+    batch: int
+    activations: int
+    """Bytes of what belongs to items, in and out."""
+    weights: int
+    """Bytes of what does not, in and out."""
+    macs: int
+    is_joined: bool
+    """Whether all that it does is to copy, unless there is one extent along dimension 0."""
+    rows: int
+    """Extents along dimension 0 of an item."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.activations and not self.weights
+
+
+def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
+    """`rows` of values that belong to items."""
+    spec = operations().get(op.name)
+    if spec is not None and spec.view:
+        return Work(batch, 0, 0, 0, is_joined=False, rows=0)
+    values = dict.fromkeys((*op.inputs, *op.outputs))
+    moved = sum(v.type.nbytes for v in values if rows.get(v))
+    shared = sum(v.type.nbytes for v in values if not rows.get(v))
+    multiplied = macs(op)
+    if op.name in CONVOLUTIONS:
+        multiplied, weights = products(op)
+        shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
+    most = max((rows.get(v, 0) for v in op.outputs), default=0)
+    return Work(batch, moved, shared, multiplied, op.name in JOINED, most)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The model for a machine: `near` bytes are in reach of one core, `threads` share a launch."""
+
+    near: int = NEAR_BYTES
+    threads: int = 1
+
+    @cached_property
+    def launch(self) -> float:
+        """Of a launch."""
+        return LAUNCH_COST if self.threads == 1 else SHARED_LAUNCH_COST
+
+    def work(self, work: Work, items: int) -> float:
+        """Of an operation with so many items at a time."""
+        if work.is_nothing or (work.is_joined and items * work.rows == 1):
+            return 0.0
+        turns = work.batch // items
+        copied = COPY_COST * work.activations if work.is_joined else 0.0
+        far = self._far(work.activations // turns) * work.activations
+        return copied + far + turns * (self.launch + _exposed(work, turns))
+
+    def carrying(self, value: Value) -> float:
+        """Of a value that one stage computes and another one uses.
+
+        It goes far and comes back; what is joined or taken apart across a cut is copied.
+        """
+        around = (value.op, *value.users)
+        joined = any(op is not None and op.name in JOINED for op in around)
+        nbytes = value.type.nbytes
+        return 2 * nbytes * (self._far(nbytes) + joined * COPY_COST)
+
+    def _far(self, held: int) -> float:
+        """Of a byte if there are so many at the same time."""
+        share = (held / self.near - 1) / (FAR - 1)
+        return min(max(share, 0.0), 1.0) * FAR_COST
+
+
+def _exposed(work: Work, turns: int) -> float:
+    """Of reading weights once, as far as it does not hide behind the arithmetic of a turn."""
+    arithmetic, reading = MAC_COST * work.macs / turns, WEIGHT_COST * work.weights
+    longer, shorter = max(arithmetic, reading), min(arithmetic, reading)
+    return longer + (1 - OVERLAP) * shorter - arithmetic
+
+
+def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
+    """Of a cut before each of `steps`."""
+    least = 2 * costs.launch + LEAST_GAIN * MAC_COST * sum(map(macs, steps))
+    last: dict[Value, int] = {}
+    for i, op in enumerate(steps):
+        last.update(dict.fromkeys(op.inputs, i))
+    ends: list[list[float]] = [[] for _ in steps]
+    carried = 0.0
+    found: list[float] = []
+    for i, op in enumerate(steps):
+        found.append(carried + least)
+        for value in op.outputs:
+            if last.get(value, -1) > i:
+                one = costs.carrying(value)
+                carried += one
+                ends[last[value]].append(one)
+        carried -= sum(ends[i])
+    return found
+
+
+def divisors(number: int) -> list[int]:
+    """In ascending order."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})

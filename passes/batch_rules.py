@@ -1,0 +1,192 @@
+"""Which operations compute the items of a batch one apart from the other.
+
+An operation is separable if it gives, for every slice of its operands along dimension 0, the same
+slice of its results.  A slice is that of one item: `rows` of a tensor are how many extents along
+dimension 0 belong to an item, as in a tensor [batch * rows, ...]; 0 says that the tensor is the
+same for every item (weights, a mean over the batch).  Row-major or blocked, slices lie in memory
+one after the other.
+
+What has no rule here is not separable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from nnefc.ir import Attribute, Op, Value
+from nnefc.ir.expression import FUSED
+from nnefc.ops.attention import shapes
+from nnefc.passes.base import is_elementwise
+
+Rows = Sequence[int]
+"""Of every operand, or result; 0 for one that all items share."""
+
+Rule = Callable[[Op, Rows, int], int]
+"""`rule(op, rows of the operands, batch)`: rows of the results, 0 if `op` is not separable."""
+
+
+def separable(op: Op, rows: Rows, batch: int) -> int:
+    """Rows of the results of an operation on some operands that have rows; 0: not separable."""
+    rule = _elementwise if is_elementwise(op) else _RULES.get(op.name)
+    found = rule(op, rows, batch) if rule is not None else 0
+    fits = all(v.type.shape and v.type.shape[0] == found * batch for v in op.outputs)
+    return found if fits else 0
+
+
+def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
+    """The attributes of a separable operation for so many items instead of the batch."""
+    attributes = dict(op.attributes)
+    first = rows * items
+    if op.name == "reshape":
+        shape = (first, *op.output.type.dims[1:])
+        return {**attributes, "shape": shape, "axis_start": 0, "axis_count": -1}
+    for name in ("output_shape", "scores"):
+        if attributes.get(name):
+            attributes[name] = (first, *attributes[name][1:])
+    return attributes
+
+
+def _first(op: Op, rows: Rows, batch: int) -> int:
+    """Only the first operand has items."""
+    return rows[0] if not any(rows[1:]) else 0
+
+
+def _every(op: Op, rows: Rows, batch: int) -> int:
+    """All operands have items, with as many rows."""
+    return rows[0] if len(set(rows)) == 1 else 0
+
+
+def _aligned(operands: Sequence[Value], rows: Rows, wanted: int) -> bool:
+    """Whether operands broadcast with a tensor of `wanted` rows item by item."""
+    return all(r == wanted or (not r and _repeats(v)) for v, r in zip(operands, rows, strict=True))
+
+
+def _repeats(value: Value) -> bool:
+    """Whether `value` broadcasts along dimension 0."""
+    return value.type.dims[:1] in ((), (1,))
+
+
+def _elementwise(op: Op, rows: Rows, batch: int) -> int:
+    most = max(rows)
+    return most if _aligned(op.inputs, rows, most) else 0
+
+
+def _then_expression(rule: Rule) -> Rule:
+    """An operation that applies an expression to its result and further operands."""
+
+    def both(op: Op, rows: Rows, batch: int) -> int:
+        taken = FUSED[op.name]
+        found = rule(op, rows[:taken], batch)
+        return found if _aligned(op.inputs[taken:], rows[taken:], found) else 0
+
+    return both
+
+
+def _window(rule: Rule) -> Rule:
+    """A window that looks at one extent of dimension 0 at a time, and at each of them once."""
+
+    def checked(op: Op, rows: Rows, batch: int) -> int:
+        a = op.attributes
+        alone = a["size"][0] == 1 and (not a.get("stride") or a["stride"][0] == 1)
+        unpadded = not a.get("padding") or tuple(a["padding"][0]) == (0, 0)
+        return rule(op, rows, batch) if alone and unpadded else 0
+
+    return checked
+
+
+def _axes(op: Op, rows: Rows, batch: int) -> int:
+    """Dimension 0 is none of the axes."""
+    return rows[0] if all(axis > 0 for axis in op.attributes["axes"]) else 0
+
+
+def _axis(op: Op, rows: Rows, batch: int) -> int:
+    return _every(op, rows, batch) if op.attributes["axis"] > 0 else 0
+
+
+def _reshape(op: Op, rows: Rows, batch: int) -> int:
+    """The items stay in order, so that those of a slice do if dimension 0 can be cut."""
+    first = op.output.type.dims[:1]
+    return first[0] // batch if first and first[0] % batch == 0 else 0
+
+
+def _transpose(op: Op, rows: Rows, batch: int) -> int:
+    return rows[0] if op.attributes["axes"][:1] in ((), (0,)) else 0
+
+
+def _pad(op: Op, rows: Rows, batch: int) -> int:
+    return rows[0] if tuple(op.attributes["padding"][0]) == (0, 0) else 0
+
+
+def _tile(op: Op, rows: Rows, batch: int) -> int:
+    return rows[0] if op.attributes["repeats"][0] == 1 else 0
+
+
+def _gather(op: Op, rows: Rows, batch: int) -> int:
+    """Indices that all items share, or a table that they do."""
+    table, indices = rows
+    if op.attributes["axis"] == 0:
+        return indices if not table else 0
+    return table if not indices else 0
+
+
+def _matmul(op: Op, rows: Rows, batch: int) -> int:
+    """Matrices of the batch, or rows of a matrix."""
+    most = max(rows)
+    if op.output.type.rank > 2:
+        return most if _aligned(op.inputs[:2], rows, most) else 0
+    return rows[0] if not rows[1] and not op.attributes["transposeA"] else 0
+
+
+def _attention(op: Op, rows: Rows, batch: int) -> int:
+    """Queries, keys and values of an item lie in its slice of the operands, or are shared."""
+    found, rest = divmod(op.attributes["scores"][0], batch)
+    if rest or len(op.attributes["scores"]) < 3:
+        return 0
+    whole = shapes(op)
+    places = [*zip("qkv", op.inputs, rows, strict=False), ("y", op.output, found)]
+    for name, value, has_rows in places:
+        first, *strides = op.attributes[name]
+        if not has_rows:
+            if strides[0]:
+                return 0
+            continue
+        extents = (found, *whole[name][1:])
+        reach = first + sum(s * (n - 1) for s, n in zip(strides, extents, strict=True))
+        size = value.type.volume // batch
+        if strides[0] * found != size or reach >= size:
+            return 0
+    return found
+
+
+_RULES: Final[Mapping[str, Rule]] = {
+    "fused": _elementwise,
+    "conv": _first,
+    "deconv": _first,
+    "fused_conv": _then_expression(_first),
+    "fused_deconv": _then_expression(_first),
+    "matmul": _matmul,
+    "fused_matmul": _then_expression(_matmul),
+    "attention": _then_expression(_attention),
+    "multilinear_upsample": _first,
+    **dict.fromkeys(
+        ("box", "debox", "max_pool", "max_pool_with_index", "argmax_pool"), _window(_first)
+    ),
+    "local_response_normalization": _window(_first),
+    **dict.fromkeys(("sample", "desample"), _window(_every)),
+    **dict.fromkeys(
+        [
+            *(f"{kind}_reduce" for kind in ("sum", "max", "min", "argmax", "argmin", "all", "any")),
+            *("softmax", "squeeze", "unsqueeze", "slice"),
+        ],
+        _axes,
+    ),
+    **dict.fromkeys(("split", "unstack", "concat", "stack"), _axis),
+    **dict.fromkeys(("layout", "shuffle_channels", "copy_n"), _every),
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "pad": _pad,
+    "tile": _tile,
+    "gather": _gather,
+}
+"""By operation."""

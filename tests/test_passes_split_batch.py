@@ -1,0 +1,261 @@
+"""Stages: cut anywhere, with any number of items at a time, results stay what they were."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from nnefc.cli.explain import Recorder
+from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
+from nnefc.ir.stages import Carried, Stage
+from nnefc.ir.verify import check
+from nnefc.ops.reference import apply, evaluate
+from nnefc.ops.sample import instance
+from nnefc.ops.table import operations
+from nnefc.passes.batch_cost import Costs, divisors
+from nnefc.passes.batch_rules import resized, separable
+from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
+from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, rows_of
+from tests.graphs import random_graph, sample_inputs
+
+Array = np.ndarray[Any, Any]
+
+quick = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def computing(graph: Graph) -> list[Op]:
+    """The operations that stages share out."""
+    return [op for op in graph.ops if op.name not in STORED]
+
+
+def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:
+    """Outputs by number, from running the graph of every stage in float64, turn by turn."""
+    memory: dict[Carried, Array] = {}
+    outputs: dict[int, Array] = {}
+    for stage in stages:
+        check(stage.graph, rule_problems)
+        for carried in stage.inputs:
+            if carried.input is not None:
+                memory[carried] = inputs[carried.input]
+        for carried in stage.outputs:
+            memory[carried] = np.full(carried.type.dims, 99, carried.type.dtype.numpy)
+        for turn in range(stage.turns):
+            given = {
+                v.name: slice_of(memory[c], v.type, turn)
+                for c, v in zip(stage.inputs, stage.graph.inputs, strict=True)
+            }
+            found = evaluate(stage.graph, given).outputs.values()
+            for c, v, y in zip(stage.outputs, stage.graph.outputs, found, strict=True):
+                slice_of(memory[c], v.type, turn)[...] = y
+        for carried in stage.outputs:
+            if carried.output is not None:
+                outputs[carried.output] = memory[carried]
+    return outputs
+
+
+def slice_of(whole: Array, type_: TensorType, turn: int) -> Array:
+    """What a turn sees: a slice along dimension 0, or everything."""
+    if whole.shape == type_.dims:
+        return whole
+    (first, *rest), (extent, *others) = type_.dims, whole.shape
+    assert rest == others
+    assert extent % first == 0
+    return whole[first * turn : first * (turn + 1)]
+
+
+def name_values(graph: Graph) -> None:
+    """Give every value a name: those that become inputs of stages are then told apart."""
+    for i, value in enumerate(v for op in graph.ops for v in op.outputs):
+        value.name = value.name or f"v{i}"
+
+
+def same(graph: Graph, stages: list[Stage]) -> None:
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs.values()
+    found = run_stages(stages, [inputs[v.name] for v in graph.inputs])
+    assert sorted(found) == list(range(len(graph.outputs)))
+    for i, want in enumerate(wanted):
+        np.testing.assert_allclose(found[i], want, 1e-9, 1e-9, err_msg=str(graph))
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[Graph, list[int], int]:
+    """(graph, items at a time of each operation, batch)"""
+    batch = draw(st.integers(2, 6))
+    seed = draw(st.integers(0, 2**32 - 1))
+    graph = random_graph(seed, draw(st.integers(3, 15)), smooth=True, batch=batch)
+    assume(not any(op.name == "update" for op in graph.ops))
+    if draw(st.booleans()):
+        run_pipeline(graph)
+    steps = computing(graph)
+    _, apart = rows_of(graph, steps, batch)
+    items: list[int] = []
+    for separate in apart:
+        before = items[-1] if items and draw(st.integers(0, 2)) else None
+        choices = divisors(batch) if separate else [batch]
+        items.append(before if before in choices else draw(st.sampled_from(choices)))
+    name_values(graph)
+    return graph, items, batch
+
+
+@given(cuts())
+@quick
+def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
+    graph, items, batch = cut
+    stages = SplitBatch(items=items).run(graph)
+    if any(n < batch for n in items):
+        turns = [batch // n for n, _ in itertools.groupby(items)]
+        assert [stage.turns for stage in stages][: len(turns)] == turns
+        assert len(stages) - len(turns) in (0, 1)
+    else:
+        assert [stage.graph for stage in stages] == [graph]
+    same(graph, stages)
+
+
+@given(cuts())
+@quick
+def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
+    graph, _, _ = cut
+    same(graph, SplitBatch(costs=Costs(near=64)).run(graph))
+
+
+RULED = [
+    name
+    for name, spec in operations().items()
+    if spec.expand is None and spec.reference is not None and name not in (*STORED, "update")
+]
+
+
+def test_operations_without_a_rule() -> None:
+    """Of all others some sample can be cut; those of `sample` are of one item."""
+    without = {name for name in RULED if not any(_separations(name))}
+    assert without == {"avg_roi_pool", "max_roi_pool", "roi_resample", "sample"}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("name", RULED)
+def test_slices_of_results_are_results_of_slices(name: str) -> None:
+    for op, operands, rows, batch in _separations(name):
+        found = separable(op, rows, batch)
+        whole = apply(op, operands)
+        for i in range(batch):
+            given = [x[r * i : r * (i + 1)] if r else x for x, r in zip(operands, rows)]
+            part = _part(op, given, found)
+            for y, want in zip(apply(part, given), whole, strict=True):
+                np.testing.assert_allclose(y, want[found * i : found * (i + 1)], 1e-12, 1e-12)
+
+
+def _separations(name: str) -> Any:
+    """(op, operands, rows, batch) of all samples that can be cut, with any operands shared."""
+    for sample in operations()[name].samples:
+        one = instance(operations()[name], sample, scalar=DType.FLOAT64, integer=DType.INT64)
+        (op,) = (op for op in one.graph.ops if op.name == name)
+        if any(v.op is not None for v in op.inputs):
+            continue  # defaults that became constants
+        operands = list(one.inputs.values())
+        for batch in (2, 3):
+            choices = [
+                (0, x.shape[0] // batch) if x.ndim and x.shape[0] % batch == 0 else (0,)
+                for x in operands
+            ]
+            for rows in itertools.product(*choices):
+                if any(rows) and separable(op, rows, batch):
+                    yield op, operands, rows, batch
+
+
+def _part(op: Op, operands: list[Array], rows: int) -> Op:
+    """The operation on one item."""
+    types = [TensorType(v.type.dtype, (rows, *v.type.dims[1:])) for v in op.outputs]
+    values = [Value(TensorType(v.type.dtype, x.shape)) for v, x in zip(op.inputs, operands)]
+    return Op(op.name, values, resized(op, rows, 1), types)
+
+
+# -- what costs suggest
+
+PICTURES = """
+graph net(%x: float32[8,16,96,96]) -> (y = %y) {
+  %w: float32[32,16,1,1] = variable() {label = "w", shape = [32, 16, 1, 1]}
+  %v: float32[1000,32] = variable() {label = "v", shape = [1000, 32]}
+  %b: float32[] = constant() {shape = [], value = [0.0]}
+  %a: float32[8,32,96,96] = conv(%x, %w, %b) {border = "constant",
+    dilation = [], groups = 1, padding = [], stride = []}
+  %c: float32[8,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
+  %d: float32[8,32] = reshape(%c) {axis_count = -1, axis_start = 0, shape = [0, 32]}
+  %y: float32[8,1000] = matmul(%d, %v) {transposeA = false, transposeB = true}
+}
+"""
+FIRST = """
+graph net(%x: float32[2,16,96,96]) -> (output0 = %c) {
+  %w: float32[32,16,1,1] = variable() {label = "w", shape = [32, 16, 1, 1]}
+  %b: float32[] = constant() {shape = [], value = [0.0]}
+  %a: float32[2,32,96,96] = conv(%x, %w, %b) {border = "constant",
+    dilation = [], groups = 1, padding = [], stride = []}
+  %c: float32[2,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
+}
+"""
+SECOND = """
+graph net(%c: float32[8,32,1,1]) -> (output0 = %y) {
+  %d: float32[8,32] = reshape(%c) {axis_count = -1, axis_start = 0, shape = [0, 32]}
+  %v: float32[1000,32] = variable() {label = "v", shape = [1000, 32]}
+  %y: float32[8,1000] = matmul(%d, %v) {transposeA = false, transposeB = true}
+}
+"""
+
+
+def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
+    graph = parse_graph(PICTURES)
+    stages = SplitBatch().run(graph)
+    assert [stage.turns for stage in stages] == [4, 1]
+    wanted = [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
+    assert [print_graph(stage.graph) for stage in stages] == wanted
+    (between,) = stages[0].outputs
+    assert stages[1].inputs == (between,)
+    assert (between.type.dims, between.input, between.output) == ((8, 32, 1, 1), None, None)
+    assert stages[0].inputs[0].input == stages[1].outputs[0].output == 0
+
+
+@pytest.mark.parametrize("shape", [(8, 16, 8, 8), (1, 16, 96, 96)], ids=str)
+def test_what_is_in_reach_or_alone_stays_whole(shape: tuple[int, ...]) -> None:
+    text = PICTURES.replace("8,", f"{shape[0]},").replace("96,96", f"{shape[2]},{shape[3]}")
+    graph = parse_graph(text)
+    (stage,) = SplitBatch().run(graph)
+    assert (stage.graph, stage.turns) == (graph, 1)
+
+
+def test_no_more_than_so_many_steps() -> None:
+    """A batch of millions of rows in reach of nobody."""
+    text = "graph g(%x: float32[1048576,64]) -> (y = %y) {%y: float32[1048576,64] = exp(%x)}"
+    stages = SplitBatch().run(parse_graph(text))
+    assert 1 < stages[0].turns <= MAX_STEPS
+
+
+def test_stages_are_told_as_one_graph() -> None:
+    """Operations of all stages, and as much work as there was."""
+    graph, recorder = parse_graph(PICTURES), Recorder()
+    turns: list[int] = []
+
+    def hook(stage: Graph, ran: Ran) -> None:
+        recorder(stage, ran)
+        turns.append(ran.turns)
+
+    recorder(graph, Ran(0, "import", True, 0.0))
+    run_split(graph, SplitBatch(), (), hook=hook)
+    before, after = recorder.facts()
+    assert turns == [4, 1]
+    assert after["macs"] == before["macs"]
+    assert after["operations"] == before["operations"]
+
+
+def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_DUMP", str(tmp_path))
+    run_split(parse_graph(PICTURES), SplitBatch(), ())
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["010_split_batch_00_x4.ir", "010_split_batch_01_x1.ir"]
+    texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
+    assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
