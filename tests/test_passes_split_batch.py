@@ -15,13 +15,14 @@ from nnefc.cli.explain import Recorder
 from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
 from nnefc.ir.stages import Carried, Stage
 from nnefc.ir.verify import check
+from nnefc.ops.build import build
 from nnefc.ops.reference import apply, evaluate
 from nnefc.ops.sample import instance
 from nnefc.ops.table import operations
 from nnefc.passes.batch_cost import Costs, divisors
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
-from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, rows_of
+from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, batch_of, rows_of
 from tests.graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -259,3 +260,67 @@ def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert names == ["010_split_batch_00_x4.ir", "010_split_batch_01_x1.ir"]
     texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
     assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
+
+
+# -- attention
+
+
+@st.composite
+def attentions(draw: st.DrawFn) -> Graph:
+    """softmax(q k^T) v over views of tensors whose dimensions are in any order."""
+    graph = Graph("attention")
+    extents = [2, draw(st.sampled_from((1, 2))), 3, 4]  # batch, heads, rows, width
+    operands: list[Value] = []
+    for name in "qkv":
+        order = draw(st.permutations(range(3)))
+        stored = draw(st.sampled_from((1, 2))) if name != "q" else 2  # one for all items?
+        shape = [stored, *extents[1:]]
+        x = graph.add_input(TensorType(DType.FLOAT64, (*(shape[i] for i in order), 4)), name)
+        back = tuple(order.index(i) for i in range(3))
+        operands.append(build(graph, "transpose", [x], {"axes": back}).output)
+    q, k, v = operands
+    scores = build(graph, "matmul", [q, k], {"transposeB": True}).output
+    weights = build(graph, "softmax", [scores], {"axes": (3,)}).output
+    y = build(graph, "matmul", [weights, v]).output
+    order = tuple(draw(st.permutations(range(3))))
+    graph.add_output(build(graph, "transpose", [y], {"axes": order}).output, "y")
+    run_pipeline(graph)
+    name_values(graph)
+    return graph
+
+
+@given(attentions())
+@quick
+def test_attention_is_cut_where_items_lie_apart(graph: Graph) -> None:
+    """The batch is what dimension 0 of the first input happens to be."""
+    steps, batch = computing(graph), batch_of(graph)
+    assume(batch > 1)
+    _, apart = rows_of(graph, steps, batch)
+    same(graph, SplitBatch(items=[1 if separate else batch for separate in apart]).run(graph))
+
+
+def test_attention_over_the_items_of_a_batch_is_cut() -> None:
+    """From a product with the weights of queries, keys and values, as in a transformer."""
+    graph = Graph("attention")
+    x = graph.add_input(TensorType(DType.FLOAT64, (4, 5, 3, 2, 6)), "x")
+    parts = build(graph, "split", [x], {"axis": 2, "ratios": (1, 1, 1)}).outputs
+    q, k, v = (
+        build(
+            graph,
+            "transpose",
+            [build(graph, "squeeze", [part], {"axes": (2,)}).output],
+            {"axes": (0, 2, 1)},
+        ).output
+        for part in parts
+    )
+    scores = build(graph, "matmul", [q, k], {"transposeB": True}).output
+    weights = build(graph, "softmax", [scores], {"axes": (3,)}).output
+    y = build(graph, "matmul", [weights, v]).output
+    graph.add_output(build(graph, "transpose", [y], {"axes": (0, 2, 1)}).output, "y")
+    run_pipeline(graph)
+    name_values(graph)
+    (op,) = computing(graph)
+    assert op.name == "attention"
+    stages = SplitBatch(items=[2]).run(graph)
+    assert [stage.turns for stage in stages] == [2]
+    same(graph, stages)
