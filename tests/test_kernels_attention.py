@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.lower import lower
 from nnefc.ops.build import build, constant
 from nnefc.passes.fuse_attention import FuseAttention
@@ -165,3 +166,11 @@ def test_what_is_no_attention() -> None:
         if case != "axis":
             graph.add_output(scores if case == "output" else weights, "z")
         assert not FuseAttention().run(graph)
+
+
+def test_many_heads_have_as_many_tiles_as_a_launch_may_have() -> None:
+    graph = Graph("g")
+    q, k, v = (graph.add_input(TensorType(DType.FLOAT32, (2000, 512, 64)), name) for name in "qkv")
+    graph.add_output(emit(graph, "matmul", scores_graph(graph, q, k, None, turned=False), v), "y")
+    run_pipeline(graph)
+    assert 200 < max(launch.tiles for launch in lower(graph).launches) <= MAX_TILES

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value, Variable
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.lower import lower
+from nnefc.ops.build import build
 from nnefc.runtime.model import CompiledModel
 from tests.one_op import guarded, normal, run
 
@@ -122,6 +124,14 @@ def test_matmul_over_many_tiles(m: int, n: int, k: int, transposed: bool) -> Non
     got = run("matmul", a, b, transposeB=transposed, threads=2)
     want = a.astype(np.float64) @ (b.T if transposed else b)
     np.testing.assert_allclose(got, want, atol=2e-6 * np.sqrt(k) * 10, rtol=1e-5)
+
+
+def test_a_large_product_has_as_many_tiles_as_a_launch_may_have() -> None:
+    graph = Graph("large")
+    x, w = (graph.add_input(TensorType(DType.FLOAT32, (n, 512)), f"x{n}") for n in (8192, 16384))
+    product = build(graph, "matmul", [x, w], {"transposeB": True})
+    graph.add_output(product.output, "y")
+    assert 200 < max(launch.tiles for launch in lower(graph).launches) <= MAX_TILES
 
 
 def test_many_small_products_are_few_tiles() -> None:

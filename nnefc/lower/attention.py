@@ -8,6 +8,7 @@ from dataclasses import replace
 from nnefc.ir import DType, Op, TensorType, Value
 from nnefc.kernels.attention import MAX_ROWS, SCORES_BYTES, attention_layout
 from nnefc.kernels.epilogue import Epilogue
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
@@ -54,7 +55,8 @@ def attention(lower: Lowering, op: Op) -> None:
     part = 2 * heights[-1] * keys * (depth + width) / (FLOPS * 4 / item)
     m_block = min(even(m_parts, UNIT_SECONDS / part), room)
     units = math.prod(extents) * tiles(m_parts, m_block)
-    unit_block = min(max(1, int(UNIT_SECONDS / (part * m_block))), units)
+    worthwhile = int(UNIT_SECONDS / (part * m_block))
+    unit_block = min(max(1, worthwhile, tiles(units, MAX_TILES)), units)
     dims = tuple(a["scores"])
     scores = Value(TensorType(dtype, dims))
     expression, (_, *others) = elementwise.literals(

@@ -12,6 +12,7 @@ from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.kernels.epilogue import Epilogue
 from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
 from nnefc.kernels.pack import BATCH
+from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
@@ -30,8 +31,6 @@ UNIT_SECONDS = 20e-6
 """What a unit of work should take."""
 FLOPS, READ = 100e9, 20e9
 """Floating-point operations and bytes per second of one thread, about."""
-TILES = 1 << 16
-"""More tiles than this help nobody."""
 K_BLOCK = 384
 """Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
@@ -196,7 +195,7 @@ def _cut(product: Product) -> _Cut:
     column = max(m_block * part, read if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_SECONDS / column)
     units = math.prod(product.batch) * tiles(m_parts, m_block) * tiles(n_parts, n_block)
-    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), tiles(units, TILES))
+    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), tiles(units, MAX_TILES))
     return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, min(unit_block, units))
 
 
