@@ -183,7 +183,7 @@ def compile_with(
     from nnefc.frontends.nnef.custom import spec as custom_spec
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
-    from nnefc.passes.batch_cost import NEAR_BYTES, Costs
+    from nnefc.passes.batch_cost import Costs
     from nnefc.passes.convolution_method import Chooser
     from nnefc.passes.pipeline import for_machine, run_pipeline, run_split
     from nnefc.passes.split_batch import SplitBatch
@@ -203,7 +203,7 @@ def compile_with(
         choose = Chooser(sums_only, methods)
         passes = for_machine(lanes_of("float32"), choose)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
-        costs = Costs(min(max(largest_cache() // 4, 1 << 20), NEAR_BYTES), team(threads).threads)
+        costs = Costs.of_machine(largest_cache(), team(threads).threads)
         stages = run_split(working, SplitBatch(choose, costs), passes, hook=hook)
         del working  # stages have what they need of it
         release_pages()

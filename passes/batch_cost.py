@@ -17,22 +17,22 @@ from nnefc.ir import Op, Value
 from nnefc.ops.cost import macs
 from nnefc.ops.table import operations
 from nnefc.passes.blocked_rules import CONVOLUTIONS
-from nnefc.passes.convolution_method import OVERLAP, products
+from nnefc.passes.convolution_method import products
 
-NEAR_BYTES: Final = 6 << 20
-"""So much of what operations pass on is in reach: reading it in order costs nothing more than
-reading the first cache."""
-FAR: Final = 3.5
-"""Of so many times as much all is beyond the caches."""
+LEAST_REACH: Final = 4 << 20
+REACH: Final = 20 << 20
+"""Of so many bytes of activations at a time, all come from beyond the caches and go there."""
 FAR_COST: Final = 0.02
-"""Of a byte of activations that comes from beyond the caches, or goes there."""
+"""Of a byte that does."""
+PANELS: Final = 2
+"""Times that a product reads its rows, more or less: again for every panel of columns."""
 COPY_COST: Final = 0.016
 """Of a byte that is copied, in the caches."""
 WEIGHT_COST: Final = 0.03
 """Of a byte of weights, which no cache holds until the next turn."""
 MAC_COST: Final = 0.015
 """Of a multiply-add, behind which reading weights hides."""
-LAUNCH_COST: Final = 300.0
+LAUNCH_COST: Final = 100.0
 """Of a launch on one thread."""
 SHARED_LAUNCH_COST: Final = 2000.0
 """Of one that several threads share: they wait for each other."""
@@ -71,7 +71,9 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
     moved = sum(v.type.nbytes for v in values if rows.get(v))
     shared = sum(v.type.nbytes for v in values if not rows.get(v))
     multiplied = macs(op)
-    if op.name in CONVOLUTIONS:
+    if op.name in ("matmul", "fused_matmul"):
+        moved *= PANELS
+    elif op.name in CONVOLUTIONS:
         multiplied, weights = products(op)
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
     most = max((rows.get(v, 0) for v in op.outputs), default=0)
@@ -80,10 +82,16 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
 
 @dataclass(frozen=True)
 class Costs:
-    """The model for a machine: `near` bytes are in reach of one core, `threads` share a launch."""
+    """The model for a machine."""
 
-    near: int = NEAR_BYTES
+    reach: int = REACH
     threads: int = 1
+    """How many share a launch."""
+
+    @classmethod
+    def of_machine(cls, cache: int, threads: int) -> Costs:
+        """`cache`: bytes of the largest one, a part of which is ours; 0 if nobody knows."""
+        return cls(min(max(cache // 4, LEAST_REACH), REACH), threads)
 
     @cached_property
     def launch(self) -> float:
@@ -110,16 +118,14 @@ class Costs:
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_COST)
 
     def _far(self, held: int) -> float:
-        """Of a byte if there are so many at the same time."""
-        share = (held / self.near - 1) / (FAR - 1)
-        return min(max(share, 0.0), 1.0) * FAR_COST
+        """Of a byte if there are so many at the same time; the first ones stay in the caches."""
+        return min(held / self.reach, 1.0) ** 2 * FAR_COST
 
 
 def _exposed(work: Work, turns: int) -> float:
-    """Of reading weights once, as far as it does not hide behind the arithmetic of a turn."""
+    """Of reading weights once; the more arithmetic there is in a turn, the more of it is hidden."""
     arithmetic, reading = MAC_COST * work.macs / turns, WEIGHT_COST * work.weights
-    longer, shorter = max(arithmetic, reading), min(arithmetic, reading)
-    return longer + (1 - OVERLAP) * shorter - arithmetic
+    return reading * reading / max(reading + arithmetic, 1.0)
 
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:

@@ -159,7 +159,7 @@ def test_a_graph_with_a_state_is_left_whole() -> None:
         "x = external(shape = [4, 3]); v = variable(shape = [1, 3], label = 'v');"
         "y0 = relu(x) + v; u = update(v, mean_reduce(y0, axes = [0]));"
     )
-    assert len(SplitBatch(costs=Costs(near=1)).run(graph)) == 1
+    assert len(SplitBatch(costs=Costs(reach=1)).run(graph)) == 1
 
 
 def test_a_profile_adds_the_turns_up() -> None:

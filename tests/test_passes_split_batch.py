@@ -123,7 +123,7 @@ def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int
 @quick
 def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
-    same(graph, SplitBatch(costs=Costs(near=64)).run(graph))
+    same(graph, SplitBatch(costs=Costs(reach=64)).run(graph))
 
 
 RULED = [
@@ -192,12 +192,12 @@ graph net(%x: float32[8,16,96,96]) -> (y = %y) {
 }
 """
 FIRST = """
-graph net(%x: float32[2,16,96,96]) -> (output0 = %c) {
+graph net(%x: float32[1,16,96,96]) -> (output0 = %c) {
   %w: float32[32,16,1,1] = variable() {label = "w", shape = [32, 16, 1, 1]}
   %b: float32[] = constant() {shape = [], value = [0.0]}
-  %a: float32[2,32,96,96] = conv(%x, %w, %b) {border = "constant",
+  %a: float32[1,32,96,96] = conv(%x, %w, %b) {border = "constant",
     dilation = [], groups = 1, padding = [], stride = []}
-  %c: float32[2,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
+  %c: float32[1,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
 }
 """
 SECOND = """
@@ -212,7 +212,7 @@ graph net(%c: float32[8,32,1,1]) -> (output0 = %y) {
 def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
     graph = parse_graph(PICTURES)
     stages = SplitBatch().run(graph)
-    assert [stage.turns for stage in stages] == [4, 1]
+    assert [stage.turns for stage in stages] == [8, 1]
     wanted = [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
     assert [print_graph(stage.graph) for stage in stages] == wanted
     (between,) = stages[0].outputs
@@ -248,7 +248,7 @@ def test_stages_are_told_as_one_graph() -> None:
     recorder(graph, Ran(0, "import", True, 0.0))
     run_split(graph, SplitBatch(), (), hook=hook)
     before, after = recorder.facts()
-    assert turns == [4, 1]
+    assert turns == [8, 1]
     assert after["macs"] == before["macs"]
     assert after["operations"] == before["operations"]
 
@@ -257,7 +257,7 @@ def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("NNEFC_DUMP", str(tmp_path))
     run_split(parse_graph(PICTURES), SplitBatch(), ())
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["010_split_batch_00_x4.ir", "010_split_batch_01_x1.ir"]
+    assert names == ["010_split_batch_00_x8.ir", "010_split_batch_01_x1.ir"]
     texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
     assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
 

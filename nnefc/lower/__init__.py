@@ -14,6 +14,7 @@ from nnefc.lower.context import Lowering, find_lowering, lowering
 from nnefc.lower.parts import find_parts, source
 from nnefc.lower.stages import Stages
 from nnefc.lower.work import count_work
+from nnefc.ops.cost import largest_live_bytes
 from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
@@ -76,9 +77,11 @@ def lower(
         raise NnefError(errors)
     program = Program()
     together = Stages(program)
+    # what one that is not cut needs may be used for what makes it faster
+    live = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
     for stage in stages:
         with together.lowering(stage) as (inputs, outputs):
-            _lower_graph(Lowering(stage.graph, program, release, threads), inputs, outputs)
+            _lower_graph(Lowering(stage.graph, program, release, threads, live), inputs, outputs)
     return program
 
 

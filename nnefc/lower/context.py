@@ -76,6 +76,7 @@ class Lowering:
         program: Program,
         release: Callable[[], None] | None = None,
         threads: int | None = None,
+        live: int = 0,
     ) -> None:
         """Launches and constants are added to `program`, which may have some.
 
@@ -83,6 +84,8 @@ class Lowering:
 
         `threads`: how many will run the program, None: all usable processors; more are possible,
         but scratch memory of threads is for so many.
+
+        `live`: bytes that the arena may have in any case.
         """
         self.graph = graph
         self.threads = threads or usable_cpus()
@@ -96,7 +99,7 @@ class Lowering:
         self._alive: list[Array] = []
         self._label = ""
         self._live = live_bytes(graph)
-        self._largest = max(self._live.values(), default=0)
+        self._largest = max([live, *self._live.values()])
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, Buffer] = {}
