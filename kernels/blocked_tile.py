@@ -196,7 +196,10 @@ class _Tile:
         return turn.values
 
     def _prefetch(self, at: Any, nbytes: int) -> None:
-        """Fetch a share of what lies as far ahead of an entry's weights as they reach in all."""
+        """Fetch a share of what lies as far ahead of an entry's weights as a panel reaches.
+
+        Where pixels meet only some of the entries, part of what is fetched is here already.
+        """
         v, builder = self.v, self.builder
         ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
         share = -(-nbytes // PREFETCH // CACHE_LINE) * CACHE_LINE

@@ -101,6 +101,16 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
     return owner
 
 
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Spans that were placed in an order; `nbytes` is where the `top` ones end."""
+
+    order: list[int]
+    offsets: list[int]
+    nbytes: int
+    top: set[int]
+
+
 def place(spans: Sequence[Lifetime]) -> list[int]:
     """Offsets such that spans that overlap in time are apart.
 
@@ -108,30 +118,22 @@ def place(spans: Sequence[Lifetime]) -> list[int]:
     """
     launches = max((span.last + 1 for span in spans), default=0)
     least = _lower_bound(spans, launches)
-    best, height, best_order = [0] * len(spans), float("inf"), list(range(len(spans)))
-
-    def attempt(order: list[int]) -> list[int]:
-        """Place in this order; gives what reaches highest, if there is something to gain."""
-        nonlocal best, height, best_order
-        offsets = _place_in(order, spans)
-        ends = [o + span.nbytes for o, span in zip(offsets, spans)]
-        needed = max(ends, default=0)
-        if needed < height:
-            best, height, best_order = offsets, needed, order
-        return [i for i in order if ends[i] == needed] if needed > least else []
-
+    best = _Placed([], [], 0, set())
     for order in _orders(spans, launches):
-        top = attempt(order)
-        if not top or len(spans) > MANY:
-            return best
-    order = best_order
+        placed = _place_in(order, spans)
+        if not best.order or placed.nbytes < best.nbytes:
+            best = placed
+        if best.nbytes == least or len(spans) > MANY:
+            return best.offsets
+    placed = best
     for _ in range(ROUNDS):
         # What stuck out chooses first.
-        top = attempt(order)
-        if not top:
+        top = placed.top
+        placed = _place_in(sorted(placed.order, key=lambda i: i not in top), spans)
+        best = min(best, placed, key=lambda each: each.nbytes)
+        if best.nbytes == least:
             break
-        order = [*top, *(i for i in order if i not in top)]
-    return best
+    return best.offsets
 
 
 ROUNDS: Final = 8
@@ -161,8 +163,8 @@ def _orders(spans: Sequence[Lifetime], launches: int) -> Iterator[list[int]]:
     yield np.lexsort((-size, first)).tolist()
 
 
-def _place_in(order: Sequence[int], spans: Sequence[Lifetime]) -> list[int]:
-    """Offsets of spans that are placed one by one, each in the lowest gap that fits."""
+def _place_in(order: list[int], spans: Sequence[Lifetime]) -> _Placed:
+    """Spans placed one by one, each in the lowest gap that fits."""
     import numpy as np
 
     offsets = [0] * len(spans)
@@ -181,7 +183,9 @@ def _place_in(order: Sequence[int], spans: Sequence[Lifetime]) -> list[int]:
         placed[:, where + 1 : count + 1] = placed[:, where:count]
         placed[:, where] = span.first, span.last, at, at + span.nbytes
         offsets[i] = at
-    return offsets
+    ends = [offset + span.nbytes for offset, span in zip(offsets, spans)]
+    nbytes = max(ends, default=0)
+    return _Placed(order, offsets, nbytes, {i for i, end in enumerate(ends) if end == nbytes})
 
 
 def _lower_bound(spans: Sequence[Lifetime], launches: int) -> int:

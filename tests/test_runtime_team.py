@@ -10,12 +10,17 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
+import nnefc
+from nnefc.ir import DType, Graph, TensorType
 from nnefc.kernels.memory import LOAD, STORE, load_word
+from nnefc.kernels.team_state import MAX_TILES
+from nnefc.ops.build import build
 from nnefc.runtime.code import compile_functions
 from nnefc.runtime.team import Team, supports_threads, team, usable_cpus
 
@@ -41,9 +46,11 @@ CODE = compile_functions([("mark", mark)])
 class Plan:
     """Launches of random numbers of tiles, and what they must leave behind."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(
+        self, rng: random.Random, counts: Sequence[int] = (1, 1, 2, 3, 7, 30), most: int = 12
+    ) -> None:
         while True:
-            tiles = [rng.choice((1, 1, 2, 3, 7, 30)) for _ in range(rng.randint(1, 12))]
+            tiles = [rng.choice(counts) for _ in range(rng.randint(1, most))]
             expected: list[int] = []
             total = 0
             for count in tiles:
@@ -81,6 +88,35 @@ def test_alone() -> None:
     plan = Plan(rng)
     alone.run(plan.launches.ctypes.data, 0, plan.bases.ctypes.data)  # nothing to do
     assert not plan.out.any()
+
+
+@needs_threads
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_as_many_tiles_as_there_may_be(threads: int) -> None:
+    rng, each = random.Random(2), Team(threads)
+    plans = [Plan(rng, (511, 512, MAX_TILES - 1, MAX_TILES), 4) for _ in range(10)]
+    assert all(plan.run(each) for plan in plans for _ in range(3))
+    each.close()
+
+
+@needs_threads
+def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
+    graph = Graph("wide")
+    x = graph.add_input(TensorType(DType.FLOAT32, (512, 1024)), "x")
+    graph.add_output(build(graph, "exp", [build(graph, "sin", [x], {}).output], {}).output, "y")
+    model = nnefc.compile(graph, threads=2)
+    profile = model.profile(np.zeros((512, 1024), np.float32), seconds=0.2)
+    assert max(launch.tiles for launch in model.launches) > 3
+    shared = 0
+    for run in range(profile.runs):
+        for launch in range(profile.launches):
+            tiles = profile.launch_of == launch
+            mine = (profile.thread[run, tiles] == 0) & (profile.end[run, tiles] > 0)
+            others = (profile.thread[run, tiles] == 1) & (profile.end[run, tiles] > 0)
+            if mine.any() and others.any():
+                shared += 1
+                assert np.flatnonzero(mine).max() < np.flatnonzero(others).min()
+    assert shared > 0
 
 
 @needs_threads

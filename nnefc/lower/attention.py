@@ -16,7 +16,7 @@ from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.matmul import FLOPS, UNIT_SECONDS, even, sizes, zero_item
 from nnefc.lower.pack import Matrix, pack
-from nnefc.lower.partition import tiles
+from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast
 from nnefc.runtime.program import Ref
 
@@ -40,13 +40,13 @@ def attention(lower: Lowering, op: Op) -> None:
 
     q, k, v = (matrix(lower.read(x), a[name]) for name, x in zip("qkv", op.inputs, strict=False))
     m_parts, key_vectors, width_vectors = (
-        tiles(rows, tile_rows()),
-        tiles(keys, lanes),
-        tiles(width, lanes),
+        ceil_div(rows, tile_rows()),
+        ceil_div(keys, lanes),
+        ceil_div(width, lanes),
     )
     heights = sizes(rows, m_parts)
     columns = tile_width(heights[-1])
-    key_parts, width_parts = tiles(key_vectors, columns), tiles(width_vectors, columns)
+    key_parts, width_parts = ceil_div(key_vectors, columns), ceil_div(width_vectors, columns)
     widths = {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
     k_packed = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
     v_packed = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
@@ -54,9 +54,9 @@ def attention(lower: Lowering, op: Op) -> None:
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
     part = 2 * heights[-1] * keys * (depth + width) / (FLOPS * 4 / item)
     m_block = min(even(m_parts, UNIT_SECONDS / part), room)
-    units = math.prod(extents) * tiles(m_parts, m_block)
+    units = math.prod(extents) * ceil_div(m_parts, m_block)
     worthwhile = int(UNIT_SECONDS / (part * m_block))
-    unit_block = min(max(1, worthwhile, tiles(units, MAX_TILES)), units)
+    unit_block = min(max(1, worthwhile, ceil_div(units, MAX_TILES)), units)
     dims = tuple(a["scores"])
     scores = Value(TensorType(dtype, dims))
     expression, (_, *others) = elementwise.literals(
@@ -95,14 +95,14 @@ def attention(lower: Lowering, op: Op) -> None:
         operands=len(operands),
     )
     kernel = Kernel("attention.rows", (str(dtype), heights, tuple(sorted(widths)), epilogue))
-    lower.launch(kernel, words, tiles(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
 def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:
     """(panels of keys whose scores are held at a time, bytes from row to row of them)."""
     lanes = lanes_of(str(dtype))
     block = parts
-    widest = tiles(vectors, parts)
+    widest = ceil_div(vectors, parts)
     if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
         block = even(parts, KEYS / (widest * lanes))
     pitch = min(block * widest, vectors) * lanes * dtype.itemsize

@@ -13,7 +13,7 @@ from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked import HALO
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.runtime.program import Ref
 
 Offsets = npt.NDArray[np.int32]
@@ -121,7 +121,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
     gaps = _gaps(tensor)
     planes = tensor.batch * tensor.blocks
-    plane_block = block(planes, gaps[:, 1].sum() / 32, lower.threads)
+    plane_block = per_tile(planes, gaps[:, 1].sum() / 32, lower.threads)
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,
@@ -132,7 +132,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
         planes=planes,
         plane_block=plane_block,
     )
-    lower.launch(Kernel("blocked.zero_halo"), words, tiles(planes, plane_block))
+    lower.launch(Kernel("blocked.zero_halo"), words, ceil_div(planes, plane_block))
 
 
 def _gaps(tensor: Tensor) -> npt.NDArray[np.int64]:

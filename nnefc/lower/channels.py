@@ -20,7 +20,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.layout import copy
-from nnefc.lower.partition import bands, block, tiles
+from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
 from nnefc.runtime.program import Ref
@@ -172,9 +172,9 @@ class _Assembly:
         parts = bands(pixels, lower.threads)
         runs = self._runs(parts)
         parts *= max(pixels // (parts * UNIT_PIXELS), 1)
-        run_block = tiles(len(runs), parts)
-        units = y.batch * len(self.numbers) * tiles(len(runs), run_block)
-        unit_block = block(units, pixels * run_block / len(runs) * size / 8, lower.threads)
+        run_block = ceil_div(len(runs), parts)
+        units = y.batch * len(self.numbers) * ceil_div(len(runs), run_block)
+        unit_block = per_tile(units, pixels * run_block / len(runs) * size / 8, lower.threads)
         words = channels_layout(count).pack(
             y=y.at,
             **{f"x{i}": Ref(x.at.buffer, x.at.offset) for i, x in enumerate(self.sources)},
@@ -191,7 +191,7 @@ class _Assembly:
             units=units,
             unit_block=unit_block,
         )
-        lower.launch(kernel, words, tiles(units, unit_block))
+        lower.launch(kernel, words, ceil_div(units, unit_block))
 
     def _shuffles(
         self, lanes: Sequence[Channel | None], patterns: dict[Pattern, int]
@@ -238,8 +238,8 @@ class _Assembly:
         tensors = [self.y, *self.sources]
         pixels = np.stack([t.pixels() for t in tensors], 1)
         follows = (np.diff(pixels, axis=0) == self.y.pixel_bytes).all(1)
-        part = tiles(len(pixels), parts)
-        pieces = np.arange(0, len(pixels), tiles(part, tiles(part, RUN_PIXELS)))
+        part = ceil_div(len(pixels), parts)
+        pieces = np.arange(0, len(pixels), ceil_div(part, ceil_div(part, RUN_PIXELS)))
         starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
         counts = np.diff(starts, append=len(pixels))
         return np.column_stack([counts, pixels[starts]]).astype(np.int32)

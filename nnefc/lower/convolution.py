@@ -17,7 +17,7 @@ from nnefc.lower import taps, window
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.matmul import Matrix, dots
 from nnefc.lower.movement import permute
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
@@ -134,13 +134,13 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     columns, rows = panel_columns(str(it.dtype)), tile_rows()
     pixel_block = min(-(-it.pixels // columns), 4) * columns
     planes = it.batch * it.groups
-    pixel_blocks = tiles(it.pixels, pixel_block)
+    pixel_blocks = ceil_div(it.pixels, pixel_block)
     work = planes * it.pixels * it.outputs * it.inputs * it.taps
     wanted = min(16, max(int(work / TILE_FLOPS), 1))
-    parts = max(min(tiles(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
+    parts = max(min(ceil_div(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
-    units = planes * pixel_blocks * tiles(it.outputs, output_block)
-    unit_block = block(units, work / units / 32, lower.threads)
+    units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
+    unit_block = per_tile(units, work / units / 32, lower.threads)
     words = _words(
         it,
         filter=it.filter,
@@ -153,7 +153,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
         unit_block=unit_block,
     )
     kernel = Kernel("convolution.gemm", (str(it.dtype),))
-    lower.launch(kernel, words, tiles(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
 def _words(it: _Convolution, **fields: Any) -> Words:
@@ -201,10 +201,10 @@ def _dots(lower: Lowering, it: _Convolution) -> None:
     if it.pixels > 1 or not all(d.covers for d in it.dimensions):
         columns = lower.scratch(planes * it.pixels * depth * item)
         units = planes * it.pixels
-        unit_block = block(units, 2 * depth, lower.threads)
+        unit_block = per_tile(units, 2 * depth, lower.threads)
         words = _words(it, y=columns, units=units, unit_block=unit_block)
         kernel = Kernel("convolution.columns", (str(it.dtype),))
-        lower.launch(kernel, words, tiles(units, unit_block))
+        lower.launch(kernel, words, ceil_div(units, unit_block))
         columns = Ref(columns.buffer)
     group = it.outputs * depth * item
     set_, plane = it.pixels * depth * item, it.pixels * it.outputs * item

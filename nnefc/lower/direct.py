@@ -20,7 +20,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
-from nnefc.lower.partition import bands, block, makespan, tiles
+from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
@@ -37,6 +37,10 @@ LEAST_ROW = 4
 """Pixels of a row: tiles of fewer do not fill the registers."""
 LEAST_SKIPPED = 0.02
 """Of all taps: leaving out so few does not pay for tiles that end with rows."""
+LEAST_STRIP = 4
+"""Tiles of pixels of a unit: it takes some to start with the next weights."""
+MOST_TAPS = 8
+"""Times that tables of taps may be longer than one for all rows."""
 WALK_NS = 0.005
 """To read a byte of weights once more, beyond what hides behind arithmetic."""
 MACS_PER_NS = 50
@@ -212,13 +216,14 @@ def _runs(
     starts = range(0, len(entries) + depth_block, depth_block)
     runs: list[list[int]] = []
     chosen: list[npt.NDArray[np.int64]] = []
+    first = 0
     for rows, met in _rows(it, phase):
         inside = np.repeat(met, taps // len(met))
         mine = numbers[inside[numbers % taps]]
-        first = sum(map(len, chosen))
         pieces = first + np.searchsorted(mine, starts)
         runs.append([rows.start * row, rows.stop * row, *pieces.tolist()])
         chosen.append(mine)
+        first += len(mine)
     every = np.concatenate(chosen)
     table = np.stack([entries[every], every % depth_block], 1)
     return np.array(runs, np.int32), table.astype(np.int32)
@@ -237,13 +242,15 @@ def _rows(it: Convolution, phase: _Phase) -> list[tuple[range, npt.NDArray[np.bo
         return [(every, np.ones(len(distances), np.bool_))]
     changes = np.flatnonzero((met[1:] != met[:-1]).any(1)) + 1
     bounds = [0, *changes.tolist(), len(met)]
+    if len(changes) >= MOST_TAPS:
+        return [(every, np.ones(len(distances), np.bool_))]
     return [(range(a, b), met[a]) for a, b in itertools.pairwise(bounds)]
 
 
 def _depth_block(depth: int, entry_bytes: int) -> int:
     """Entries of the reduction that are done at a time: their weights stay in the first cache."""
     pieces = max(round(depth * entry_bytes / PANEL_BYTES), 1)
-    return tiles(depth, pieces)
+    return ceil_div(depth, pieces)
 
 
 def _pack(weights: Array, width: int, depth_block: int) -> Array:
@@ -282,9 +289,9 @@ def _launch_tiles(
     runs, taps = _runs(it, phase, entries, depth_block)
     macs = float(x.batch * pixels * packed.size)
     depth = len(entries)
-    pixel_block, part_tiles = _units(it, pixels, count, vectors, macs, lower.threads)
-    units = x.batch * it.groups * tiles(pixels, pixel_block) * tiles(count, part_tiles)
-    unit_block = block(units, macs / units / MACS_PER_NS, lower.threads)
+    pixel_block, part_tiles = _units(it, pixels, count, vectors, packed.nbytes, lower.threads)
+    units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
+    unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
     offset = first_block * y.plane_bytes
     words = DIRECT.pack(
@@ -316,7 +323,7 @@ def _launch_tiles(
     )
     kernel = Kernel("direct.convolution", (vectors, x.layout.entry))
     if it.ending is None:
-        lower.launch(kernel, words, tiles(units, unit_block))
+        lower.launch(kernel, words, ceil_div(units, unit_block))
         return
     made = _unit_list(it, pixels, pixel_block, count, part_tiles, vectors, first_block)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
@@ -369,7 +376,7 @@ def _unit_list(
 
 
 def _units(
-    it: Convolution, pixels: int, count: int, vectors: int, macs: float, threads: int
+    it: Convolution, pixels: int, count: int, vectors: int, filter_bytes: int, threads: int
 ) -> tuple[int, int]:
     """(pixels, tiles of channels) of a unit: what it reads stays close, and all threads get some.
 
@@ -378,20 +385,19 @@ def _units(
     """
     height = tile_pixels(vectors)
     planes = it.x.batch * it.groups
-    plane_ns = macs / MACS_PER_NS / planes
+    plane_ns = pixels * (filter_bytes // ITEM) / it.groups / MACS_PER_NS
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:
-        fewest = max(tiles(pixels, PIXELS), fewest)
-    most = max(tiles(pixels, 4 * height), fewest)
-    blocks = {tiles(tiles(pixels, n), height) * height for n in range(fewest, most + 1)}
-    parts = {tiles(count, n) for n in range(1, count + 1)}
+        fewest = max(ceil_div(pixels, PIXELS), fewest)
+    rows = ceil_div(ceil_div(pixels, fewest), height)
+    blocks = [height * n for n in parts_of(rows) if n >= min(rows, LEAST_STRIP)]
 
     def cost(cut: tuple[int, int]) -> float:
         pixel_block, part = cut
-        walks = tiles(pixels, pixel_block)
+        walks = ceil_div(pixels, pixel_block)
         unit = plane_ns * (pixel_block / pixels) * (part / count)
-        weights = it.filter.nbytes * walks * WALK_NS / max(threads, 2)
-        return weights + makespan(planes * walks * tiles(count, part), unit, threads)
+        weights = filter_bytes * walks * WALK_NS / sharing(threads)
+        return weights + makespan(planes * walks * ceil_div(count, part), unit, threads)
 
-    return min(sorted(itertools.product(blocks, parts), reverse=True), key=cost)
+    return min(itertools.product(blocks, parts_of(count)), key=cost)

@@ -137,7 +137,8 @@ class Ending:
     ) -> Iterator[Offsets]:
         """[runs, 1 + operands] for each channel block that the expression is applied to."""
         first, end = unit.pixels.start, unit.pixels.stop
-        inside = breaks[(breaks > first) & (breaks < end)]
+        low, high = np.searchsorted(breaks, first, "right"), np.searchsorted(breaks, end, "left")
+        inside = breaks[low:high]
         starts = np.concatenate(([first], inside))
         lengths = np.diff(np.concatenate((starts, [end])))
         for block in filter(self.blocks.__contains__, unit.blocks):

@@ -16,7 +16,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement import copy_strided
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
@@ -92,9 +92,9 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
 
 def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
-    pixel_block = tiles(pixels, max(pixels // PIXELS, 1))
-    units = dense.batch * blocked.blocks * tiles(pixels, pixel_block)
-    unit_block = block(units, pixel_block * lanes / 8, lower.threads)
+    pixel_block = ceil_div(pixels, max(pixels // PIXELS, 1))
+    units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
+    unit_block = per_tile(units, pixel_block * lanes / 8, lower.threads)
     words = LAYOUT.pack(
         dense=dense.at,
         blocked=blocked.at,
@@ -109,4 +109,4 @@ def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> 
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(Kernel(family, (lanes,)), words, tiles(units, unit_block))
+    lower.launch(Kernel(family, (lanes,)), words, ceil_div(units, unit_block))

@@ -19,7 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
-from nnefc.lower.partition import block, portion, tiles
+from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
 from nnefc.runtime.program import Ref
 
@@ -145,7 +145,7 @@ def gemm(lower: Lowering, product: Product) -> None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
     arguments = (str(product.dtype), cut.heights, cut.widths, epilogue)
-    lower.launch(Kernel("matmul.gemm", arguments), words, tiles(cut.units, cut.unit_block))
+    lower.launch(Kernel("matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block))
 
 
 def _packed(
@@ -183,9 +183,9 @@ class _Cut:
 
 def _cut(product: Product) -> _Cut:
     rows, lanes = tile_rows(), lanes_of(str(product.dtype))
-    m_parts, vectors = tiles(product.m, rows), tiles(product.n, lanes)
+    m_parts, vectors = ceil_div(product.m, rows), ceil_div(product.n, lanes)
     heights = sizes(product.m, m_parts)
-    n_parts = tiles(vectors, tile_width(heights[-1]))
+    n_parts = ceil_div(vectors, tile_width(heights[-1]))
     widths = sizes(vectors, n_parts)
     # time of one row of parts, and of one part in it
     item = product.dtype.itemsize
@@ -194,20 +194,20 @@ def _cut(product: Product) -> _Cut:
     m_block = even(m_parts, max(3, UNIT_SECONDS / part))
     column = max(m_block * part, read if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_SECONDS / column)
-    units = math.prod(product.batch) * tiles(m_parts, m_block) * tiles(n_parts, n_block)
-    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), tiles(units, MAX_TILES))
+    units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
+    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), ceil_div(units, MAX_TILES))
     return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, min(unit_block, units))
 
 
 def sizes(count: int, parts: int) -> tuple[int, ...]:
     """The sizes of nearly equal parts, in order."""
-    return tuple(sorted({count // parts, tiles(count, parts)}))
+    return tuple(sorted({count // parts, ceil_div(count, parts)}))
 
 
 def even(count: int, wanted: float) -> int:
     """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
     blocks = max(1, round(count / max(wanted, 1)))
-    return tiles(count, blocks)
+    return ceil_div(count, blocks)
 
 
 def dots(
@@ -226,14 +226,14 @@ def dots(
 
     Rows of A and columns of B are contiguous.
     """
-    m_block = tiles(portion(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
-    units = math.prod(batch) * tiles(m, m_block)
-    unit_block = block(units, m_block * n * depth / 32, lower.threads)
+    m_block = ceil_div(portion(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
+    units = math.prod(batch) * ceil_div(m, m_block)
+    unit_block = per_tile(units, m_block * n * depth / 32, lower.threads)
     product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block
     )
-    lower.launch(Kernel("matmul.dots", (str(dtype),)), words, tiles(units, unit_block))
+    lower.launch(Kernel("matmul.dots", (str(dtype),)), words, ceil_div(units, unit_block))
 
 
 def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from nnefc.kernels.movement import GATHER, OUTER, STRIDED
 from nnefc.kernels.template import Kernel
 from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import block, portion, tiles
+from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.parts import taken_at
 from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
@@ -51,8 +51,8 @@ def copy_strided(
             outer, rows = [d for d in others if d[0] > 1], contiguous[0]
     assert len(outer) <= OUTER
     row_block = portion(rows[0], width[0])
-    units = math.prod(d[0] for d in outer) * tiles(rows[0], row_block)
-    unit_block = block(units, min(row_block, rows[0]) * width[0], lower.threads)
+    units = math.prod(d[0] for d in outer) * ceil_div(rows[0], row_block)
+    unit_block = per_tile(units, min(row_block, rows[0]) * width[0], lower.threads)
     words = STRIDED.pack(
         x=x,
         y=y,
@@ -70,7 +70,7 @@ def copy_strided(
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(Kernel(f"movement.{family}", (itemsize,)), words, tiles(units, unit_block))
+    lower.launch(Kernel(f"movement.{family}", (itemsize,)), words, ceil_div(units, unit_block))
 
 
 def _join(
@@ -233,7 +233,7 @@ def gather(lower: Lowering, op: Op) -> None:
     shape, axis, itemsize = input_.type.dims, op.attributes["axis"], input_.type.dtype.itemsize
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(shape[:axis]) * indices.type.volume
-    row_block = block(rows, 8 + inner / 4, lower.threads)
+    row_block = per_tile(rows, 8 + inner / 4, lower.threads)
     words = GATHER.pack(
         x=lower.read(input_),
         y=lower.write(op.output),
@@ -245,7 +245,7 @@ def gather(lower: Lowering, op: Op) -> None:
         row_block=row_block,
     )
     kernel = Kernel("movement.gather", (itemsize, str(indices.type.dtype)))
-    lower.launch(kernel, words, tiles(rows, row_block))
+    lower.launch(kernel, words, ceil_div(rows, row_block))
 
 
 @lowering("copy_n")

@@ -10,7 +10,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import Strided, kernel_expression, launch_strided, strides
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.ops.window_rules import Window, pooling_window
 from nnefc.runtime.program import Ref
 
@@ -34,20 +34,20 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
     inner = math.prod(x.type.dims[axis + 1 :])
     row = math.prod(x.type.dims[axis:])
     chunk = min(row, CHUNK)
-    units = x.type.volume // row * tiles(row, chunk)
-    unit_block = block(units, chunk * (before + after + 4) / 8, lower.threads)
+    units = x.type.volume // row * ceil_div(row, chunk)
+    unit_block = per_tile(units, chunk * (before + after + 4) / 8, lower.threads)
     words = WINDOWED.pack(
         x=lower.read(x),
         y=lower.write(op.output),
         row=row,
         inner=inner,
         chunk=chunk,
-        chunks=tiles(row, chunk),
+        chunks=ceil_div(row, chunk),
         units=units,
         unit_block=unit_block,
     )
     kernel = Kernel("normalization.windowed", (kernel_expression(expression), before, after))
-    lower.launch(kernel, words, tiles(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
 def _in_passes(lower: Lowering, op: Op, moves: Window, expression: Expression) -> None:

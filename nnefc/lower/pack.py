@@ -15,7 +15,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import tile_rows
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
 
@@ -46,7 +46,7 @@ def panels(data: Array, parts: int, unit: int, release: Callable[[], None] | Non
     The result is [..., items of all panels].  `release` is called after some tens of megabytes.
     """
     *batch, depth, count = data.shape
-    units = tiles(count, unit)
+    units = ceil_div(count, unit)
     narrow, wider = divmod(units, parts)
     packed = aligned_empty((*batch, depth * units * unit), data.dtype)
     start = 0
@@ -75,7 +75,7 @@ def _fill(packed: Array, data: Array, columns: int) -> None:
 
 
 def packed_bytes(depth: int, count: int, unit: int, dtype: DType) -> int:
-    return tiles(count, unit) * unit * depth * dtype.itemsize
+    return ceil_div(count, unit) * unit * depth * dtype.itemsize
 
 
 def pack(
@@ -98,7 +98,7 @@ def pack(
         for i, extent in enumerate(extents)
     )
     work = math.prod(extents) * parts
-    tile = block(work, depth * tiles(count, parts) / 4, lower.threads)
+    tile = per_tile(work, depth * ceil_div(count, parts) / 4, lower.threads)
     words = PACK.pack(
         x=x.at,
         y=y,
@@ -118,5 +118,5 @@ def pack(
     lanes = lanes_of(str(dtype))
     if unit == 1:  # rows of a tile, which are fewer than the items of a long vector
         lanes = min(lanes, 1 << (tile_rows() - 1).bit_length())
-    lower.launch(Kernel("pack.panels", (str(dtype), lanes)), words, tiles(work, tile))
+    lower.launch(Kernel("pack.panels", (str(dtype), lanes)), words, ceil_div(work, tile))
     return Matrix(Ref(y.buffer), 0, 0, pitches)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 TICKET_NS: Final = 500.0
 """Nanoseconds to take a tile, and to say that it is done."""
+START_NS: Final = 300.0
+"""Until another thread has seen that there are tiles."""
 LATE: Final = 0.25
-"""Part of a tile for which threads wait for the last one."""
+"""Threads are done at different moments: they wait for such a part of a tile."""
 BAND_PIXELS: Final = 64
 """Pixels of a part of all planes that is worth it."""
 TILES: Final = 256
@@ -18,14 +21,14 @@ CHOICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Tiles for each thread."""
 
 
-def block(count: int, cost: float, threads: int) -> int:
-    """Units per tile, for `count` units of `cost` nanoseconds each."""
-    least = tiles(count, TILES)
-    parts = [1, *(threads * each for each in CHOICES)]
-    sizes = {max(tiles(count, n), least) for n in parts if n <= 2 * count}
+def per_tile(count: int, cost: float, threads: int) -> int:
+    """Units of a tile, for `count` units of `cost` nanoseconds each."""
+    least = ceil_div(count, TILES)
+    parts = [1, *(sharing(threads) * each for each in CHOICES)]
+    sizes = {max(ceil_div(count, n), least) for n in parts}
     return min(
         sorted(sizes, reverse=True),
-        key=lambda size: makespan(tiles(count, size), size * cost, threads),
+        key=lambda size: makespan(ceil_div(count, size), size * cost, threads),
     )
 
 
@@ -41,20 +44,34 @@ def bands(pixels: int, threads: int) -> int:
     meet in their caches what they left there.  Few pixels are not worth it: what has few pixels
     has many weights.
     """
-    together = max(threads, 2)
+    together = sharing(threads)
     return together if pixels >= BAND_PIXELS * together else 1
 
 
 def makespan(count: int, cost: float, threads: int) -> float:
-    """Nanoseconds until `count` tiles of `cost` nanoseconds are done by all threads together.
+    """Nanoseconds until `count` tiles of `cost` nanoseconds are done by all threads together."""
+    start = START_NS if count > 1 else 0
+    return start + ceil_div(count, sharing(threads)) * (cost + TICKET_NS) + LATE * cost
 
-    One thread takes turns with nobody; yet others may run what was compiled for one, and what
-    follows a tile finds it in the cache, so that it is cut as for two.
+
+def sharing(threads: int) -> int:
+    """How many threads a launch is cut for.
+
+    One shares with nobody; yet others may run what was compiled for one, and what follows a tile
+    finds it in the cache, so that it is cut as for two.
     """
-    together = max(threads, 2)
-    return tiles(count, together) * (cost + TICKET_NS) + LATE * cost
+    return max(threads, 2)
 
 
-def tiles(count: int, size: int) -> int:
-    """Tiles of `size` units that `count` units make."""
+def parts_of(count: int) -> Iterator[int]:
+    """The sizes of the largest part of `count` things in 1, 2, 3 ... parts, each size once."""
+    size = count
+    while size > 1:
+        yield size
+        size = ceil_div(count, ceil_div(count, size - 1))
+    yield 1
+
+
+def ceil_div(count: int, size: int) -> int:
+    """How many parts of `size` `count` things make."""
     return -(-count // size)

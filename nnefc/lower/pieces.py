@@ -15,7 +15,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Unit
-from nnefc.lower.partition import bands, block, tiles
+from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.runtime.program import Ref
 
 Records = npt.NDArray[np.int32]
@@ -101,9 +101,9 @@ def launch(
     count = len(pieces)
     least = bands(math.prod(y.spatial), lower.threads)
     parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, count)
-    band = tiles(count, parts)
-    units = x.batch * x.blocks * tiles(count, band)
-    unit_block = block(units, plane_ns / parts, lower.threads)
+    band = ceil_div(count, parts)
+    units = x.batch * x.blocks * ceil_div(count, band)
+    unit_block = per_tile(units, plane_ns / parts, lower.threads)
     words = PIECES.pack(
         x=Ref(x.at.buffer, x.at.offset),
         y=y.at,
@@ -126,7 +126,7 @@ def launch(
         unit_block=unit_block,
     )
     if ending is None:
-        lower.launch(kernel, words, tiles(units, unit_block))
+        lower.launch(kernel, words, ceil_div(units, unit_block))
         return
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     made = [

@@ -16,7 +16,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower import pieces
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.ops.window_rules import Indices, Window, pooling_window
 
 LEAST_SHARED = 3
@@ -256,7 +256,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     pixels = math.prod(x.spatial)
     runs = _runs(x)
     planes = x.batch * x.blocks
-    plane_block = block(planes, pixels / 2 + 10, lower.threads)
+    plane_block = per_tile(planes, pixels / 2 + 10, lower.threads)
     words = PLANES.pack(
         x=x.at,
         y=replace(y.at, offset=y.at.offset + y.origin),
@@ -272,7 +272,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         plane_block=plane_block,
     )
     kernel = Kernel("pooling.plane", (op.name.removesuffix("_reduce"), x.layout.block))
-    lower.launch(kernel, words, tiles(planes, plane_block))
+    lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 
 def _runs(x: Tensor) -> npt.NDArray[np.int32]:

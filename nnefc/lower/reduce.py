@@ -9,7 +9,7 @@ from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.reduce import CHUNK, REDUCE
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.runtime.program import Ref
 
 
@@ -82,8 +82,8 @@ def _launch(
     outputs = math.prod(extent for extent, _ in kept)
     volume = math.prod(extent for extent, _ in reduced)
     item = dtype.itemsize
-    units = outputs if row_reduced else outputs * tiles(width, CHUNK)
-    unit_block = block(units, 8 + volume * (8 + min(width, CHUNK) / 4), lower.threads)
+    units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
+    unit_block = per_tile(units, 8 + volume * (8 + min(width, CHUNK) / 4), lower.threads)
     words = REDUCE.pack(
         x=x,
         y=y,
@@ -101,7 +101,7 @@ def _launch(
     )
     separator = "_" if "." in family else "."
     name = f"{family}{separator}{'rows' if row_reduced else 'columns'}"
-    lower.launch(Kernel(name, arguments), words, tiles(units, unit_block))
+    lower.launch(Kernel(name, arguments), words, ceil_div(units, unit_block))
 
 
 def _join(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:

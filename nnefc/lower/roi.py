@@ -9,7 +9,7 @@ from nnefc.kernels.roi import ROI
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.movement import dense
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 
 
 @lowering("avg_roi_pool", "max_roi_pool")
@@ -30,7 +30,7 @@ def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
     batch, channels, *extents = input_.type.dims
     outputs = op.output.type.dims[2:]
     units = rois.type.dims[0] * channels
-    unit_block = block(units, 4 * cost, lower.threads)
+    unit_block = per_tile(units, 4 * cost, lower.threads)
     words = ROI.pack(
         x=lower.read(input_),
         rois=lower.read(rois),
@@ -48,4 +48,4 @@ def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
         unit_block=unit_block,
     )
     kernel = Kernel(family, (kind, str(input_.type.dtype), str(batch_index.type.dtype)))
-    lower.launch(kernel, words, tiles(units, unit_block))
+    lower.launch(kernel, words, ceil_div(units, unit_block))

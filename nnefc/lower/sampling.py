@@ -9,7 +9,7 @@ from nnefc.kernels.sampling import INTERPOLATE, SAMPLE
 from nnefc.kernels.template import Kernel
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import interpolation, pooling_window
 from nnefc.runtime.program import Ref
@@ -24,7 +24,7 @@ def sample(lower: Lowering, op: Op) -> None:
     dimensions = taps.join([Dimension(window.input[i], t) for i, t in enumerate(tables)])
     table, starts = taps.tables(dimensions)
     items = op.output.type.volume
-    unit_block = block(
+    unit_block = per_tile(
         items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads
     )
     words = SAMPLE.pack(
@@ -42,7 +42,7 @@ def sample(lower: Lowering, op: Op) -> None:
         unit_block=unit_block,
     )
     kernel = Kernel(f"sampling.{op.name}", (str(dtype), str(index.type.dtype)))
-    lower.launch(kernel, words, tiles(items, unit_block))
+    lower.launch(kernel, words, ceil_div(items, unit_block))
 
 
 @lowering("multilinear_upsample")
@@ -59,7 +59,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
         rows = outer * extent * f
-        unit_block = block(rows, 4 + inner / 4, lower.threads)
+        unit_block = per_tile(rows, 4 + inner / 4, lower.threads)
         words = INTERPOLATE.pack(
             x=x,
             y=to,
@@ -73,5 +73,5 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
             unit_block=unit_block,
         )
         kernel = Kernel("sampling.interpolate", (str(dtype),))
-        lower.launch(kernel, words, tiles(rows, unit_block))
+        lower.launch(kernel, words, ceil_div(rows, unit_block))
         x = Ref(to.buffer)

@@ -12,7 +12,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.window_walk import WINDOW
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.partition import block, tiles
+from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.reduce import reduce_axes
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import Window, pooling_window
@@ -128,7 +128,7 @@ def launch(
     index, starts = taps.tables(outer)
     count, count_starts = taps.counts(joined) if divisor == 0.0 else ([], [])
     volume = math.prod(d.taps for d in joined)
-    row_block = block(rows, last.outputs * volume / 8 + 16 * volume, lower.threads)
+    row_block = per_tile(rows, last.outputs * volume / 8 + 16 * volume, lower.threads)
     filled = {
         "index_y": y,
         "weights": x,
@@ -158,4 +158,4 @@ def launch(
         count_starts=count_starts,
         **filled,
     )
-    lower.launch(kernel, words, tiles(rows, row_block))
+    lower.launch(kernel, words, ceil_div(rows, row_block))

@@ -19,7 +19,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.direct import read_bias
 from nnefc.lower.elementwise import copy_bytes
 from nnefc.lower.ending import Unit, read_ending, read_simple
-from nnefc.lower.partition import block, makespan, tiles
+from nnefc.lower.partition import ceil_div, makespan, parts_of, per_tile, sharing
 from nnefc.lower.winograd_parameters import (
     Winograd,
     common_fields,
@@ -67,7 +67,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     most_down, most_across = (most if t > 1 else 1 for t in taps)
     tiling = Tiling(rows_and_columns(window.output, 1), (most_down, most_across), taps)
     apart, capacity = block_size(tiling, x, y, lower.threads, lower.room)
-    parts = tiles(tiling.count, capacity)
+    parts = ceil_div(tiling.count, capacity)
     it = Winograd(
         x=x,
         y=y,
@@ -106,19 +106,17 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
         return count * tile_ns + max(max(count, LEAST_TILES) * tile_macs / MACS_PER_NS, read_ns)
 
     def apart(size: int) -> float:
-        return makespan(tiles(tiling.count, size) * x.batch, work(size), threads)
+        return makespan(ceil_div(tiling.count, size) * x.batch, work(size), threads)
 
     def shared(size: int) -> float:
-        together = max(threads, 2)
         moved = every * tile_bytes * REMOTE_NS
-        blocks = tiles(every, size)
-        return (blocks * work(min(size, every)) + moved) / together + 3 * blocks * STEP_NS
+        items = min(max(size // tiling.count, 1), x.batch)
+        blocks = ceil_div(x.batch, items) * ceil_div(tiling.count, size)
+        return (blocks * work(every // blocks) + moved) / sharing(threads) + 3 * blocks * STEP_NS
 
     most = max(min(room // threads, MOST_BYTES), LEAST_BYTES)
     fitting = max(min(most // tile_bytes, tiling.count), 1)
-    sizes = {tiles(tiling.count, n) for n in range(1, tiling.count + 1)}
-    sizes = sorted((size for size in sizes if size <= fitting), reverse=True)
-    best = min(sizes, key=apart)
+    best = min((size for size in parts_of(tiling.count) if size <= fitting), key=apart)
     most = max(min(room, SHARED_BYTES), LEAST_BYTES)
     whole = min(max(most // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
@@ -132,7 +130,7 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
     (vectors, _), (last, _) = it.panels
-    size = block(it.blocks, it.macs / MACS_PER_NS, lower.threads)
+    size = per_tile(it.blocks, it.macs / MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
         | _results(it)
@@ -195,9 +193,9 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     into = Kernel("winograd.transform_input", (it.taps, largest))
     multiply = Kernel("winograd.multiply", (it.channels, vectors, last))
     out_of = Kernel("winograd.transform_output", (it.taps, largest))
-    into_size = block(it.x.blocks, transform, lower.threads)
-    multiply_size = block(panels, products, lower.threads)
-    out_of_size = block(it.y.blocks, transform, lower.threads)
+    into_size = per_tile(it.x.blocks, transform, lower.threads)
+    multiply_size = per_tile(panels, products, lower.threads)
+    out_of_size = per_tile(it.y.blocks, transform, lower.threads)
     for number in range(it.blocks):
 
         def words(units: int, size: int, memory: dict[str, Ref], number: int = number) -> Words:
@@ -205,9 +203,9 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
             return WINOGRAD.pack(**(fields | step | memory))
 
         step = words(it.x.blocks, into_size, {"x": it.x.at, "v": v})
-        lower.launch(into, step, tiles(it.x.blocks, into_size))
+        lower.launch(into, step, ceil_div(it.x.blocks, into_size))
         step = words(panels, multiply_size, {"v": Ref(v.buffer), "m": m, "filter": filter_})
-        lower.launch(multiply, step, tiles(panels, multiply_size))
+        lower.launch(multiply, step, ceil_div(panels, multiply_size))
         step = words(it.y.blocks, out_of_size, {"m": Ref(m.buffer), **_results(it)})
         computed = [[(number, blocks)] for blocks in _cut(it.y.blocks, out_of_size)]
         _launch(lower, it, out_of, step, computed)

@@ -17,7 +17,7 @@ from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple
-from nnefc.lower.partition import tiles
+from nnefc.lower.partition import ceil_div
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.runtime.tensors import aligned_empty
 
@@ -50,7 +50,7 @@ class Winograd:
 
     @property
     def blocks(self) -> int:
-        return self.parts * tiles(self.x.batch, self.items)
+        return self.parts * ceil_div(self.x.batch, self.items)
 
     @property
     def elements(self) -> int:

@@ -1,0 +1,61 @@
+"""How launches are cut: bounds that hold for all counts, costs and numbers of threads."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.lower.partition import TILES, bands, ceil_div, makespan, parts_of, per_tile, portion
+
+COUNTS = st.one_of(st.integers(1, 3000), st.integers(1, 1 << 40))
+COSTS = st.floats(0, 1e9)
+THREADS = st.integers(1, 64)
+
+
+@given(count=COUNTS, cost=COSTS, threads=THREADS)
+def test_tiles_have_units_and_are_not_too_many(count: int, cost: float, threads: int) -> None:
+    size = per_tile(count, cost, threads)
+    assert 1 <= size <= count
+    assert ceil_div(count, size) <= TILES
+
+
+@given(count=st.integers(2, 3000), threads=st.integers(2, 16))
+def test_long_units_are_shared_evenly(count: int, threads: int) -> None:
+    """No thread has much more than its share of what takes long."""
+    cost = 1e6
+    size = per_tile(count, cost, threads)
+    most = ceil_div(ceil_div(count, size), threads) * size
+    assert most <= 1.3 * ceil_div(count, threads) + 1
+
+
+@given(threads=THREADS)
+def test_what_takes_nothing_is_one_tile(threads: int) -> None:
+    assert per_tile(100, 0.1, threads) == 100
+
+
+@given(count=COUNTS, cost=COSTS)
+def test_portions(count: int, cost: float) -> None:
+    assert 1 <= portion(count, cost) <= count
+
+
+@given(pixels=st.integers(1, 1 << 40), threads=THREADS)
+def test_bands_are_worth_it(pixels: int, threads: int) -> None:
+    parts = bands(pixels, threads)
+    assert parts == 1 or pixels / parts >= 64
+
+
+@settings(max_examples=50)
+@given(count=st.integers(1, 3000))
+def test_parts_are_all_there_are(count: int) -> None:
+    assert list(parts_of(count)) == sorted(
+        {ceil_div(count, n) for n in range(1, count + 1)}, reverse=True
+    )
+
+
+def test_parts_of_very_many_are_few() -> None:
+    assert sum(1 for _ in parts_of(1 << 24)) < 2 << 13
+
+
+@given(count=st.integers(1, 500), cost=COSTS, threads=THREADS)
+def test_no_work_is_done_sooner_than_shared(count: int, cost: float, threads: int) -> None:
+    assert makespan(count, cost, threads) >= count * cost / max(threads, 2) * 0.999
