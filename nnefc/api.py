@@ -21,8 +21,8 @@ from nnefc.limits import Limits
 
 if TYPE_CHECKING:
     from nnefc.passes.pipeline import Hook
-    from nnefc.runtime.code import Progress
     from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.objects import Progress
 
 Shapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nnefc.passes.pipeline import Ran
-    from nnefc.runtime.code import Progress
+    from nnefc.runtime.objects import Progress
 
 LEAST_GAIN: Final = 0.03
 """Share of its time that another method must save: less may be noise."""

@@ -1,29 +1,18 @@
-"""Executable code: kernels compiled once per process, linked, mapped."""
+"""Executable code: object code of kernels, linked and mapped."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
-import signal
 import tempfile
-import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
-from functools import partial
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.linker import Image, link
 from nnefc.kernels.template import Kernel
-from nnefc.runtime import cache
-
-if TYPE_CHECKING:
-    from nnefc.kernels.isa import Isa
-
-Progress = Callable[[int, int, str], None]
-"""`progress(done, total, label)`: called before each step and once at the end."""
+from nnefc.runtime.objects import Function, Progress, object_codes
 
 
 class Code:
@@ -81,111 +70,21 @@ def _map_executable(code: bytes) -> mmap.mmap:
         ) from error
 
 
-_lock = threading.Lock()
-_objects: dict[Kernel, bytes] = {}
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
-
-
-def object_code(kernel: Kernel) -> bytes:
-    """The ELF object of a kernel for this machine; compiled once per process."""
-    found = _objects.get(kernel)
-    if found is None:
-        with _lock:
-            found = _objects.get(kernel)
-            if found is None:
-                key = partial(cache.key_of, kernel.family.partition(".")[0], repr(kernel))
-                found = _objects[kernel] = _compile(kernel.function, kernel.symbol, key)
-    return found
-
-
-def _compile(
-    function: Callable[[], Callable[..., Any]], symbol: str, key: Callable[[Isa], str | None]
-) -> bytes:
-    """The object of what `function` gives for this machine; `key`: what it is called on disk."""
-    with _translators():
-        from nnefc.kernels.isa import host
-
-        isa = host()
-        name = key(isa)
-    found = name and cache.find(name)
-    if found:
-        return found
-    with _deferred_interrupt():
-        with _translators():
-            from nnefc.kernels.codegen import emit
-        made = emit(function(), symbol, isa)
-        if name:
-            cache.keep(name, made)
-        return made
-
-
-@contextmanager
-def _translators() -> Generator[None]:
-    """Where numba or llvmlite is needed: what they lack is an error of the installation."""
-    try:
-        yield
-    except ImportError as error:
-        raise NnefError.of(
-            "internal/code-generation",
-            f"numba or llvmlite lacks something that code generation needs: {error}",
-            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
-        ) from error
-
-
-@contextmanager
-def _deferred_interrupt() -> Generator[None]:
-    """Let Ctrl-C wait for the end of the block.
-
-    llvmlite calls back into Python, and an exception that a signal handler raises there is
-    printed and lost.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    received: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if received:
-            handler(*received[-1])
-
-
-def compile_kernels(kernels: Iterable[Kernel], progress: Progress | None = None) -> Code:
+def compile_kernels(
+    kernels: Iterable[Kernel],
+    progress: Progress | None = None,
+    *,
+    beside: Iterable[Function] = (),
+) -> Code:
     """Compile what is not compiled yet, link and map.
 
+    beside: what else will be needed soon, compiled at the same time but not part of the image.
     Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
     """
     wanted = list(dict.fromkeys(kernels))
-    objects: list[bytes] = []
-    for done, kernel in enumerate(wanted):
-        if progress is not None:
-            progress(done, len(wanted), kernel.family)
-        objects.append(object_code(kernel))
-    if progress is not None:
-        progress(len(wanted), len(wanted), "")
-    return Code(link(objects))
+    return Code(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
 
 
-def compile_functions(functions: Sequence[tuple[str, Callable[..., Any]]]) -> Code:
+def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Code:
     """Compile, link and map functions over 64-bit integers, by symbol."""
-    objects: list[bytes] = []
-    for symbol, function in functions:
-        package, _, module = function.__module__.rpartition(".")
-        known = module if package == "nnefc.kernels" else ""
-        key = partial(cache.key_of, known, symbol)
-        objects.append(_compile(partial(_itself, function), symbol, key))
-    return Code(link(objects))
-
-
-def _itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
+    return Code(link(object_codes([Function(*each) for each in functions])))

@@ -13,12 +13,13 @@ import numpy as np
 from nnefc.errors import NnefError
 from nnefc.ir import Graph
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
-from nnefc.runtime.code import Progress, compile_kernels
+from nnefc.runtime.code import compile_kernels
 from nnefc.runtime.libm import libm_table
+from nnefc.runtime.objects import Progress
 from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program, Walk, Work
 from nnefc.runtime.signature import Signature
-from nnefc.runtime.team import team
+from nnefc.runtime.team import executor_functions, team
 from nnefc.runtime.tensors import (
     BY_NAME,
     TensorSpec,
@@ -103,7 +104,7 @@ class CompiledModel:
         )
         """What a call returns, in order."""
         self._signature = Signature(self.inputs, self.outputs)
-        self._code = compile_kernels(program.kernels, progress)
+        self._code = compile_kernels(program.kernels, progress, beside=executor_functions())
         self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
         self.launches = tuple(
             LaunchInfo(

@@ -15,12 +15,13 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
+from functools import cache, cached_property
 
 from nnefc.kernels import team_state as state
 from nnefc.runtime.code import Code, compile_functions
+from nnefc.runtime.control_groups import cpu_quotas
+from nnefc.runtime.objects import Function
 
 _CALLS = {"x86_64": (202, 203, 186), "aarch64": (98, 122, 178)}
 """Numbers of futex, sched_setaffinity and gettid."""
@@ -39,36 +40,16 @@ def usable_cpus() -> int:
     if sys.platform != "linux":
         return 1
     count = len(os.sched_getaffinity(0))
-    for quota in _quotas():
+    for quota in cpu_quotas():
         count = min(count, max(1, -int(-quota // 1)))
     return count
 
 
-def _quotas() -> Iterator[float]:
-    """Processors that each control group around this process may use at the same time."""
-    root = Path("/sys/fs/cgroup")
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        folder = (root if not controllers else root / "cpu") / path.lstrip("/")
-        for group in (folder, *folder.parents):
-            if not group.is_relative_to(root):
-                break
-            try:
-                if controllers:
-                    quota = (group / "cpu.cfs_quota_us").read_text()
-                    period = (group / "cpu.cfs_period_us").read_text()
-                else:
-                    quota, period = (group / "cpu.max").read_text().split()
-                if quota != "max" and int(quota) > 0:
-                    yield int(quota) / int(period)
-            except (OSError, ValueError):
-                continue
+def executor_functions() -> list[Function]:
+    """What every plan needs beside its kernels."""
+    from nnefc.kernels.executor import FUNCTIONS
+
+    return [Function(*each) for each in FUNCTIONS]
 
 
 @cache
@@ -86,15 +67,25 @@ class Team:
         """`spins`: how often a thread looks for work before it sleeps."""
         self.threads = min(threads, state.MAX_WORKERS + 1) if supports_threads() else 1
         self._spins = spins
-        code = _executor()
-        word = ctypes.c_int64
-        self.alone_address = code.entry("nnefc_run_alone")
-        self.alone = ctypes.CFUNCTYPE(None, *[word] * 3)(self.alone_address)
-        """`alone(launches, count, bases)`: `run` on the calling thread."""
-        self._together = ctypes.CFUNCTYPE(None, *[word] * 4)(code.entry("nnefc_run_together"))
-        self._work = code.entry("nnefc_work")
         self._renew()
         _teams.add(self)
+
+    # The executor is compiled when it is needed, with the kernels of the first plan.
+
+    @cached_property
+    def alone_address(self) -> int:
+        """Where the function `alone` is."""
+        return _executor().entry("nnefc_run_alone")
+
+    @cached_property
+    def alone(self) -> Callable[[int, int, int], None]:
+        """`alone(launches, count, bases)`: `run` on the calling thread."""
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.alone_address)
+
+    @cached_property
+    def _together(self) -> Callable[[int, int, int, int], None]:
+        address = _executor().entry("nnefc_run_together")
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
 
     def _renew(self) -> None:
         """A new state block and no workers: at the start, and in the child of a fork."""
@@ -129,7 +120,7 @@ class Team:
             failed = libc.pthread_create(
                 ctypes.byref(handle),
                 None,
-                ctypes.c_void_p(self._work),
+                ctypes.c_void_p(_executor().entry("nnefc_work")),
                 ctypes.c_void_p(self._state),
             )
             if failed:

@@ -16,7 +16,7 @@ row = isa.TABLE[sys.argv[1]]
 isa.host = lambda: row
 from nnefc.kernels.linker import link
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.code import object_code
+from nnefc.runtime.objects import object_code
 
 KERNELS = [
     Kernel("convolution.gemm", ("float32",)),

@@ -125,7 +125,7 @@ def test_a_warm_process_loads_no_compiler(tmp_path: Path, program: str) -> None:
     def lines() -> list[str]:
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments],
-            env={**os.environ, "NNEFC_CACHE": str(tmp_path / "kernels")},
+            env={**os.environ, "NNEFC_CACHE": str(tmp_path / "kernels"), "NNEFC_JOBS": "1"},
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -13,8 +13,9 @@ from nnefc.kernels import codegen
 from nnefc.runtime.code import compile_functions
 
 
-def _add(a: int, b: int) -> int:
-    return a + b
+def fresh(symbol: str) -> tuple[str, Any]:
+    """A function that this process has not compiled: it does so once."""
+    return symbol, lambda: None
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_an_interrupt_waits_until_a_kernel_is_compiled(steps: list[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        compile_functions([("f", _add), ("g", _add)])
+        compile_functions([fresh("f"), fresh("g")])
     assert steps == ["compiled"]
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -47,7 +48,7 @@ def test_the_handler_of_the_program_is_called_for_an_interrupt(steps: list[str])
 
     before = signal.signal(signal.SIGINT, handler)
     try:
-        compile_functions([("f", _add)])
+        compile_functions([fresh("f")])
     finally:
         signal.signal(signal.SIGINT, before)
     assert steps == ["compiled", "handled"]
@@ -63,7 +64,7 @@ def test_other_threads_leave_the_handler_alone(monkeypatch: pytest.MonkeyPatch) 
         return emit(*arguments)
 
     monkeypatch.setattr(codegen, "emit", look)
-    worker = threading.Thread(target=compile_functions, args=([("f", _add)],))
+    worker = threading.Thread(target=compile_functions, args=([fresh("f")],))
     worker.start()
     worker.join()
     assert seen == [before]

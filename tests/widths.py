@@ -125,7 +125,7 @@ def main(row: str, wanted: list[str]) -> int:
         isa.host = lambda: chosen
     from nnefc.frontends.nnef.model import import_text
     from nnefc.kernels.linker import link
-    from nnefc.runtime.code import object_code
+    from nnefc.runtime.objects import object_code
 
     wrong: list[str] = []
     families: set[str] = set()

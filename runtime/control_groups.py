@@ -1,0 +1,75 @@
+"""What Linux lets this process have: the limits of the control groups that it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path("/sys/fs/cgroup")
+_MEMORY: Final = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    2: ("memory.max", "memory.current"),
+}
+"""Names of files by the version of control groups: bytes at most, bytes now."""
+
+
+def groups(controller: str) -> Iterator[tuple[Path, int]]:
+    """Folders of the groups around this process that `controller` may limit, and their version."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        folder = (_ROOT / controller if controllers else _ROOT) / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(_ROOT):
+                break
+            yield group, 1 if controllers else 2
+
+
+def cpu_quotas() -> Iterator[float]:
+    """Processors that each group may use at the same time, where that is limited."""
+    for group, version in groups("cpu"):
+        try:
+            if version == 1:
+                quota = (group / "cpu.cfs_quota_us").read_text()
+                period = (group / "cpu.cfs_period_us").read_text()
+            else:
+                quota, period = (group / "cpu.max").read_text().split()
+            if quota != "max" and int(quota) > 0:
+                yield int(quota) / int(period)
+        except (OSError, ValueError):
+            continue
+
+
+def free_memory() -> int | None:
+    """Bytes that this process may still use without anything being swapped or killed.
+
+    None where the system does not tell.
+    """
+    try:
+        free = 1024 * _field(Path("/proc/meminfo"), "MemAvailable:")
+    except (OSError, ValueError):
+        return None
+    for group, version in groups("memory"):
+        limit, used = (group / name for name in _MEMORY[version])
+        try:
+            # Files that were read lately count as used; the system drops them when it must.
+            cached = _field(group / "memory.stat", "inactive_file")
+            free = min(free, int(limit.read_text()) - int(used.read_text()) + cached)
+        except (OSError, ValueError):  # there is no such file, or it says "max"
+            continue
+    return max(free, 0)
+
+
+def _field(path: Path, name: str) -> int:
+    """The number behind a name at the start of a line."""
+    for line in path.read_text().splitlines():
+        words = line.split()
+        if words[:1] == [name]:
+            return int(words[1])
+    raise ValueError(f"{path} has no {name}")

@@ -1,0 +1,212 @@
+"""Object code of kernels: found on disk, or compiled, once per process.
+
+A thread that needs a kernel claims it.  Other threads that need the same one wait for it and for
+nothing else, and take it over if it cannot be had.  Where there is much to compile, other
+processes do it (`compile_pool`), as the translators use one processor of a process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from nnefc.errors import NnefError
+from nnefc.kernels.template import Kernel
+from nnefc.runtime import cache
+
+if TYPE_CHECKING:
+    from nnefc.kernels.isa import Isa
+
+Progress = Callable[[int, int, str], None]
+"""`progress(done, total, label)`: called before each step and once at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function over 64-bit integers that is exported as `symbol`."""
+
+    symbol: str
+    body: Callable[..., Any]
+
+    def function(self) -> Callable[..., Any]:
+        """What to compile."""
+        return self.body
+
+
+Source = Kernel | Function
+"""What there is object code of."""
+
+
+def label(source: Source) -> str:
+    """What people call it."""
+    return source.family if isinstance(source, Kernel) else source.symbol
+
+
+def name_on_disk(source: Source, isa: Isa) -> str | None:
+    """What its object code for a machine is called in the cache; None: it has no place there."""
+    if isinstance(source, Kernel):
+        return cache.key_of(source.family.partition(".")[0], repr(source), isa)
+    package, _, module = source.body.__module__.rpartition(".")
+    return cache.key_of(module, source.symbol, isa) if package == "nnefc.kernels" else None
+
+
+_changed = threading.Condition()
+_objects: dict[Source, bytes] = {}
+_claimed: set[Source] = set()
+"""What threads are compiling."""
+_translating = threading.Lock()
+"""numba and LLVM hold locks of their own for nearly all of the time."""
+
+
+def _renew_locks() -> None:
+    global _changed, _translating
+    _changed, _translating = threading.Condition(), threading.Lock()
+    _claimed.clear()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+def object_code(source: Source) -> bytes:
+    """The ELF object for this machine."""
+    return object_codes([source])[0]
+
+
+def object_codes(sources: Iterable[Source], progress: Progress | None = None) -> list[bytes]:
+    """The ELF objects for this machine, each once.
+
+    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
+    """
+    wanted = list(dict.fromkeys(sources))
+    while missing := [source for source in wanted if source not in _objects]:
+        steps = _Steps(len(wanted) - len(missing), len(wanted), progress)
+        with _claim(missing) as mine:
+            _find_or_compile(mine, steps)
+    if progress is not None:
+        progress(len(wanted), len(wanted), "")
+    return [_objects[source] for source in wanted]
+
+
+@dataclass(slots=True)
+class _Steps:
+    """How far a call has come."""
+
+    done: int
+    total: int
+    progress: Progress | None
+
+    def begin(self, source: Source) -> None:
+        """Tell that this one is under way."""
+        if self.progress is not None:
+            self.progress(self.done, self.total, label(source))
+
+    def finish(self, source: Source, code: bytes) -> None:
+        """This one is there, for all threads."""
+        with _changed:
+            _objects[source] = code
+            _changed.notify_all()
+        self.done += 1
+
+
+@contextmanager
+def _claim(wanted: Sequence[Source]) -> Generator[list[Source]]:
+    """Those of `wanted` that no other thread has claimed; none when all that it waited for are.
+
+    What is not finished at the end of the block can be claimed again.
+    """
+    mine: list[Source] = []
+    try:
+        with _changed:
+            while not mine and any(source not in _objects for source in wanted):
+                mine = [s for s in wanted if s not in _objects and s not in _claimed]
+                _claimed.update(mine)
+                if not mine:
+                    _changed.wait()
+        yield mine
+    finally:
+        with _changed:
+            _claimed.difference_update(mine)
+            _changed.notify_all()
+
+
+def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
+    if not sources:
+        return
+    with _translators():
+        from nnefc.kernels.isa import host
+
+        isa = host()
+    names = {source: name_on_disk(source, isa) for source in sources}
+    missing: list[Source] = []
+    for source, name in names.items():
+        found = cache.find(name) if name else None
+        if found:
+            steps.finish(source, found)
+        else:
+            missing.append(source)
+    if len(missing) > 1:
+        from nnefc.runtime import compile_pool
+
+        known = {source: name for source in missing if (name := names[source])}
+        if count := compile_pool.workers_for(known):
+
+            def keep(source: Source, code: bytes) -> None:
+                cache.keep(known[source], code)
+                steps.finish(source, code)
+
+            compile_pool.compile_apart(known, count, isa, begin=steps.begin, keep=keep)
+            missing = [source for source in missing if source not in _objects]
+    for source in missing:
+        steps.begin(source)
+        steps.finish(source, _compile(source, isa, names[source]))
+
+
+def _compile(source: Source, isa: Isa, name: str | None) -> bytes:
+    """Compile in this process."""
+    with _translating, _deferred_interrupt():
+        with _translators():
+            from nnefc.kernels.codegen import emit
+        made = emit(source.function(), source.symbol, isa)
+        if name:
+            cache.keep(name, made)
+        return made
+
+
+@contextmanager
+def _translators() -> Generator[None]:
+    """Where numba or llvmlite is needed: what they lack is an error of the installation."""
+    try:
+        yield
+    except ImportError as error:
+        raise NnefError.of(
+            "internal/code-generation",
+            f"numba or llvmlite lacks something that code generation needs: {error}",
+            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
+        ) from error
+
+
+@contextmanager
+def _deferred_interrupt() -> Generator[None]:
+    """Let Ctrl-C wait for the end of the block.
+
+    llvmlite calls back into Python, and an exception that a signal handler raises there is
+    printed and lost.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[-1])
