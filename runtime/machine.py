@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -103,6 +104,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     )
 
 
+@cache
 def largest_cache() -> int:
     """Bytes of the largest cache that the system tells about; 0 if it tells nothing."""
     return max(_cache_sizes(), default=0)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 import torch
 
 from nnefc.ir import DType, Expression, Step, TensorType, Value
+from nnefc.ir.stages import Carried, Stage, single_stage
 from nnefc.kernels.vector import lanes_of
-from nnefc.lower.filling import keeps_zeros, masked
+from nnefc.lower.filling import keeps_zeros, masked, zero_filled
 from nnefc.ops.reference import evaluate_expression
-from tests.blocked_op import BlockedGraph, constant
+from tests.blocked_op import BlockedGraph, constant, layout
 from tests.one_op import Array, normal
 
 FLOAT = DType.FLOAT32
@@ -51,6 +53,43 @@ def test_mask() -> None:
     with np.errstate(divide="ignore"):
         found = evaluate_expression(masked(expression), [x, mask], [type_] * 2)
     np.testing.assert_array_equal(found, [[0.0, -0.5], [0.0, 0.5]])
+
+
+def test_what_sums_read_is_found_in_one_walk() -> None:
+    """Of thousands of operations that read each other, in seconds."""
+    g = BlockedGraph(8)
+    y = g.input(normal(0, 1, 12, 2, 2))
+    values = [y]
+    for name in ("max_pool", "sigmoid") * 10_000:
+        (y,) = g.op(name, [y], y.type.dims)
+        values.append(y)
+    layout(g.graph, y, None)
+    start = time.process_time()
+    assert not zero_filled([single_stage(g.graph)])
+    _convolve(g, y, normal(1, 8, 12, 1, 1), "direct")
+    assert zero_filled([single_stage(g.graph)]) == set(values)
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize("channels", [12, 16])
+@pytest.mark.parametrize("method", ["direct", "depthwise"])
+def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
+    """The second stage of three passes on what it makes of the result of the first."""
+    graphs = [BlockedGraph(8) for _ in range(3)]
+    x = graphs[0].input(normal(0, 1, channels, 2, 2))
+    passed = [Carried(x.type), Carried(x.type)]
+    values = [x, *(g.graph.add_input(x.type, "x") for g in graphs[1:])]
+    (y,) = graphs[1].op("max_pool", values[1:2], x.type.dims)
+    filter_ = normal(1, channels, channels if method == "direct" else 1, 1, 1)
+    _convolve(graphs[2], values[2], filter_, method)
+    for g, output in zip(graphs, (x, y), strict=False):
+        g.graph.add_output(output, "y")
+    stages = [
+        Stage(graphs[0].graph, 2, (Carried(x.type),), (passed[0],)),
+        Stage(graphs[1].graph, 1, (passed[0],), (passed[1],)),
+        Stage(graphs[2].graph, 2, (passed[1],), ()),
+    ]
+    assert zero_filled(stages) == ({*values, y} if (method, channels) == ("direct", 12) else set())
 
 
 WAYS = [("direct", 1), ("direct", 3), ("winograd2", 3), ("winograd4", 3)]

@@ -27,9 +27,9 @@ BATCH = 4
 PICTURES = """
     x = external(shape = [4, 3, 10, 10]);
     scale = external(shape = [1, 20]);
-    a = relu(conv(x, W(12, 3, 3, 3), W(1, 12)));
+    a = rcp(relu(conv(x, W(12, 3, 3, 3), W(1, 12))) + exp(W(1, 12)));
     b = max_pool(a, size = [1, 1, 2, 2], stride = [1, 1, 2, 2]);
-    c = relu(conv(b, W(20, 12, 1, 1)));
+    c = relu(conv(log(b), W(20, 12, 1, 1)));
     d = conv(b, W(16, 12, 3, 3));
     e = concat([c, d], axis = 1);
     f = conv(e, W(20, 36, 3, 3)) + c;
@@ -37,6 +37,7 @@ PICTURES = """
     g = squeeze(y0, axes = [2, 3]) * scale;
     y1 = softmax(matmul(g, W(20, 7)));
 """
+"""What fills up 12 channels would be infinite, if its own stage did not know who reads it."""
 ROWS = """
     x = external(shape = [4, 6, 8]);
     mask = external(shape = [4, 1, 6]);
@@ -47,6 +48,16 @@ ROWS = """
     centred = mixed - mean_reduce(mixed, axes = [0]);
     y0 = tanh(centred);
     y1 = sum_reduce(y0, axes = [1]);
+"""
+
+TIED = """
+    x = external(shape = [4, 16, 6, 6]);
+    v = W(1, 16);
+    w = W(16, 16);
+    a = conv(x, W(16, 16, 1, 1)) * v;
+    b = conv(max_pool(a, size = [1, 1, 3, 3]), W(16, 16, 1, 1)) * v;
+    c = squeeze(mean_reduce(tanh(b), axes = [2, 3]), axes = [2, 3]);
+    y0 = matmul(softmax(matmul(c, w)), w) + v;
 """
 
 
@@ -141,6 +152,20 @@ def test_turns_share_launches_parameters_and_memory() -> None:
         assert len(model.plan.launches) == sum(launch.times for launch in model.launches)
         assert model.arena_bytes < whole.arena_bytes / turns * 1.1
     assert len(cut[1].plan.params) < 1.1 * len(cut[0].plan.params)
+
+
+def test_stages_share_data() -> None:
+    """Weights and tables that several of them read are there once."""
+    graph = network(TIED)
+
+    def nbytes(items: Sequence[int]) -> int:
+        stages = SplitBatch(items=items).run(graph.clone())
+        return sum(array.nbytes for array in lower(stages, threads=1).constants)
+
+    cuts = ways(graph)
+    assert [BATCH] * len(cuts[0]) in cuts
+    whole = nbytes([BATCH] * len(cuts[0]))
+    assert max(map(nbytes, cuts)) == whole
 
 
 def test_outputs_that_nothing_computes() -> None:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ir.stages import Stage, single_stage
-from nnefc.lower.context import Lowering, find_lowering, lowering
+from nnefc.lower.constants import Constants
+from nnefc.lower.context import Common, Lowering, find_lowering, lowering
+from nnefc.lower.filling import zero_filled
 from nnefc.lower.parts import find_parts, source
 from nnefc.lower.stages import Stages
 from nnefc.lower.work import count_work
 from nnefc.ops.cost import largest_live_bytes
 from nnefc.runtime.program import Buffer, Program, Ref
+from nnefc.runtime.team import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,9 +82,17 @@ def lower(
     together = Stages(program)
     # what one that is not cut needs may be used for what makes it faster
     live = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
+    common = Common(
+        program,
+        Constants(program),
+        zero_filled(stages),
+        threads or usable_cpus(),
+        live,
+        release,
+    )
     for stage in stages:
         with together.lowering(stage) as (inputs, outputs):
-            _lower_graph(Lowering(stage.graph, program, release, threads, live), inputs, outputs)
+            _lower_graph(Lowering(stage.graph, common), inputs, outputs)
     return program
 
 

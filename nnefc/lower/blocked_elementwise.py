@@ -13,7 +13,7 @@ from nnefc.kernels import scalar
 from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.elementwise import Strided, launch_strided, literals
-from nnefc.lower.filling import channel_mask, keeps_zeros, masked, must_be_zero
+from nnefc.lower.filling import channel_mask, keeps_zeros, masked
 from nnefc.runtime.program import Ref
 
 
@@ -25,7 +25,7 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
     expression, kept = literals(lower, expression_of(op), op.inputs)
     inputs = [_operand(lower, v, type_) for v in kept]
-    if any(map(must_be_zero, op.outputs)) and not keeps_zeros(expression):
+    if any(map(lower.must_fill_with_zeros, op.outputs)) and not keeps_zeros(expression):
         expression = masked(expression)
         inputs.append(_per_channel(channel_mask(lower, type_), type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)

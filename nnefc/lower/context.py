@@ -10,17 +10,17 @@ A lowering is registered under the name of the operation that it turns into laun
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Container
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
+from nnefc.lower.constants import Constants
 from nnefc.lower.parts import Part
 from nnefc.ops.cost import live_bytes
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
-from nnefc.runtime.team import usable_cpus
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,23 @@ def has_lowering(name: str) -> bool:
     return (name, False) in _lowerings
 
 
+@dataclass(frozen=True)
+class Common:
+    """What the graphs have in common that become one program."""
+
+    program: Program
+    """Launches are added to it, and constants."""
+    constants: Constants
+    zero_filled: Container[Value]
+    """Blocked values whose channels that fill up the last block have to be zero."""
+    threads: int
+    """How many will run the program; more are possible, but scratch memory is for so many."""
+    live: int = 0
+    """Bytes that the arena may have in any case."""
+    release: Callable[[], None] | None = None
+    """Called when data was read that need not stay in memory."""
+
+
 class Lowering:
     """The state of lowering one graph.
 
@@ -70,36 +87,18 @@ class Lowering:
     when it is first read.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        program: Program,
-        release: Callable[[], None] | None = None,
-        threads: int | None = None,
-        live: int = 0,
-    ) -> None:
-        """Launches and constants are added to `program`, which may have some.
-
-        `release`: called when data was read that need not stay in memory.
-
-        `threads`: how many will run the program, None: all usable processors; more are possible,
-        but scratch memory of threads is for so many.
-
-        `live`: bytes that the arena may have in any case.
-        """
+    def __init__(self, graph: Graph, common: Common) -> None:
         self.graph = graph
-        self.threads = threads or usable_cpus()
-        self.release = release
-        self.program = program
+        self.program = common.program
+        self.threads = common.threads
+        self.release = common.release
+        self._common = common
+        self._constants = common.constants
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
-        self._constants: dict[int, Ref] = {}
-        self._tables: dict[tuple[str, bytes], Ref] = {}
-        self._derived: dict[tuple[object, ...], Ref] = {}
-        self._alive: list[Array] = []
         self._label = ""
         self._live = live_bytes(graph)
-        self._largest = max([live, *self._live.values()])
+        self._largest = max([common.live, *self._live.values()])
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, Buffer] = {}
@@ -152,38 +151,22 @@ class Lowering:
 
     def constant(self, array: Array) -> Ref:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
-        import numpy as np
-
-        found = self._constants.get(id(array))
-        if found is None:
-            kept = np.require(array, requirements=["C", "A"])
-            index = len(self.program.constants)
-            self.program.constants.append(kept)
-            found = Ref(Buffer("constant", kept.nbytes, index))
-            self._constants[id(array)] = self._constants[id(kept)] = found
-            # The key is an address: it must not be used again while lowering.
-            self._alive.append(array)
-        return found
+        return self._constants.place(array)
 
     def table(self, array: Array) -> Ref:
         """`constant` for tables that many operations have in common: equal ones are kept once."""
-        key = (array.dtype.name, array.tobytes())
-        found = self._tables.get(key)
-        if found is None:
-            found = self._tables[key] = self.constant(array)
-        return found
+        return self._constants.table(array)
 
     def derived(self, array: Array, what: str, make: Callable[[], Array]) -> Ref:
         """Memory that holds `make()`, which depends on the items of `array` only; made once.
 
         `what` tells apart what is made of the same items.
         """
-        items = array.__array_interface__["data"][0], array.shape, array.strides, what
-        found = self._derived.get(items)
-        if found is None:
-            self._alive.append(array)
-            found = self._derived[items] = self.constant(make())
-        return found
+        return self._constants.derived(array, what, make)
+
+    def must_fill_with_zeros(self, value: Value) -> bool:
+        """Whether what fills up the last block of channels of a blocked value has to be zero."""
+        return value in self._common.zero_filled
 
     def launch(
         self,

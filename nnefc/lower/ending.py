@@ -18,7 +18,7 @@ from nnefc.lower.blocked import Tensor, read_blocked
 from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
-from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked, must_be_zero
+from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked
 from nnefc.ops.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.runtime.program import Ref
 
@@ -156,7 +156,7 @@ def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
     expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
     assert kept[0] is op.output
     zeros = is_depthwise(op) and keeps_zeros(expression)
-    fill = must_be_zero(op.output) and not zeros
+    fill = lower.must_fill_with_zeros(op.output) and not zeros
     operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
     blocks = range(y.blocks)
     if simple_ending(op) is not None:

@@ -8,12 +8,14 @@ makes zeros of zeros.
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
+from nnefc.ir.stages import Carried, Stage
 from nnefc.lower.blocked import layout_of
 from nnefc.lower.context import Lowering
 from nnefc.ops.reference import evaluate_expression
@@ -23,29 +25,38 @@ NUMBER: Final = TensorType(DType.FLOAT32, ())
 LARGEST: Final = float(np.finfo(np.float32).max)
 
 
-def must_be_zero(value: Value) -> bool:
-    """Whether what fills up the last block of a blocked value has to be zero."""
-    return value.type.dims[1] % layout_of(value.type).entry != 0 and _is_summed(value)
+def zero_filled(stages: Sequence[Stage]) -> set[Value]:
+    """Blocked values whose channels that fill up the last block have to be zero.
+
+    That is where a sum over channels reads them, or what others make of them, in whichever stage:
+    backwards, so that what becomes of a value is known before the value is met.
+    """
+    found: set[Value] = set()
+    passed_on: set[Carried] = set()
+    for stage in reversed(stages):
+        graph = stage.graph
+        outputs = zip(graph.outputs, stage.outputs, strict=True)
+        found.update(value for value, carried in outputs if carried in passed_on)
+        for op in reversed(list(graph.ops)):
+            found.update(v for v in _summed(op, found) if v.type.layout is not None)
+        inputs = zip(graph.inputs, stage.inputs, strict=True)
+        passed_on.update(carried for value, carried in inputs if value in found)
+    return set(filter(_is_filled_up, found))
 
 
-def _is_summed(value: Value) -> bool:
-    """Whether a sum over channels reads what fills up `value`, or what others make of that."""
-    waiting, seen = [value], {value}
-    while waiting:
-        read = waiting.pop()
-        for user in read.users:
-            if user.name in ("fused_conv", "fused_deconv") and not is_depthwise(user):
-                if read is user.inputs[0]:
-                    return True
-                # what is added to sums is in their result, which has zeros of its own
-                continue
-            if user.name == "layout" and user.output.type.layout is None:
-                continue
-            if any(v.type.layout is None for v in user.outputs):
-                return True
-            waiting += [v for v in user.outputs if v not in seen]
-            seen.update(user.outputs)
-    return False
+def _summed(op: Op, found: Container[Value]) -> tuple[Value, ...]:
+    """Operands of which a sum over channels reads what fills them up, here or in the results."""
+    if op.name in ("fused_conv", "fused_deconv") and not is_depthwise(op):
+        # what is added to sums is in their result, which has zeros of its own
+        return op.inputs[:1]
+    if op.name == "layout" and op.output.type.layout is None:
+        return ()
+    summed = any(v.type.layout is None or v in found for v in op.outputs)
+    return op.inputs if summed else ()
+
+
+def _is_filled_up(value: Value) -> bool:
+    return value.type.dims[1] % layout_of(value.type).entry != 0
 
 
 def is_depthwise(op: Op) -> bool:

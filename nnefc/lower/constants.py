@@ -1,0 +1,75 @@
+"""The data of a program: each array once, however many operations and stages read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nnefc.runtime.program import Buffer, Program, Ref
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+Key = tuple[object, ...]
+
+
+class Constants:
+    """Gives arrays their places among the constants of a program."""
+
+    def __init__(self, program: Program) -> None:
+        self._kept = program.constants
+        self._places: dict[Key, Ref] = {}
+        self._tables: dict[tuple[str, bytes], Ref] = {}
+        self._derived: dict[Key, Ref] = {}
+        self._alive: list[Array] = []
+        """Arrays whose addresses are keys: these must not be used again."""
+
+    def place(self, array: Array) -> Ref:
+        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
+        import numpy as np
+
+        memory = _memory(array)
+        found = self._places.get(memory)
+        if found is None:
+            kept = np.require(array, requirements=["C", "A"])
+            found = Ref(Buffer("constant", kept.nbytes, len(self._kept)))
+            self._kept.append(kept)
+            self._places[memory] = self._places[_memory(kept)] = found
+            self._alive.append(array)
+        return found
+
+    def table(self, array: Array) -> Ref:
+        """`place` for tables that many operations have in common: equal ones are kept once."""
+        key = (array.dtype.name, array.tobytes())
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = self.place(array)
+        return found
+
+    def derived(self, array: Array, what: str, make: Callable[[], Array]) -> Ref:
+        """Memory that holds `make()`, which depends on the items of `array` only; made once.
+
+        `what` tells apart what is made of the same items.
+        """
+        key = (*_view(array), what)
+        found = self._derived.get(key)
+        if found is None:
+            found = self._derived[key] = self.place(make())
+            self._alive.append(array)
+        return found
+
+
+def _memory(array: Array) -> Key:
+    """Names the bytes of an array: those in one piece are the same, whatever their shape."""
+    return (_address(array), array.nbytes) if array.flags.c_contiguous else _view(array)
+
+
+def _view(array: Array) -> Key:
+    """Names the items of an array: its bytes, shape and type."""
+    return _address(array), array.shape, array.strides, array.dtype
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
