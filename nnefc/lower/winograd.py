@@ -39,14 +39,18 @@ MOST_BYTES: Final = 1 << 20
 """Of v and m of a block for one thread: they stay in its second cache."""
 SHARED_BYTES: Final = 8 << 20
 """Of v and m together, of blocks whose steps the threads share."""
-LEAST_BYTES: Final = 1 << 18
-"""Of v and m, even if the arena becomes larger by them."""
+LEAST_BYTES: Final = 3 << 18
+"""Of v and m of all threads, even if the arena becomes larger by them."""
+FILTER_PART: Final = 6
+"""So much less than a transformed filter the arena may become larger in any case."""
 NEAR_BYTES: Final = 1 << 19
 """Of a transformed filter that the second cache keeps."""
 NEAR_NS: Final = 0.012
 """To read a byte of a transformed filter from the second cache."""
 FAR_NS: Final = 0.03
 """The same from where it is otherwise."""
+EXPOSED: Final = 0.25
+"""Share of the shorter one of products and reading a filter that the longer one does not hide."""
 REMOTE_NS: Final = 0.05
 """To read or write a byte that another thread has written or read."""
 STEP_NS: Final = 1500.0
@@ -103,22 +107,23 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
     read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else FAR_NS)
 
     def work(count: int) -> float:
-        return count * tile_ns + max(max(count, LEAST_TILES) * tile_macs / MACS_PER_NS, read_ns)
+        products = max(count, LEAST_TILES) * tile_macs / MACS_PER_NS
+        exposed = max(products, read_ns) + EXPOSED * min(products, read_ns)
+        return count * tile_ns + exposed
 
     def apart(size: int) -> float:
         return makespan(ceil_div(tiling.count, size) * x.batch, work(size), threads)
 
     def shared(size: int) -> float:
-        moved = every * tile_bytes * REMOTE_NS
+        moved = every * tile_bytes * REMOTE_NS if threads > 1 else 0
         items = min(max(size // tiling.count, 1), x.batch)
         blocks = ceil_div(x.batch, items) * ceil_div(tiling.count, size)
         return (blocks * work(every // blocks) + moved) / sharing(threads) + 3 * blocks * STEP_NS
 
-    most = max(min(room // threads, MOST_BYTES), LEAST_BYTES)
-    fitting = max(min(most // tile_bytes, tiling.count), 1)
+    room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
+    fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in parts_of(tiling.count) if size <= fitting), key=apart)
-    most = max(min(room, SHARED_BYTES), LEAST_BYTES)
-    whole = min(max(most // tile_bytes, LEAST_TILES), every)
+    whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 
