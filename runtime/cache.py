@@ -1,64 +1,53 @@
 """Object code on disk, shared by all models and processes of a user.
 
-An entry is named by a digest of everything that its code depends on: the kernel, the sources of
-the modules that write it, the processor, and the versions of what translates it.  An entry
-that is damaged, or that cannot be read or written, is as good as none: kernels are compiled again.
+An entry is named by a digest of everything that its code depends on (`cache_key`).  One that is
+damaged, or that cannot be read or written, is as good as none: kernels are compiled again, and stay
+in memory.  The user is told once in a process, where that may be what is not wanted.
 
-`NNEFC_CACHE` names another folder, or is `off`.  An entry is machine code: the folder must belong
-to the user and to nobody else, otherwise it is not used.
+`NNEFC_CACHE` names another folder, or is `off`; `NNEFC_CACHE_LIMIT` bounds its size.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import re
-import stat
-import tempfile
-from dataclasses import astuple
-from functools import cache
-from importlib.util import find_spec
+import time
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from nnefc.kernels import template
-from nnefc.kernels.isa import NATIVE, Isa
-from nnefc.kernels.processor import identity
+from nnefc.errors import Diagnostic, NnefError, warn
+from nnefc.kernels.processor import model_name
+from nnefc.runtime.cache_entry import Header, code_of, pack
+from nnefc.runtime.cache_folder import CacheFolder, file_name
+from nnefc.runtime.cache_key import Key
 
-MAGIC: Final = b"nnefc object 1\n"
-DIGEST_BYTES: Final = 32
-_KERNELS: Final = Path(template.__file__).parent
-_IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from|import) nnefc\.kernels(?:\.(\w+)| import (\((?:[^)#]|#.*)*\)|.*))", re.M
-)
-"""A statement that imports a kernel module, or several by name."""
-_NAME: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
+DEFAULT_LIMIT: Final = 10**9
+"""Bytes."""
+_UNITS: Final = {
+    f"{prefix}{infix}": (1024 if infix else 1000) ** power
+    for power, prefix in enumerate(["", "k", "m", "g", "t"])
+    for infix in ("", "i")
+}
+_LIMIT: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?", re.IGNORECASE)
 
 
-def find(key: str) -> bytes | None:
+def find(key: Key) -> bytes | None:
     """The object code of an entry; None if there is none, or none that is whole."""
-    data = read(key) or b""
-    head, digest = len(MAGIC), len(MAGIC) + DIGEST_BYTES
-    code = data[digest:]
-    whole = data[:head] == MAGIC and data[head:digest] == _digest(code)
-    return code if whole else None
+    data = read(file_name(key.name))
+    return None if data is None else code_of(key.name, data)
 
 
-def keep(key: str, code: bytes) -> None:
-    """Store an entry, whole or not at all; silently nothing where that is impossible."""
-    write(key, MAGIC + _digest(code) + code)
+def keep(key: Key, code: bytes) -> None:
+    """Store an entry, whole or not at all."""
+    header = Header(key.facts, model_name(), time.time())
+    write(file_name(key.name), pack(key.name, header, code))
 
 
 def read(name: str) -> bytes | None:
     """What a file of the cache holds; None if it cannot be read."""
     folder = _folder()
-    if folder is None:
-        return None
-    try:
-        return (folder / name).read_bytes()
-    except OSError:
-        return None
+    return folder.read(name) if folder is not None else None
 
 
 def write(name: str, data: bytes) -> bool:
@@ -67,117 +56,92 @@ def write(name: str, data: bytes) -> bool:
     if folder is None:
         return False
     try:
-        handle, partial = tempfile.mkstemp(prefix=".", dir=folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            Path(partial).replace(folder / name)
-        except BaseException:
-            Path(partial).unlink()
-            raise
-    except OSError:
+        folder.write(name, data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        _complain(
+            f"cannot write to the cache of kernels, {folder.path}: {reason}",
+            "compiled kernels stay in memory; make room or set NNEFC_CACHE to a folder that can be "
+            "written, or to off",
+        )
+        return False
+    except NnefError as error:
+        _complain(error.errors[0].message, error.errors[0].hint)
         return False
     return True
 
 
-def key_of(module: str, what: str, isa: Isa) -> str | None:
-    """The name of the entry for `what`, written by kernel module `module`, on a machine.
-
-    None if the module is none of ours: what it depends on is not known.
-    """
-    sources = _sources(module)
-    if not sources:
+def place() -> Path | None:
+    """Where the cache is to be; None if it is off."""
+    named = os.environ.get("NNEFC_CACHE")
+    if named == "off":
         return None
-    processor = identity() if isa.cpu == NATIVE else ""
-    facts = (what, sources, repr(astuple(isa)), processor, *_translators())
-    return hashlib.blake2b("\0".join(facts).encode(), digest_size=DIGEST_BYTES).hexdigest()
+    if named:
+        return Path(named).absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("nnefc") / "kernels"
 
 
-def _digest(code: bytes) -> bytes:
-    return hashlib.blake2b(code, digest_size=DIGEST_BYTES).digest()
+def limit() -> int:
+    """Bytes of entries that are kept: `NNEFC_CACHE_LIMIT`.
 
-
-@cache
-def _translators() -> tuple[str, ...]:
-    """Versions of what makes code of kernels."""
-    return (platform.python_version(), *map(_version, ("numba", "llvmlite")))
-
-
-def _version(package: str) -> str:
-    """The name of the folder that says which version of a package is installed, or the version.
-
-    The first is found without `importlib.metadata`, which takes long to load.
+    Raises NnefError `internal/cache` if that is no size.
     """
-    spec = find_spec(package)
-    if spec is not None and spec.origin is not None:
-        folders = list(Path(spec.origin).parents[1].glob(f"{package}-*.dist-info"))
-        if len(folders) == 1:
-            return folders[0].name
-    from importlib.metadata import version
-
-    return version(package)
+    text = os.environ.get("NNEFC_CACHE_LIMIT")
+    return parse_size(text) if text else DEFAULT_LIMIT
 
 
-@cache
-def _sources(module: str) -> str:
-    """Digest of the source of a kernel module and of all kernel modules that it reaches.
-
-    Empty if there is no such module.
-    """
-    if _source(module) is None:
-        return ""
-    found: dict[str, bytes] = {}
-    waiting = {module, "codegen"}
-    while waiting:
-        name = waiting.pop()
-        source = _source(name)
-        if source is not None:
-            found[name] = source.digest
-            waiting |= source.imports - found.keys()
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    for name in sorted(found):
-        digest.update(name.encode() + b"\0" + found[name])
-    return digest.hexdigest()
+def parse_size(text: str) -> int:
+    """Bytes of "512MB", "1.5 GiB" or "1000000"; raises NnefError `internal/cache`."""
+    found = _LIMIT.fullmatch(text.strip())
+    if found is None:
+        raise NnefError.of(
+            "internal/cache",
+            f"NNEFC_CACHE_LIMIT is {text!r}, which is no size",
+            hint="bytes, or a number with kB, MB, GB, KiB, MiB or GiB: 512MB",
+        )
+    return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
-class _Source(NamedTuple):
-    digest: bytes
-    imports: frozenset[str]
-    """Names of kernel modules; may hold other names."""
+def opened() -> CacheFolder | None:
+    """The folder of the cache; None if it is off.  Raises NnefError `internal/cache`."""
+    path = place()
+    return None if path is None else CacheFolder(path, limit())
 
 
-@cache
-def _source(module: str) -> _Source | None:
-    """The source of a kernel module; None if there is no such module."""
+def _folder() -> CacheFolder | None:
+    """The folder of the cache, opened once; None if it is off or cannot be used."""
+    return _opened(*map(os.environ.get, ("NNEFC_CACHE", "NNEFC_CACHE_LIMIT", "XDG_CACHE_HOME")))
+
+
+@lru_cache(maxsize=1)
+def _opened(*_environment: str | None) -> CacheFolder | None:
+    """The folder that the environment names."""
+    path = place()
+    if path is None:
+        return None
     try:
-        text = (_KERNELS / f"{module}.py").read_bytes()
-    except FileNotFoundError:
-        return None
-    imports: set[bytes] = set()
-    for one, several in _IMPORT.findall(text):
-        imports.update([one] if one else _NAME.findall(several))
-    return _Source(_digest(text), frozenset(name.decode() for name in imports if name))
-
-
-@cache
-def _folder() -> Path | None:
-    """Where entries are; None if there is no folder that only the user can write."""
-    place = os.environ.get("NNEFC_CACHE")
-    if place == "off":
-        return None
-    if place is None:
-        from platformdirs import user_cache_path
-
-        path = user_cache_path("nnefc") / "kernels"
-    else:
-        path = Path(place)
+        nbytes = limit()
+    except NnefError as error:
+        nbytes = DEFAULT_LIMIT
+        _complain(error.errors[0].message, error.errors[0].hint)
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.stat()
-    except OSError:
+        return CacheFolder(path, nbytes)
+    except NnefError as error:
+        _complain(
+            error.errors[0].message,
+            f"compiled kernels stay in memory; {error.errors[0].hint}",
+        )
         return None
-    if os.name == "posix":
-        others = stat.S_IWGRP | stat.S_IWOTH
-        if status.st_uid != os.getuid() or status.st_mode & others:
-            return None
-    return path
+
+
+_complained = False
+
+
+def _complain(message: str, hint: str) -> None:
+    """Warn, once in a process."""
+    global _complained
+    if not _complained:
+        _complained = True
+        warn(Diagnostic("internal/cache", message, severity="warning", hint=hint), stacklevel=2)

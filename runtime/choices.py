@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from nnefc.runtime import cache as files
+from nnefc.runtime.cache_key import key_of
 
 VERSION: Final = 1
 """Of the form of the files."""
@@ -62,9 +63,10 @@ def _machine(threads: int) -> dict[str, Any]:
     from nnefc.kernels.processor import model_name
 
     isa = host()
+    keys = [key_of(module, "methods", isa) for module in _MODULES]
     return {
         "processor": model_name(),
         "instructions": isa.name,
         "threads": threads,
-        "kernels": [files.key_of(module, "methods", isa) for module in _MODULES],
+        "kernels": [key and key.name for key in keys],
     }

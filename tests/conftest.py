@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,11 +36,6 @@ class ChoiceFiles:
     def write(self, name: str, data: bytes) -> bool:
         (self.folder / name).write_bytes(data)
         return True
-
-    def key_of(self, *what: Any) -> str | None:
-        from nnefc.runtime.cache import key_of
-
-        return key_of(*what)
 
 
 @pytest.fixture(scope="session", autouse=True)

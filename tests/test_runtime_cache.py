@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ast
+import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from nnefc.kernels.isa import TABLE, host
-from nnefc.runtime import cache
+from nnefc.errors import NnefError, NnefWarning
+from nnefc.kernels.isa import host
+from nnefc.runtime import cache, cache_entry
+from nnefc.runtime.cache_folder import file_name
+from nnefc.runtime.cache_key import Key, key_of
 from tests.command_line import SMALL
 
 PROGRAM = """
@@ -43,16 +43,26 @@ try:
 finally:
     print([name for name in ("numba", "llvmlite.binding") if name in sys.modules])
 """
-KERNELS = Path(cache.__file__).parents[1] / "kernels"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of one test, which has warned of nothing yet."""
     place = tmp_path / "kernels"
     monkeypatch.setenv("NNEFC_CACHE", str(place))
-    cache._folder.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    yield place
-    cache._folder.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.delenv("NNEFC_CACHE_LIMIT", raising=False)
+    monkeypatch.setattr(cache, "_complained", False)
+    return place
+
+
+def key(arguments: str = "()") -> Key:
+    found = key_of("direct.convolve", arguments, host())
+    assert found is not None
+    return found
+
+
+def entry(folder: Path, arguments: str = "()") -> Path:
+    return folder / file_name(key(arguments).name)
 
 
 def compiled(folder: Path | str) -> int:
@@ -73,47 +83,81 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_entries_come_back(folder: Path) -> None:
-    cache.keep("k", b"code")
-    assert cache.find("k") == b"code"
-    assert cache.find("other") is None
-    assert [p.name for p in folder.iterdir()] == ["k"]
+    cache.keep(key(), b"code")
+    assert cache.find(key()) == b"code"
+    assert cache.find(key("(1,)")) is None
+    assert list(folder.iterdir()) == [entry(folder)]
 
 
-@pytest.mark.parametrize("size", [0, 5, 20, -1])
-def test_damaged_entries_are_none(folder: Path, size: int) -> None:
-    cache.keep("k", b"code")
-    entry = folder / "k"
-    entry.write_bytes(entry.read_bytes()[:size])
-    assert cache.find("k") is None
-    cache.keep("k", b"code")
-    changed = bytearray(entry.read_bytes())
-    changed[-1] ^= 1
-    entry.write_bytes(changed)
-    assert cache.find("k") is None
+def test_empty_code_comes_back(folder: Path) -> None:
+    cache.keep(key(), b"")
+    assert cache.find(key()) == b""
 
 
-def test_folders_of_others_are_not_used(folder: Path) -> None:
-    folder.mkdir(mode=0o777)
-    folder.chmod(0o777)
-    cache.keep("k", b"code")
-    assert cache.find("k") is None
-    assert not list(folder.iterdir())
+def test_entries_tell_what_they_depend_on(folder: Path) -> None:
+    cache.keep(key(), b"code")
+    data = entry(folder).read_bytes()
+    header = cache_entry.header_of(data)
+    assert header is not None
+    assert header.facts == key().facts
+    assert header.facts["family"] == "direct.convolve"
+    assert abs(header.created - entry(folder).stat().st_mtime) < 60
 
 
-def test_folders_that_cannot_be(folder: Path) -> None:
-    folder.write_text("a file")
-    cache.keep("k", b"code")
-    assert cache.find("k") is None
+def test_what_is_kept_replaces_what_was(folder: Path) -> None:
+    cache.keep(key(), b"one")
+    cache.keep(key(), b"two")
+    assert cache.find(key()) == b"two"
 
 
-def test_names_depend_on_what_the_code_does() -> None:
-    isa = host()
-    name = cache.key_of("direct", "kernel", isa)
-    assert name is not None
-    assert name == cache.key_of("direct", "kernel", isa)
-    assert name != cache.key_of("direct", "other", isa)
-    assert name != cache.key_of("tile", "kernel", isa)
-    assert cache.key_of("no_module_of_ours", "kernel", isa) is None
+@pytest.mark.parametrize("setting", ["off", None, ""])
+def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("NNEFC_CACHE", raising=False)
+    if setting is not None:
+        monkeypatch.setenv("NNEFC_CACHE", setting)
+    usual = tmp_path / "nnefc" / "kernels" if sys.platform == "linux" else cache.place()
+    assert cache.place() == (None if setting == "off" else usual)
+    monkeypatch.setenv("NNEFC_CACHE", "somewhere")
+    assert cache.place() == Path("somewhere").absolute()
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("0", 0),
+        ("1000000", 10**6),
+        ("512MB", 512 * 10**6),
+        ("512 mb", 512 * 10**6),
+        ("1.5GiB", 3 << 29),
+        ("64k", 64000),
+        ("2KiB", 2048),
+        (" 1 TB ", 10**12),
+        ("7B", 7),
+    ],
+)
+def test_limits(monkeypatch: pytest.MonkeyPatch, text: str, nbytes: int) -> None:
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
+    assert cache.limit() == nbytes
+
+
+@pytest.mark.parametrize("text", ["much", "-1", "1e9", "1 XB", "inf", "1..5MB", "9" * 400, "MB"])
+def test_limits_that_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
+    with pytest.raises(NnefError, match="internal/cache"):
+        cache.limit()
+    with pytest.warns(NnefWarning, match="NNEFC_CACHE_LIMIT"):
+        cache.keep(key(), b"code")
+    assert cache.find(key()) == b"code"
+
+
+def test_the_usual_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for setting in ("", None):
+        if setting is None:
+            monkeypatch.delenv("NNEFC_CACHE_LIMIT")
+        else:
+            monkeypatch.setenv("NNEFC_CACHE_LIMIT", setting)
+        assert cache.limit() == 10**9
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of the processor")
@@ -141,125 +185,84 @@ def test_a_warm_process_loads_no_compiler(tmp_path: Path, program: str) -> None:
     assert warm == cold
 
 
-# -- what a name depends on
+# -- files that are not what they should be
 
 
-def fresh(patch: pytest.MonkeyPatch, kernels: Path) -> None:
-    """The next names are made from the sources in a folder."""
-    patch.setattr(cache, "_KERNELS", kernels)
-    cache._source.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    cache._sources.cache_clear()  # pyright: ignore[reportPrivateUsage]
+def test_every_byte_counts(folder: Path) -> None:
+    sought = key()
+    cache.keep(sought, b"some object code")
+    whole = entry(folder).read_bytes()
+    with entry(folder).open("r+b", buffering=0) as file:
+        for at, byte in enumerate(whole):
+            os.pwrite(file.fileno(), bytes([byte ^ 1 << at % 8]), at)
+            assert cache.find(sought) is None, at
+            os.pwrite(file.fileno(), bytes([byte]), at)
+    assert cache.find(sought) == b"some object code"
 
 
-@pytest.fixture
-def kernels(tmp_path: Path) -> Iterator[Path]:
-    """A folder of kernel modules that names are made from."""
-    folder = tmp_path / "sources"
-    folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        fresh(patch, folder)
-        yield folder
-    cache._source.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    cache._sources.cache_clear()  # pyright: ignore[reportPrivateUsage]
+def test_truncated_and_longer_files_are_none(folder: Path) -> None:
+    sought = key()
+    cache.keep(sought, bytes(range(256)))
+    whole = entry(folder).read_bytes()
+    for size in (*range(0, len(whole), 64), *range(120), len(whole) - 1):
+        entry(folder).write_bytes(whole[:size])
+        assert cache.find(sought) is None, size
+        assert cache_entry.state_of(sought.name, whole[:size]) == "damaged"
+    entry(folder).write_bytes(whole + b"\0")
+    assert cache.find(sought) is None
 
 
-def name_after(folder: Path, module: str) -> str | None:
-    with pytest.MonkeyPatch.context() as patch:
-        fresh(patch, folder)
-        return cache.key_of(module, "kernel", host())
+def test_an_entry_under_another_name_is_none(folder: Path) -> None:
+    cache.keep(key(), b"code")
+    entry(folder).rename(entry(folder, "(1,)"))
+    assert cache.find(key("(1,)")) is None
 
 
-def imported(path: Path) -> set[str]:
-    """Kernel modules that a file imports anywhere, by Python's own parser."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        found |= {
-            parts[2]
-            for name in names
-            if len(parts := name.split(".")) > 2 and parts[:2] == ["nnefc", "kernels"]
-        }
-    return {name for name in found if path.with_name(f"{name}.py").exists()}
-
-
-def reached(folder: Path, *modules: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [*modules]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += imported(folder / f"{name}.py")
-    return found
-
-
-@pytest.mark.parametrize("module", ["direct", "elementwise", "normalization", "executor", "rows"])
-def test_a_kernel_depends_on_the_modules_that_it_reaches(kernels: Path, module: str) -> None:
-    shutil.copytree(KERNELS, kernels, dirs_exist_ok=True)
-    before = name_after(kernels, module)
-    needed: set[str] = set()
-    for path in kernels.glob("*.py"):
-        text = path.read_bytes()
-        path.write_bytes(text + b"#")
-        if name_after(kernels, module) != before:
-            needed.add(path.stem)
-        path.write_bytes(text)
-    assert name_after(kernels, module) == before
-    assert needed == reached(kernels, module, "codegen")
+@pytest.mark.parametrize("format_", [1, 3, 10])
+def test_entries_of_other_formats_are_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, format_: int
+) -> None:
+    """A file of the format says so, whatever else it holds; and its name is another."""
+    cache.keep(key(), b"code")
+    data = entry(folder).read_bytes()
+    other = f"nnefc object {format_}\n".encode()
+    entry(folder).write_bytes(other + data[len(cache_entry.MAGIC) :])
+    assert cache.find(key()) is None
+    changed = entry(folder).read_bytes()
+    assert cache_entry.state_of(key().name, changed) == "of another format"
+    cache.keep(key(), b"code")
+    assert cache.find(key()) == b"code"
 
 
 @pytest.mark.parametrize(
-    "statement",
+    "header",
     [
-        "from nnefc.kernels.b import name",
-        "from nnefc.kernels import b",
-        "from nnefc.kernels import b as c",
-        "from nnefc.kernels import d, b  # both",
-        "from nnefc.kernels import (\n    d,\n    b as c,\n)",
-        "from nnefc.kernels import (  # (these)\n    d,  # c)\n    b,\n)",
-        "def f():\n    from nnefc.kernels import b",
-        "import nnefc.kernels.b",
-        "import nnefc.kernels.b as d",
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"facts": {}, "machine": 1, "created": 0}',
+        b'{"facts": {"a": 1}, "machine": "", "created": 0}',
+        b'{"facts": [], "machine": "", "created": 0}',
+        b'{"facts": {}, "machine": ""}',
+        b"[" * 100_000,
+        b"\xff",
     ],
 )
-def test_every_form_of_import_is_seen(kernels: Path, statement: str) -> None:
-    (kernels / "a.py").write_text(f'"""A comment names nnefc.kernels.c."""\n{statement}\n')
-    for name in "bcd":
-        (kernels / f"{name}.py").write_text("")
-    needed = imported(kernels / "a.py")
-    assert "b" in needed
-    before = name_after(kernels, "a")
-    for name in "bcd":
-        (kernels / f"{name}.py").write_text("1")
-        assert (name_after(kernels, "a") != before) == (name in needed), name
-        (kernels / f"{name}.py").write_text("")
+def test_headers_that_say_nothing(header: bytes) -> None:
+    """Those of a whole file, too: who asks gets no header, and no error."""
+    data = cache_entry.pack(key().name, cache_entry.Header({}, "", 0), b"code")
+    start = data.index(b'{"facts"')
+    made = data[: start - 4] + len(header).to_bytes(4, "little") + header + b"code"
+    assert cache_entry.header_of(made) is None
+    assert cache_entry.state_of(key().name, made) == "damaged"
 
 
-def test_names_depend_on_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NNEFC_ISA", raising=False)
-    isa, other = host.__wrapped__(), TABLE["x86-64-v2"]
-    native, plain = (cache.key_of("direct", "kernel", row) for row in (isa, other))
-    monkeypatch.setattr(cache, "identity", lambda: "another one")
-    assert cache.key_of("direct", "kernel", isa) != native
-    assert cache.key_of("direct", "kernel", other) == plain
-
-
-def test_names_depend_on_the_versions_of_the_translators(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    version = cache._version  # pyright: ignore[reportPrivateUsage]
-    assert metadata.version("numba") in version("numba")
-    (tmp_path / "some_package").mkdir()
-    (tmp_path / "some_package" / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
-    for number in ("1.2", "1.3"):
-        folder = tmp_path / f"some_package-{number}.dist-info"
-        folder.mkdir()
-        (folder / "METADATA").write_text(f"Name: some_package\nVersion: {number}\n")
-        if number == "1.2":
-            assert version("some_package") == folder.name
-    assert version("some_package") == metadata.version("some_package")
+def test_a_header_is_json(folder: Path) -> None:
+    cache.keep(key(), b"code")
+    data = entry(folder).read_bytes()
+    start = len(cache_entry.MAGIC) + 64
+    size = int.from_bytes(data[start : start + 4], "little")
+    values = json.loads(data[start + 4 : start + 4 + size])
+    assert sorted(values) == ["created", "facts", "machine"]
+    assert data[start + 4 + size :] == b"code"

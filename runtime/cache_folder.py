@@ -1,0 +1,211 @@
+"""The folder of the cache: private to its owner, files whole or not there, bounded in size.
+
+Entries are machine code that will be executed, so the folder, and each file that is read, must
+belong to the user and be writable by nobody else.  Any number of processes may read, write and
+evict at the same time; none waits for another: a file is put in place at once, one that is gone
+is as good as never written, and one that is evicted twice is gone all the same.
+
+When an entry was used last is the time of its file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from nnefc.errors import NnefError
+
+SUFFIX: Final = ".kernel"
+PARTIAL: Final = ".tmp-"
+"""What the names of files begin with that are being written."""
+ABANDONED_SECONDS: Final = 3600
+"""The age at which such a file belongs to a process that is gone."""
+_DAY: Final = 86400
+"""Seconds; the time of a file is renewed at most so often."""
+_LARGEST: Final = 1 << 28
+"""Bytes of a file that is read: no kernel comes near, and memory is not given to what is none."""
+_ENTRY: Final = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
+_POSIX: Final = os.name == "posix"
+_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+_OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+class EntryFile(NamedTuple):
+    """The file of an entry, as the folder lists it."""
+
+    name: str
+    size: int
+    """Bytes."""
+    used: float
+    """Seconds since 1970, up to a day before the last use."""
+
+
+class CacheFolder:
+    """Files by name.  What this process reads or writes it does not evict."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        """`limit`: bytes of entries to keep.  Raises NnefError `internal/cache` for a folder
+        that cannot be made, or that others can write to.
+        """
+        self.path = path
+        self.limit = limit
+        self._used: set[str] = set()
+        self._room = 0
+        """Bytes to write before the sizes of all entries are looked at again."""
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the folder if it is not there, and see that nobody else can write to it."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.path.stat()
+        except OSError as error:
+            raise NnefError.of(
+                "internal/cache",
+                f"the cache of kernels cannot be at {self.path}: {_reason(error)}",
+                hint="set NNEFC_CACHE to a folder of yours, or to off",
+            ) from error
+        if _POSIX and status.st_uid != os.geteuid():
+            raise NnefError.of(
+                "internal/cache",
+                f"the cache folder {self.path} belongs to user {status.st_uid}, not to "
+                f"{os.geteuid()}: code in it is not to be trusted",
+                hint="set NNEFC_CACHE to a folder of yours, or to off",
+            )
+        if _POSIX and status.st_mode & _OTHERS:
+            raise NnefError.of(
+                "internal/cache",
+                f"others can write to the cache folder {self.path} (mode "
+                f"{stat.S_IMODE(status.st_mode):03o}): code in it is not to be trusted",
+                hint=f"remove what you did not put there, then: chmod go-w {self.path}",
+            )
+
+    # -- one file
+
+    def read(self, name: str) -> bytes | None:
+        """What a file holds; None if it is not there, or not the user's own."""
+        path = f"{self.path}{os.sep}{name}"
+        try:
+            handle = os.open(path, _OPEN)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(handle)
+            if not _is_own_file(status) or status.st_size > _LARGEST:
+                return None
+            data = os.read(handle, status.st_size + 1)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        self._used.add(name)
+        if abs(time.time() - status.st_mtime) > _DAY:
+            with suppress(OSError):
+                os.utime(path)
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all; raises OSError, or NnefError as at the start."""
+        self._used.add(name)
+        try:
+            self._put(name, data)
+        except FileNotFoundError:  # somebody has removed the folder
+            self._prepare()
+            self._put(name, data)
+        self._room -= len(data)
+        if self._room < 0:
+            self._tidy()
+
+    def _put(self, name: str, data: bytes) -> None:
+        handle, partial = tempfile.mkstemp(prefix=PARTIAL, dir=self.path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(partial).replace(self.path / name)
+        except BaseException:
+            with suppress(OSError):
+                Path(partial).unlink()
+            raise
+
+    # -- all of them
+
+    def entries(self) -> Iterator[EntryFile]:
+        """All entries, in no order."""
+        for item, status in self._files():
+            if entry := _entry(item, status):
+                yield entry
+
+    def remove(self, entries: Iterable[EntryFile]) -> int:
+        """Remove entries; how many were there."""
+        removed = 0
+        for entry in entries:
+            with suppress(OSError):
+                (self.path / file_name(entry.name)).unlink()
+                removed += 1
+        return removed
+
+    def _files(self) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+        with suppress(OSError), os.scandir(self.path) as items:
+            for item in items:
+                with suppress(OSError):
+                    status = item.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode):
+                        yield item, status
+
+    def _tidy(self) -> None:
+        """Remove what killed processes left, and what was not used for longest beyond the limit."""
+        now = time.time()
+        entries: list[EntryFile] = []
+        for item, status in self._files():
+            if entry := _entry(item, status):
+                entries.append(entry)
+            elif item.name.startswith(PARTIAL) and abs(now - status.st_mtime) > ABANDONED_SECONDS:
+                with suppress(OSError):
+                    Path(item.path).unlink()
+        total = sum(entry.size for entry in entries)
+        if total > self.limit:
+            total -= self._evict(entries, total - self.limit * 9 // 10)
+        # Other processes write, too: look again before long.
+        share = self.limit // 16
+        self._room = min(self.limit - total, share) if total < self.limit else share
+
+    def _evict(self, entries: Iterable[EntryFile], nbytes: int) -> int:
+        """Remove entries of `nbytes` together, or somewhat more; how many bytes it was."""
+        latest = time.time() + _DAY
+        # A clock was wrong that wrote a time to come: nobody knows when these were used.
+        ordered = sorted(entries, key=lambda entry: (entry.used <= latest, entry.used))
+        evicted = 0
+        for entry in ordered:
+            if evicted >= nbytes:
+                break
+            if file_name(entry.name) not in self._used and self.remove([entry]):
+                evicted += entry.size
+        return evicted
+
+
+def file_name(name: str) -> str:
+    """The file of the entry of that name (hexadecimal digits)."""
+    return name + SUFFIX
+
+
+def _entry(item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
+    named = _ENTRY.fullmatch(item.name)
+    return named and EntryFile(named[1], status.st_size, status.st_mtime)
+
+
+def _is_own_file(status: os.stat_result) -> bool:
+    """A regular file that belongs to the user, and that nobody else can write to."""
+    if not stat.S_ISREG(status.st_mode):
+        return False
+    return not _POSIX or (status.st_uid == os.geteuid() and not status.st_mode & _OTHERS)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
