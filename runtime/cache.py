@@ -65,9 +65,9 @@ def write(name: str, data: bytes) -> bool:
             "written, or to off",
         )
         return False
-    except NnefError as error:
-        _complain(error.errors[0].message, error.errors[0].hint)
-        return False
+    except NnefError:  # the folder has been replaced: open it anew, which says what is wrong
+        _opened.cache_clear()
+        return _folder() is not None and write(name, data)
     return True
 
 

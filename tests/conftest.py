@@ -60,6 +60,19 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of kernels of one test, which has warned of nothing yet."""
+    from nnefc.runtime import cache
+
+    place = tmp_path / "kernels"
+    monkeypatch.setenv("NNEFC_CACHE", str(place))
+    monkeypatch.delenv("NNEFC_CACHE_LIMIT", raising=False)
+    monkeypatch.setattr(cache, "_complained", False)
+    cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    return place
+
+
+@pytest.fixture
 def update_golden(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-golden"))
 

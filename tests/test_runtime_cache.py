@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from nnefc.errors import NnefError, NnefWarning
-from nnefc.kernels.isa import host
 from nnefc.runtime import cache, cache_entry
-from nnefc.runtime.cache_folder import file_name
-from nnefc.runtime.cache_key import Key, key_of
+from tests.cached import entry, key
 from tests.command_line import SMALL
 
 PROGRAM = """
@@ -43,26 +41,6 @@ try:
 finally:
     print([name for name in ("numba", "llvmlite.binding") if name in sys.modules])
 """
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of one test, which has warned of nothing yet."""
-    place = tmp_path / "kernels"
-    monkeypatch.setenv("NNEFC_CACHE", str(place))
-    monkeypatch.delenv("NNEFC_CACHE_LIMIT", raising=False)
-    monkeypatch.setattr(cache, "_complained", False)
-    return place
-
-
-def key(arguments: str = "()") -> Key:
-    found = key_of("direct.convolve", arguments, host())
-    assert found is not None
-    return found
-
-
-def entry(folder: Path, arguments: str = "()") -> Path:
-    return folder / file_name(key(arguments).name)
 
 
 def compiled(folder: Path | str) -> int:

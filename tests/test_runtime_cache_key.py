@@ -69,8 +69,9 @@ def test_kernels_that_are_not_ours_have_no_name() -> None:
 @pytest.mark.parametrize("field", list(Isa.__dataclass_fields__))
 def test_names_depend_on_each_fact_of_the_instruction_set(field: str) -> None:
     isa = TABLE["x86-64-v2"]
-    old = getattr(isa, field)
-    new: Any = not old if isinstance(old, bool) else (9, 9) if field == "tile" else old + (old or "x")
+    old: Any = getattr(isa, field)
+    other = {"fma": True, "tile": (9, 9), "features": "+x"}
+    new = other[field] if field in other else old + old
     assert name_of(isa=replace(isa, **{field: new})) != name_of(isa=isa)
 
 
