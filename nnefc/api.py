@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
+    from nnefc.runtime.program import Program
 
 Shapes = Mapping[str, Sequence[int]]
 Path = str | os.PathLike[str]
@@ -178,6 +179,22 @@ def compile_with(
 
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
+    from nnefc.runtime.model import CompiledModel
+
+    program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
+    with memory_for("compile the model"):
+        return CompiledModel(program, graph, threads=check_threads(threads), progress=progress)
+
+
+def lowered(
+    graph: Graph,
+    *,
+    threads: int | None = None,
+    accuracy: str = "fast",
+    methods: Mapping[str, str] | None = None,
+    hook: Hook | None = None,
+) -> Program:
+    """The launches that compute a graph on this machine, before any kernel is compiled."""
     from nnefc.formats.files import release_pages
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
@@ -189,7 +206,6 @@ def compile_with(
     from nnefc.passes.split_batch import SplitBatch
     from nnefc.runtime import choices
     from nnefc.runtime.machine import largest_cache
-    from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.team import team
 
     threads = check_threads(threads)
@@ -209,7 +225,7 @@ def compile_with(
         release_pages()
         program = lower(stages, release=release_pages, threads=threads)
         release_pages()
-        return CompiledModel(program, graph, threads=threads, progress=progress)
+        return program
 
 
 def _require_fitting_data(graph: Graph) -> None:

@@ -56,6 +56,7 @@ class CacheFolder:
         """
         self.path = path
         self.limit = limit
+        self._prefix = f"{path}{os.sep}"
         self._used: set[str] = set()
         self._room = 0
         """Bytes to write before the sizes of all entries are looked at again."""
@@ -90,26 +91,37 @@ class CacheFolder:
     # -- one file
 
     def read(self, name: str) -> bytes | None:
-        """What a file holds; None if it is not there, or not the user's own."""
-        path = f"{self.path}{os.sep}{name}"
+        """What a file holds, which is a use; None if it is not there, or not the user's own."""
+        found = self._open(name)
+        if found is None:
+            return None
+        data, changed = found
+        self._used.add(name)
+        if abs(time.time() - changed) > _DAY:
+            with suppress(OSError):
+                os.utime(self.path / name)
+        return data
+
+    def look(self, name: str) -> bytes | None:
+        """The same without noting a use."""
+        found = self._open(name)
+        return found and found[0]
+
+    def _open(self, name: str) -> tuple[bytes, float] | None:
+        """(content, time) of a file."""
         try:
-            handle = os.open(path, _OPEN)
+            handle = os.open(f"{self._prefix}{name}", _OPEN)
         except OSError:
             return None
         try:
             status = os.fstat(handle)
             if not _is_own_file(status) or status.st_size > _LARGEST:
                 return None
-            data = os.read(handle, status.st_size + 1)
+            return os.read(handle, status.st_size + 1), status.st_mtime
         except OSError:
             return None
         finally:
             os.close(handle)
-        self._used.add(name)
-        if abs(time.time() - status.st_mtime) > _DAY:
-            with suppress(OSError):
-                os.utime(path)
-        return data
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file, whole or not at all; raises OSError, or NnefError as at the start."""
@@ -159,16 +171,19 @@ class CacheFolder:
                     if stat.S_ISREG(status.st_mode):
                         yield item, status
 
+    def sweep(self) -> None:
+        """Remove what processes left that were killed while they wrote."""
+        for item, status in self._files():
+            _sweep(item, status)
+
     def _tidy(self) -> None:
-        """Remove what killed processes left, and what was not used for longest beyond the limit."""
-        now = time.time()
+        """Sweep, and evict what was not used for longest while there is more than the limit."""
         entries: list[EntryFile] = []
         for item, status in self._files():
             if entry := _entry(item, status):
                 entries.append(entry)
-            elif item.name.startswith(PARTIAL) and abs(now - status.st_mtime) > ABANDONED_SECONDS:
-                with suppress(OSError):
-                    Path(item.path).unlink()
+            else:
+                _sweep(item, status)
         total = sum(entry.size for entry in entries)
         if total > self.limit:
             total -= self._evict(entries, total - self.limit * 9 // 10)
@@ -198,6 +213,14 @@ def file_name(name: str) -> str:
 def _entry(item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
     named = _ENTRY.fullmatch(item.name)
     return named and EntryFile(named[1], status.st_size, status.st_mtime)
+
+
+def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:
+    """Remove a file that was begun and, as it seems, will not be finished."""
+    abandoned = abs(time.time() - status.st_mtime) > ABANDONED_SECONDS
+    if item.name.startswith(PARTIAL) and abandoned:
+        with suppress(OSError):
+            Path(item.path).unlink()
 
 
 def _is_own_file(status: os.stat_result) -> bool:

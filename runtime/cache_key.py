@@ -13,7 +13,7 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 from nnefc import __version__
 from nnefc.kernels.isa import NATIVE, Isa
 from nnefc.kernels.processor import identity
+from nnefc.kernels.template import Kernel
 
 FORMAT: Final = 2
 """Of the entries; a fact like the others, so that the names of two formats differ."""
@@ -47,7 +48,7 @@ _IMPORTED: Final = re.compile(rb"#.*|(\w+)(?:\s+as\s+\w+)?")
 Facts = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
     """What the code of all kernels of a module depends on, by name."""
 
@@ -71,8 +72,19 @@ class Key:
         return {"family": self.family, "arguments": self.arguments, **self.surroundings.facts}
 
 
+def key_of_kernel(kernel: Kernel, isa: Isa) -> Key | None:
+    """The key of a kernel on a machine; None: it has no place in the cache."""
+    return key_of(kernel.family, repr(kernel.arguments), isa)
+
+
+def key_of_function(symbol: str, function: Callable[..., Any], isa: Isa) -> Key | None:
+    """The same of a function of a kernel module, exported as `symbol`."""
+    package, _, module = function.__module__.rpartition(".")
+    return key_of(f"{module}.{symbol}", "", isa) if package == "nnefc.kernels" else None
+
+
 def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
-    """The key of a kernel, or of a function `module.symbol` of a kernel module, on a machine.
+    """The key of a kernel whose family or function is `module.name`.
 
     None if the module is none of ours: what the code depends on is not known.
     """

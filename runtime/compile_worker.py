@@ -57,11 +57,12 @@ def main() -> None:
 def _answer(request: bytes) -> tuple[bytes, bytes]:
     from nnefc.kernels.codegen import emit
     from nnefc.kernels.isa import host
-    from nnefc.runtime.objects import name_on_disk
+    from nnefc.runtime.objects import key_of
 
     try:
         source = pickle.loads(request)
-        name = name_on_disk(source, host()) or ""
+        key = key_of(source, host())
+        name = key.name if key else ""
         return name.encode(), emit(source.function(), source.symbol, host())
     except Exception:  # it will be compiled, and fail, where somebody sees it
         return b"", b""

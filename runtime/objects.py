@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nnefc.errors import NnefError
 from nnefc.kernels.template import Kernel
 from nnefc.runtime import cache
+from nnefc.runtime.cache_key import Key, key_of_function, key_of_kernel
 
 if TYPE_CHECKING:
     from nnefc.kernels.isa import Isa
@@ -48,12 +49,11 @@ def label(source: Source) -> str:
     return source.family if isinstance(source, Kernel) else source.symbol
 
 
-def name_on_disk(source: Source, isa: Isa) -> str | None:
-    """What its object code for a machine is called in the cache; None: it has no place there."""
+def key_of(source: Source, isa: Isa) -> Key | None:
+    """What its object code for a machine depends on; None: it has no place in the cache."""
     if isinstance(source, Kernel):
-        return cache.key_of(source.family.partition(".")[0], repr(source), isa)
-    package, _, module = source.body.__module__.rpartition(".")
-    return cache.key_of(module, source.symbol, isa) if package == "nnefc.kernels" else None
+        return key_of_kernel(source, isa)
+    return key_of_function(source.symbol, source.body, isa)
 
 
 _changed = threading.Condition()
@@ -142,10 +142,10 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
         from nnefc.kernels.isa import host
 
         isa = host()
-    names = {source: name_on_disk(source, isa) for source in sources}
+    keys = {source: key_of(source, isa) for source in sources}
     missing: list[Source] = []
-    for source, name in names.items():
-        found = cache.find(name) if name else None
+    for source, key in keys.items():
+        found = cache.find(key) if key else None
         if found:
             steps.finish(source, found)
         else:
@@ -153,28 +153,29 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
     if len(missing) > 1:
         from nnefc.runtime import compile_pool
 
-        known = {source: name for source in missing if (name := names[source])}
+        known = {source: key for source in missing if (key := keys[source])}
         if count := compile_pool.workers_for(known):
 
             def keep(source: Source, code: bytes) -> None:
                 cache.keep(known[source], code)
                 steps.finish(source, code)
 
-            compile_pool.compile_apart(known, count, isa, begin=steps.begin, keep=keep)
+            names = {source: key.name for source, key in known.items()}
+            compile_pool.compile_apart(names, count, isa, begin=steps.begin, keep=keep)
             missing = [source for source in missing if source not in _objects]
     for source in missing:
         steps.begin(source)
-        steps.finish(source, _compile(source, isa, names[source]))
+        steps.finish(source, _compile(source, isa, keys[source]))
 
 
-def _compile(source: Source, isa: Isa, name: str | None) -> bytes:
+def _compile(source: Source, isa: Isa, key: Key | None) -> bytes:
     """Compile in this process."""
     with _translating, _deferred_interrupt():
         with _translators():
             from nnefc.kernels.codegen import emit
         made = emit(source.function(), source.symbol, isa)
-        if name:
-            cache.keep(name, made)
+        if key:
+            cache.keep(key, made)
         return made
 
 

@@ -22,7 +22,7 @@ from nnefc.kernels.executor import FUNCTIONS
 from nnefc.kernels.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.runtime import compile_pool, objects
-from nnefc.runtime.objects import Function, Source, name_on_disk, object_code, object_codes
+from nnefc.runtime.objects import Function, Source, key_of, object_code, object_codes
 
 SOURCES: list[Source] = [
     Kernel("elementwise.copy"),
@@ -39,6 +39,12 @@ def emitted(source: Source) -> bytes:
     return codegen.emit(source.function(), source.symbol, host())
 
 
+def name_of(source: Source) -> str:
+    """Of its entry in the cache."""
+    key = key_of(source, host())
+    return key.name if key else ""
+
+
 def apart(
     sources: list[Source], names: dict[Source, str] | None = None
 ) -> tuple[dict[Source, bytes], list[Source]]:
@@ -46,7 +52,7 @@ def apart(
     found: dict[Source, bytes] = {}
     begun: list[Source] = []
     if names is None:
-        names = {source: name_on_disk(source, host()) or "" for source in sources}
+        names = {source: name_of(source) for source in sources}
     compile_pool.compile_apart(names, 2, host(), begin=begun.append, keep=found.__setitem__)
     return found, begun
 
@@ -88,7 +94,7 @@ def test_what_others_cannot_know_is_left_to_this_process() -> None:
     family("elementwise.mine")(lambda: _nothing)
     other = Kernel("blocked.zero_halo")
     names = dict.fromkeys([mine, here, other], "a name that no worker finds")
-    assert apart([], {**names, SOURCES[0]: str(name_on_disk(SOURCES[0], host()))})[0].keys() == {
+    assert apart([], {**names, SOURCES[0]: name_of(SOURCES[0])})[0].keys() == {
         SOURCES[0]
     }
 

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from nnefc.cli.bench import bench
+from nnefc.cli.cache import cache
 from nnefc.cli.check import check
 from nnefc.cli.compare import compare
 from nnefc.cli.compile import compile_
@@ -64,6 +65,7 @@ for name, command in {
     "demo": demo,
 }.items():
     app.command(name)(command)
+app.add_typer(cache, name="cache")
 
 
 def _version(show: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, collecting
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def compile_graph(
     """Compile; progress is shown on standard error.  `methods`, `hook`: see `compile_with`."""
     from nnefc.api import compile_with
 
-    with progress("compiling") as advance:
+    with reported_warnings(), progress("compiling") as advance:
         return compile_with(
             graph,
             threads=threads,
@@ -194,6 +194,17 @@ def compile_graph(
             methods=methods,
             hook=hook,
         )
+
+
+@contextmanager
+def reported_warnings() -> Generator[None]:
+    """Warnings from inside go to standard error as diagnostics do, at the end."""
+    diagnostics = Diagnostics()
+    try:
+        with collecting(diagnostics):
+            yield
+    finally:
+        report(diagnostics.warnings)
 
 
 def console(*, stderr: bool = False) -> Console:

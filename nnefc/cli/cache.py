@@ -1,0 +1,183 @@
+"""`nnefc cache`: what is kept of compiled kernels, where, and why something is not."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated, Final
+
+import typer
+
+from nnefc.cli.cache_shown import SECONDS, explain, list_, open_cache
+from nnefc.cli.common import (
+    Json,
+    RandomWeights,
+    Threads,
+    count,
+    load,
+    print_json,
+    reported_warnings,
+    size,
+    usage,
+)
+
+cache = typer.Typer(
+    help="The kernels that are kept on disk, for all models and processes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+cache.command("list")(list_)
+cache.command("explain")(explain)
+
+_SECONDS: Final = {**SECONDS, "w": 7 * SECONDS["d"]}
+
+
+def parse_age(text: str) -> float:
+    """Seconds of "30d", "12h", "1.5w"."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise usage(
+            f"--older-than {text}: no age",
+            "a number and s, m, h, d or w: seconds, minutes, hours, days, weeks",
+        )
+    return float(found[1]) * _SECONDS[found[2].lower()]
+
+
+@cache.command("path")
+def path(json: Json = False) -> None:
+    """Print the folder of the cache.
+
+    NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds its size (1 GB).
+
+    Examples:
+
+        nnefc cache path
+
+        du -sh $(nnefc cache path)
+    """
+    from nnefc.runtime.cache import limit, place
+
+    where = place()
+    if json:
+        print_json({"path": where and str(where), "limit_bytes": limit()})
+    elif where is None:
+        open_cache()  # which says so
+    else:
+        typer.echo(str(where))
+
+
+@cache.command("verify")
+def verify(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove the entries that are damaged.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Compare the checksums of all entries; status 1 if one is damaged and stays.
+
+    Damaged entries are never used, so that this is never needed: it tells of disks that forget.
+
+    Examples:
+
+        nnefc cache verify
+
+        nnefc cache verify --repair
+    """
+    from nnefc.runtime.cache_folder import file_name
+    from nnefc.runtime.cache_survey import survey
+
+    folder = open_cache()
+    entries = list(survey(folder))
+    damaged = [entry for entry in entries if entry.state == "damaged"]
+    whole = sum(entry.state == "whole" for entry in entries)
+    other = len(entries) - whole - len(damaged)
+    removed = folder.remove(entry.file for entry in damaged) if repair else 0
+    if json:
+        facts = {"entries": len(entries), "whole": whole, "other_format": other}
+        names = [entry.file.name for entry in damaged]
+        print_json({**facts, "damaged": names, "removed": removed})
+    else:
+        for entry in damaged:
+            typer.echo(f"damaged: {folder.path / file_name(entry.file.name)}")
+        notes = [f"{whole:,} whole"]
+        notes += [f"{len(damaged):,} damaged"] if damaged else []
+        notes += [f"{other:,} of another format"] if other else []
+        notes += [f"{removed:,} removed"] if removed else []
+        typer.echo(f"{count(len(entries), 'entry', 'entries')}: {', '.join(notes)}")
+    if len(damaged) > removed:
+        raise typer.Exit(1)
+
+
+@cache.command("clear")
+def clear(
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE", help="Only what was not used for so long: 30d, 12h (s, m, h, d, w)."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Remove all entries, or those that were not used lately; what tuning has found stays.
+
+    Models and processes that use them go on.
+
+    Examples:
+
+        nnefc cache clear
+
+        nnefc cache clear --older-than 30d
+    """
+    at_least = None if older_than is None else parse_age(older_than)
+    folder, now = open_cache(), time.time()
+    entries = list(folder.entries())
+    chosen = [entry for entry in entries if at_least is None or now - entry.used > at_least]
+    removed = folder.remove(chosen)
+    folder.sweep()
+    nbytes = sum(entry.size for entry in chosen)
+    if json:
+        print_json({"removed": removed, "removed_bytes": nbytes, "left": len(entries) - removed})
+        return
+    left = f", {len(entries) - removed:,} left" if len(entries) > removed else ""
+    typer.echo(f"removed {count(removed, 'entry', 'entries')}, {size(nbytes)}{left}")
+
+
+@cache.command("warm")
+def warm(
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--models",
+            "-m",
+            metavar="MODEL",
+            help="Compile the kernels of this model instead of the common ones; repeatable.",
+        ),
+    ] = None,
+    random_weights: RandomWeights = None,
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Compile kernels ahead of time, on all processors: those that most networks need.
+
+    Examples:
+
+        nnefc cache warm
+
+        nnefc cache warm --models net.nnef.tgz --models other.nnef.tgz
+    """
+    from nnefc import typical
+    from nnefc.cli.warming import kernels_of, warm_up
+
+    folder = open_cache()
+    start = time.perf_counter()
+    named = (load(model, random_weights=random_weights) for model in models or ())
+    with reported_warnings():
+        done = warm_up(kernels_of(named if models else typical.graphs(), threads))
+    seconds = time.perf_counter() - start
+    if json:
+        print_json({"kernels": done.kernels, "compiled": done.compiled, "seconds": seconds})
+        return
+    typer.echo(
+        f"{count(done.kernels, 'kernel')}: {done.compiled:,} compiled, "
+        f"{done.kernels - done.compiled:,} were there; {seconds:.1f} s, in {folder.path}"
+    )

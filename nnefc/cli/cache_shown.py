@@ -1,0 +1,186 @@
+"""What `nnefc cache list` and `nnefc cache explain` show."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.cli.common import (
+    Accuracy,
+    Json,
+    LimitOptions,
+    Model,
+    RandomWeights,
+    Scalar,
+    Shapes,
+    Threads,
+    console,
+    count,
+    load,
+    print_json,
+    print_table,
+    reported_warnings,
+    size,
+    table,
+)
+from nnefc.errors import NnefError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nnefc.runtime.cache_folder import CacheFolder
+    from nnefc.runtime.cache_survey import Answer, Stored
+
+SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+"""Of units of time."""
+_SHOWN: Final = 72
+"""Characters of arguments in a table: those of long expressions are left to `--json`."""
+
+
+def open_cache() -> CacheFolder:
+    """The folder; NnefError if there is none, or none that can be trusted."""
+    from nnefc.runtime.cache import opened
+
+    folder = opened()
+    if folder is None:
+        raise NnefError.of(
+            "internal/cache",
+            "there is no cache of kernels: NNEFC_CACHE is off",
+            hint="set it to a folder, or unset it",
+        )
+    return folder
+
+
+def list_(json: Json = False) -> None:
+    """List the entries: kernel, arguments, instruction set, size, age, last use (to a day).
+
+    Examples:
+
+        nnefc cache list
+
+        nnefc cache list --json
+    """
+    from nnefc.runtime.cache_survey import survey
+
+    folder = open_cache()
+    entries = sorted(survey(folder), key=_order)
+    if json:
+        print_json([_record(entry) for entry in entries])
+        return
+    numeric = ["size", "age", "last use"]
+    view = table(
+        "kernel", "arguments", "instructions", *numeric, numeric=numeric, fold=["arguments"]
+    )
+    now = time.time()
+    for entry in entries:
+        facts = _facts_of(entry)
+        view.add_row(
+            facts.get("family", f"({entry.state})"),
+            _short(facts.get("arguments", "")),
+            facts.get("instruction set: name", ""),
+            size(entry.file.size),
+            age(now - entry.header.created) if entry.header else "",
+            age(now - entry.file.used),
+        )
+    out = console()
+    if entries:
+        print_table(out, view)
+    total = sum(entry.file.size for entry in entries)
+    out.print(
+        f"{count(len(entries), 'entry', 'entries')}, {size(total)} of at most "
+        f"{size(folder.limit)} in {folder.path}"
+    )
+
+
+def _order(entry: Stored) -> tuple[str, str, str]:
+    facts = _facts_of(entry)
+    return facts.get("family", ""), facts.get("arguments", ""), entry.file.name
+
+
+def _facts_of(entry: Stored) -> Mapping[str, str]:
+    return entry.header.facts if entry.header is not None else {}
+
+
+def _record(entry: Stored) -> dict[str, Any]:
+    header = entry.header
+    return {
+        "name": entry.file.name,
+        "state": entry.state,
+        "bytes": entry.file.size,
+        "used": entry.file.used,
+        "created": header and header.created,
+        "machine": header and header.machine,
+        "facts": header and dict(header.facts),
+    }
+
+
+def explain(
+    model: Model,
+    random_weights: RandomWeights = None,
+    shape: Shapes = None,
+    scalar: Scalar = "float32",
+    threads: Threads = None,
+    accuracy: Accuracy = "fast",
+    json: Json = False,
+    limit: LimitOptions = None,
+) -> None:
+    """Say for each kernel of a model whether it is in the cache, and if not, why.
+
+    What is not there is compared with the nearest entry of the same kernel: another source, another
+    processor, another version of numba. Nothing is compiled, and nothing is written.
+
+    Examples:
+
+        nnefc cache explain net.nnef.tgz
+
+        nnefc cache explain graph.nnef --random-weights 1 --json
+    """
+    from nnefc.api import lowered
+    from nnefc.kernels.isa import host
+    from nnefc.runtime.cache_survey import Index, survey
+    from nnefc.runtime.objects import key_of
+    from nnefc.runtime.team import executor_functions
+
+    index = Index.of(survey(open_cache()))
+    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    with reported_warnings():
+        program = lowered(graph, threads=threads, accuracy=accuracy)
+    isa = host()
+    sources = [*dict.fromkeys(program.kernels), *executor_functions()]
+    keys = [key_of(source, isa) for source in sources]
+    answers = [index.explain(key) for key in keys if key is not None]
+    if json:
+        print_json([_answer(answer) for answer in answers])
+        return
+    view = table("kernel", "arguments", "in the cache", fold=["arguments", "in the cache"])
+    for answer in answers:
+        found = "yes" if answer.hit else f"no: {'; '.join(answer.reasons)}"
+        view.add_row(answer.key.family, _short(answer.key.arguments), found)
+    out = console()
+    print_table(out, view)
+    hits = sum(answer.hit for answer in answers)
+    out.print(f"{hits} of {count(len(answers), 'kernel')} in the cache")
+    if alone := len(keys) - len(answers):
+        out.print(f"{count(alone, 'kernel')} of other packages, which are not kept on disk")
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "family": answer.key.family,
+        "arguments": answer.key.arguments,
+        "name": answer.key.name,
+        "hit": answer.hit,
+        "reasons": list(answer.reasons),
+    }
+
+
+def age(seconds: float) -> str:
+    """How long ago, in the largest unit that fits: 3 d."""
+    if seconds < 0:
+        return "to come"
+    unit = max((u for u in SECONDS if seconds >= SECONDS[u]), key=SECONDS.__getitem__, default="s")
+    return f"{seconds / SECONDS[unit]:.0f} {unit}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
