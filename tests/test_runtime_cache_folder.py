@@ -332,7 +332,7 @@ print(nnefc.compile(graph, threads=1)(np.ones((1, 8), np.float32)).ravel().tolis
 """,
     "kernel": """
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.code import object_code
+from nnefc.runtime.objects import object_code
 print([object_code(Kernel("blocked.zero_halo"))])
 """,
 }

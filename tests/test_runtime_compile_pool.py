@@ -94,9 +94,7 @@ def test_what_others_cannot_know_is_left_to_this_process() -> None:
     family("elementwise.mine")(lambda: _nothing)
     other = Kernel("blocked.zero_halo")
     names = dict.fromkeys([mine, here, other], "a name that no worker finds")
-    assert apart([], {**names, SOURCES[0]: name_of(SOURCES[0])})[0].keys() == {
-        SOURCES[0]
-    }
+    assert apart([], {**names, SOURCES[0]: name_of(SOURCES[0])})[0].keys() == {SOURCES[0]}
 
 
 def _nothing(bases: int, params: int, first: int, last: int) -> None:
