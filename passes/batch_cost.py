@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from nnefc.ir import Op, Value
-from nnefc.ops.cost import macs
+from nnefc.ops.cost import flops, macs
 from nnefc.ops.table import operations
 from nnefc.passes.blocked_rules import CONVOLUTIONS
 from nnefc.passes.convolution_method import products
@@ -52,6 +52,7 @@ class Work:
     weights: int
     """Bytes of what does not, in and out."""
     macs: int
+    """Multiply-adds, or what takes as long."""
     is_joined: bool
     """Whether all that it does is to copy, unless there is one extent along dimension 0."""
     rows: int
@@ -60,6 +61,11 @@ class Work:
     @property
     def is_nothing(self) -> bool:
         return not self.activations and not self.weights
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether every turn does all of it: no item has a part in it."""
+        return not self.activations
 
 
 def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
@@ -70,7 +76,7 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
     values = dict.fromkeys((*op.inputs, *op.outputs))
     moved = sum(v.type.nbytes for v in values if rows.get(v))
     shared = sum(v.type.nbytes for v in values if not rows.get(v))
-    multiplied = macs(op)
+    multiplied = macs(op) or (0 if moved else flops(op) // 2)
     if op.name in ("matmul", "fused_matmul"):
         moved *= PANELS
     elif op.name in CONVOLUTIONS:
@@ -105,7 +111,7 @@ class Costs:
         turns = work.batch // items
         copied = COPY_COST * work.activations if work.is_joined else 0.0
         far = self._far(work.activations // turns) * work.activations
-        return copied + far + turns * (self.launch + _exposed(work, turns))
+        return copied + far + turns * (self.launch + _turn(work, turns))
 
     def carrying(self, value: Value) -> float:
         """Of a value that one stage computes and another one uses.
@@ -122,10 +128,16 @@ class Costs:
         return min(held / self.reach, 1.0) ** 2 * FAR_COST
 
 
-def _exposed(work: Work, turns: int) -> float:
-    """Of reading weights once; the more arithmetic there is in a turn, the more of it is hidden."""
-    arithmetic, reading = MAC_COST * work.macs / turns, WEIGHT_COST * work.weights
-    return reading * reading / max(reading + arithmetic, 1.0)
+def _turn(work: Work, turns: int) -> float:
+    """Of reading weights in one of the turns, and of arithmetic that no other turn is spared.
+
+    The more arithmetic there is in a turn, the more of reading is hidden behind it.
+    """
+    arithmetic, reading = MAC_COST * work.macs, WEIGHT_COST * work.weights
+    if not work.is_repeated:
+        arithmetic /= turns
+    exposed = reading * reading / max(reading + arithmetic, 1.0)
+    return exposed + (arithmetic if work.is_repeated else 0.0)
 
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:

@@ -34,8 +34,9 @@ class SplitBatch:
         %1: float32[1,64,8,8] = fused_conv(%x, %w) {...}
         %2: float32[1,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
 
-    and one of all 8 items with the product.  The order of operations stays.  Layouts are assigned
-    before: what stages pass on is never converted.
+    and one of all 8 items with the product.  The order of operations stays, but for what no item
+    feeds, which is computed early, outside of turns.  Layouts are assigned before: what stages pass
+    on is never converted.
     """
 
     name: ClassVar[str] = "split_batch"
@@ -52,7 +53,11 @@ class SplitBatch:
         if batch < 2 or any(op.name == "update" for op in steps):
             return [single_stage(graph)]
         rows, apart = rows_of(graph, steps, batch)
-        items = self.items or self._choose(steps, rows, apart, batch)
+        items = self.items
+        if not items:
+            order = _early(steps, rows)
+            steps, apart = [steps[i] for i in order], [apart[i] for i in order]
+            items = self._choose(steps, rows, apart, batch)
         assert all(n == batch or apart[i] for i, n in enumerate(items))
         if all(n == batch for n in items):
             return [single_stage(graph)]
@@ -115,6 +120,20 @@ def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, 
             elif any(given) and value.type.rank and value.type.dims[0] % batch == 0:
                 rows[value] = value.type.dims[0] // batch
     return rows, apart
+
+
+def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
+    """The order of the steps in which what no item feeds comes as early as it can.
+
+    That is at the start, or right after what makes its operands, of which there is one for the
+    whole batch: there it need not be in a stage of many turns.
+    """
+    after: dict[Op, int] = {}
+    for i, op in enumerate(steps):
+        fed = any(rows.get(v, 0) for v in op.inputs)
+        makers = [v.op for v in op.inputs if v.op is not None]
+        after[op] = i if fed else max((after.get(maker, -1) for maker in makers), default=-1)
+    return sorted(range(len(steps)), key=lambda i: after[steps[i]])
 
 
 class _Cutter:

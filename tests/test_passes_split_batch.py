@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from nnefc.ops.build import build
 from nnefc.ops.reference import apply, evaluate
 from nnefc.ops.sample import instance
 from nnefc.ops.table import operations
-from nnefc.passes.batch_cost import Costs, divisors
+from nnefc.passes.batch_cost import MAC_COST, Costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
 from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, batch_of, rows_of
@@ -119,11 +120,19 @@ def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int
     same(graph, stages)
 
 
+class Free(Costs):
+    """Launches cost nothing, so that small graphs are worth a cut."""
+
+    @cached_property
+    def launch(self) -> float:
+        return 0.0
+
+
 @given(cuts())
 @quick
 def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
-    same(graph, SplitBatch(costs=Costs(reach=64)).run(graph))
+    same(graph, SplitBatch(costs=Free(reach=64)).run(graph))
 
 
 RULED = [
@@ -260,6 +269,79 @@ def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert names == ["010_split_batch_00_x8.ir", "010_split_batch_01_x1.ir"]
     texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
     assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
+
+
+# -- what no item feeds
+
+
+def shared_product(width: int, *, of_mean: bool = False) -> Graph:
+    """Convolutions, and amid them a product of two inputs of the model, which have no items.
+
+    The convolutions that follow read some of it.  `of_mean`: its first operand is a mean over the
+    batch instead, of what two convolutions before it give.
+    """
+    graph = Graph("shared")
+    x, a, b = (
+        graph.add_input(TensorType(DType.FLOAT32, dims), name)
+        for name, dims in {"x": (16, 32, 128, 128), "a": (width,) * 2, "b": (width,) * 2}.items()
+    )
+
+    def convolve(y: Value) -> Value:
+        for _ in range(2):
+            filter_ = {"shape": (32, 32, 3, 3), "value": (0.1,)}
+            operands = (
+                build(graph, "constant", (), attributes, dtype=DType.FLOAT32).output
+                for attributes in (filter_, {"shape": (), "value": (0.0,)})
+            )
+            y = build(graph, "conv", [y, *operands], {"border": "constant"}).output
+        return y
+
+    y = convolve(x)
+    if of_mean:
+        mean = build(graph, "mean_reduce", [y], {"axes": (0, 1)}).output
+        a = build(graph, "reshape", [mean], {"shape": (128, 128)}).output
+    y = convolve(y)
+    product = build(graph, "matmul", [a, b]).output
+    largest = build(graph, "max_reduce", [product], {"axes": (0, 1)}).output
+    factor = build(graph, "reshape", [largest], {"shape": ()}).output
+    graph.add_output(convolve(build(graph, "mul", [y, factor]).output), "y")
+    graph.add_output(product, "product")
+    run_pipeline(graph)
+    return graph
+
+
+def turns_of(stages: list[Stage], name: str) -> list[int]:
+    """Of the stages that have operations of this name, which are none of copied graphs."""
+    return [stage.turns for stage in stages for op in stage.graph.ops if name in op.name]
+
+
+def test_what_no_item_feeds_is_computed_once() -> None:
+    stages = SplitBatch().run(shared_product(512))
+    assert [stage.turns for stage in stages] == [1, 16]
+    assert turns_of(stages, "matmul") == [1]
+
+
+def test_what_follows_the_whole_batch_is_computed_beside_it() -> None:
+    """After the mean, before convolutions go on item by item."""
+    stages = SplitBatch().run(shared_product(128, of_mean=True))
+    assert [stage.turns for stage in stages] == [16, 1, 16]
+    assert turns_of(stages, "matmul") == [1]
+
+
+def test_trifles_are_computed_again_in_every_turn() -> None:
+    """Where a cut would cost more."""
+    (stage,) = SplitBatch().run(shared_product(2))
+    assert stage.turns == 16
+
+
+def test_arithmetic_that_every_turn_repeats_is_charged() -> None:
+    graph = shared_product(512)
+    (product,) = (op for op in graph.ops if "matmul" in op.name)
+    costs = Costs()
+    work = work_of(product, {}, 16)
+    once = costs.work(work, 16)
+    assert once > 512**3 * MAC_COST
+    assert costs.work(work, 1) == pytest.approx(16 * once)
 
 
 # -- attention
