@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,36 @@ def test_what_all_machines_have_in_common_is_reached() -> None:
     assert key is not None
     assert {"source hardware.py", "source kernels/direct.py"} <= key.facts.keys()
     assert "source errors.py" not in key.facts
+
+
+def files_imported(path: Path) -> set[str]:
+    """Files of ours that a file imports anywhere, found as Python finds them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    found: set[str] = set()
+    for name in names:
+        with contextlib.suppress(ModuleNotFoundError):  # what is imported from a module
+            spec = find_spec(name)
+            if spec is not None and spec.origin is not None:
+                origin = Path(spec.origin)
+                if origin.is_relative_to(PACKAGE):
+                    found.add(origin.relative_to(PACKAGE).as_posix())
+    return found - {"__init__.py", "kernels/__init__.py"}
+
+
+def test_kernels_import_nothing_that_names_do_not_depend_on() -> None:
+    forget()
+    every = sorted(PACKAGE.joinpath("kernels").glob("*.py"))
+    assert len(every) > 40
+    for path in every:
+        key = cache_key.key_of(f"{path.stem}.kernel", "()", host())
+        assert key is not None
+        known = {fact.removeprefix(cache_key.SOURCE) for fact in key.facts}
+        assert files_imported(path) - known <= {"errors.py"}, path
 
 
 @pytest.mark.parametrize(
