@@ -162,7 +162,8 @@ def _pickled(source: Source) -> bytes:
 
 def _command() -> list[str]:
     """Modules are looked for where this process does, which the program may have changed."""
-    return [sys.executable, "-c", _START, *map(str, sys.path)]
+    options = ["-I"] if sys.flags.isolated else []
+    return [sys.executable, *options, "-c", _START, *map(str, sys.path)]
 
 
 class _Worker:

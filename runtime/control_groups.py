@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+_MINE: Final = Path("/proc/self/cgroup")
 _ROOT: Final = Path("/sys/fs/cgroup")
+_MACHINE: Final = Path("/proc/meminfo")
 _MEMORY: Final = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     2: ("memory.max", "memory.current"),
@@ -17,7 +19,7 @@ _MEMORY: Final = {
 def groups(controller: str) -> Iterator[tuple[Path, int]]:
     """Folders of the groups around this process that `controller` may limit, and their version."""
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = _MINE.read_text().splitlines()
     except OSError:
         return
     for line in lines:
@@ -52,7 +54,7 @@ def free_memory() -> int | None:
     None where the system does not tell.
     """
     try:
-        free = 1024 * _field(Path("/proc/meminfo"), "MemAvailable:")
+        free = 1024 * _field(_MACHINE, "MemAvailable:")
     except (OSError, ValueError):
         return None
     for group, version in groups("memory"):
