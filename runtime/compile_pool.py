@@ -39,8 +39,8 @@ _SECONDS: Final = {
 }
 """What kernels of these families take to compile, on a processor of 2023."""
 _OTHERS: Final = 0.2
-_SHARE: Final = 0.7
-"""Seconds of work that a worker must have: it takes 0.4 to start."""
+_SHARE: Final = 1.0
+"""Seconds of work that a worker must have: it takes 0.4 to start, also of a processor's time."""
 _WORKER_BYTES: Final = 250 << 20
 """Memory of a worker."""
 _PATIENCE: Final = 60.0
