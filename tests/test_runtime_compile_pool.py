@@ -23,6 +23,7 @@ from nnefc.kernels.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.runtime import compile_pool, objects
 from nnefc.runtime.objects import Function, Source, key_of, object_code, object_codes
+from tests.command_line import SMALL
 
 SOURCES: list[Source] = [
     Kernel("elementwise.copy"),
@@ -303,6 +304,19 @@ def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
         assert time.monotonic() < end
         time.sleep(0.05)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_models_need_beside_kernels_is_compiled_with_them(tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(SMALL)
+    program = f"""
+        import nnefc
+        nnefc.compile({str(tmp_path / "graph.nnef")!r}, random_weights=1, threads=2)
+        print("numba" in sys.modules)
+        """
+    with run(program, tmp_path / "cache") as process:
+        out, errors = process.communicate(timeout=PATIENCE)
+    assert errors == ""
+    assert out.splitlines()[2:] == ["False"]
 
 
 def _runs(process: int) -> bool:
