@@ -309,8 +309,10 @@ def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
 def test_what_models_need_beside_kernels_is_compiled_with_them(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(SMALL)
     program = f"""
+        import numpy as np
         import nnefc
-        nnefc.compile({str(tmp_path / "graph.nnef")!r}, random_weights=1, threads=2)
+        model = nnefc.compile({str(tmp_path / "graph.nnef")!r}, random_weights=1, threads=2)
+        model(np.ones((1, 3, 8, 8), np.float32))
         print("numba" in sys.modules)
         """
     with run(program, tmp_path / "cache") as process:
