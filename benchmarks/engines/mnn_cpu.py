@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,10 @@ from benchmarks.artifacts import ONNX, Network, require
 from benchmarks.engines.base import Array, Call, Engine
 
 _FILE = "model.mnn"
+
+_CONVERTER = "import sys, _tools; _tools.mnnconvert(sys.argv)"
+"""What the command `mnnconvert` runs, without its reports of use: for these it installs packages
+into the environment, which can break those that other engines need."""
 
 
 class Mnn(Engine):
@@ -29,9 +32,10 @@ class Mnn(Engine):
         if target.exists():
             return
         source = require(network, ONNX)
-        tool = Path(sys.executable).with_name("mnnconvert")
-        command = [tool, "-f", "ONNX", "--modelFile", source, "--MNNModel", target]
-        done = subprocess.run([*command, "--bizCode", "nnefc"], capture_output=True, text=True)
+        # in a process of its own, since a converter that fails may end its process
+        command = [sys.executable, "-c", _CONVERTER, "-f", "ONNX", "--bizCode", "nnefc"]
+        command += ["--modelFile", str(source), "--MNNModel", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if not target.exists():
             raise RuntimeError(f"mnnconvert: {(done.stdout + done.stderr).strip()[-200:]}")
 
