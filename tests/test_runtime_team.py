@@ -102,10 +102,10 @@ def test_as_many_tiles_as_there_may_be(threads: int) -> None:
 @needs_threads
 def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
     graph = Graph("wide")
-    x = graph.add_input(TensorType(DType.FLOAT32, (512, 1024)), "x")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 512, 1024)), "x")
     graph.add_output(build(graph, "exp", [build(graph, "sin", [x], {}).output], {}).output, "y")
     model = nnefc.compile(graph, threads=2)
-    profile = model.profile(np.zeros((512, 1024), np.float32), seconds=0.2)
+    profile = model.profile(np.zeros((1, 512, 1024), np.float32), seconds=0.2)
     assert max(launch.tiles for launch in model.launches) > 3
     shared = 0
     for run in range(profile.runs):
