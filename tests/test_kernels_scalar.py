@@ -16,7 +16,7 @@ from nnefc.ir import DType, Step
 from nnefc.kernels import isa
 from nnefc.kernels.isa import TABLE, host
 from nnefc.kernels.scalar import operations
-from nnefc.runtime import code
+from nnefc.runtime import objects
 from tests.native import Array, elementwise, evaluate
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1e-45, -1e-45, 1.1754942e-38, 3e38]
@@ -135,7 +135,7 @@ def test_older_processors(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if host().vector_bits < TABLE[level].vector_bits or host().triple != TABLE[level].triple:
         pytest.skip(f"this machine has no {level}")
     monkeypatch.setattr(isa, "host", lambda: TABLE[level])
-    monkeypatch.setattr(code, "_objects", {})
+    monkeypatch.setattr(objects, "_objects", {})
     x = patterns()[::5]
     names = ["exp", "log", "tanh", "sin", "asin", "round"]
     for name, got in zip(names, together([(name, "float32") for name in names], x)):

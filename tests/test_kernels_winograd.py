@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nnefc.lower
 import nnefc.lower.winograd as lowering
 from nnefc.ir import DType, Expression, Step
 from nnefc.kernels.vector import lanes_of
@@ -24,7 +25,6 @@ from nnefc.kernels.winograd_matrices import (
     output_matrix,
     points,
 )
-from nnefc.lower import context
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.winograd import balanced, largest_tile
 from tests.blocked_op import BlockedGraph, constant, halo
@@ -284,7 +284,7 @@ def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPa
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """More threads than there are pieces of it."""
-    monkeypatch.setattr(context, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(nnefc.lower, "usable_cpus", lambda: 1)
     x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
     _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
 
