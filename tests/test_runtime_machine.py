@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.runtime import machine
 from nnefc.runtime.code import compile_kernels
 from nnefc.runtime.machine import Machine, measure
+from nnefc.runtime.team import Team
 from tests.one_op import Array, guarded
 
 
@@ -79,6 +81,23 @@ def test_limits_are_measured(threads: int, monkeypatch: pytest.MonkeyPatch) -> N
     found = measure(threads, seconds=0.01)
     assert found.threads <= threads
     assert min(found.fma_gflops, found.read_gbps, found.copy_gbps) > 0
+
+
+def test_no_limit_is_that_of_a_single_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time there is: the one run may be the one that was interrupted."""
+    launches: Counter[int] = Counter()
+    really = Team.run
+
+    def run(self: Team, first: int, count: int, bases: int) -> None:
+        launches[first] += 1
+        really(self, first, count, bases)
+
+    monkeypatch.setattr(machine, "largest_cache", lambda: 0)
+    monkeypatch.setattr(Team, "run", run)
+    measure(1, seconds=0.0)
+    arithmetic, *memory = (launches[first] for first in sorted(launches))
+    assert arithmetic >= 20
+    assert sum(memory) >= 2 * 20
 
 
 def test_double_precision_has_half_the_peak() -> None:
