@@ -4,7 +4,8 @@ An entry is named by a digest of everything that its code depends on (`cache_key
 damaged, or that cannot be read or written, is as good as none: kernels are compiled again, and stay
 in memory.  The user is told once in a process, where that may be what is not wanted.
 
-`NNEFC_CACHE` names another folder, or is `off`; `NNEFC_CACHE_LIMIT` bounds its size.
+`NNEFC_CACHE` names another folder, or is `off` in any case; empty, it is as if it were not set.
+`NNEFC_CACHE_LIMIT` bounds the size.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def write(name: str, data: bytes) -> bool:
     try:
         folder.write(name, data)
     except OSError as error:
+        folder.failed = True
         reason = error.strerror or str(error)
         _complain(
             f"cannot write to the cache of kernels, {folder.path}: {reason}",
@@ -71,10 +73,16 @@ def write(name: str, data: bytes) -> bool:
     return True
 
 
+def serves() -> bool:
+    """Whether other processes find here what this one has compiled, as far as it knows."""
+    folder = _folder()
+    return folder is not None and not folder.failed
+
+
 def place() -> Path | None:
     """Where the cache is to be; None if it is off."""
     named = os.environ.get("NNEFC_CACHE")
-    if named == "off":
+    if named and named.lower() == "off":
         return None
     if named:
         return Path(named).absolute()

@@ -58,6 +58,8 @@ class CacheFolder:
         self.limit = limit
         self._prefix = f"{path}{os.sep}"
         self._used: set[str] = set()
+        self.failed = False
+        """Whether something could not be written."""
         self._room = 0
         """Bytes to write before the sizes of all entries are looked at again."""
         self._prepare()

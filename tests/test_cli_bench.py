@@ -59,6 +59,18 @@ def test_a_cold_start_is_shown(cli: Cli, quick: Path, monkeypatch: pytest.Monkey
     assert "there is no cache" in cli(*arguments).out
 
 
+def test_kernels_come_from_a_cache_that_can_be_used(
+    cli: Cli, quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = dict.fromkeys((*STAGES, "total"), 0.25)
+    monkeypatch.setattr("nnefc.cli.cold_start.cold_start", lambda *_, **__: stages)  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    arguments = ("bench", quick, *QUICK[:-1])
+    monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "kernels"))
+    assert "with kernels from the cache" in cli(*arguments).out
+    monkeypatch.setenv("NNEFC_CACHE", str(quick / "below"))  # a file is no folder
+    assert "the cache of kernels cannot be used" in cli(*arguments).out
+
+
 def test_options_that_make_no_sense(cli: Cli, small: Path, tmp_path: Path) -> None:
     assert "more than 0 seconds" in cli("bench", small, "--duration", 0).err
     assert "--warmup -1" in cli("bench", small, "--warmup", -1).err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from nnefc.cli.common import (
     parse_shapes,
     print_json,
     print_table,
+    reported_warnings,
     size,
     table,
     usage,
@@ -308,5 +308,10 @@ def _print(facts: dict[str, Any]) -> None:
 
 def _kernels() -> str:
     """Where a fresh process has kernels from that this one has compiled."""
-    off = os.environ.get("NNEFC_CACHE") == "off"
-    return "there is no cache of kernels" if off else "with kernels from the cache"
+    from nnefc.runtime.cache import place, serves
+
+    if place() is None:
+        return "there is no cache of kernels"
+    with reported_warnings():
+        found = serves()
+    return "with kernels from the cache" if found else "the cache of kernels cannot be used"
