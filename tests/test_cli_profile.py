@@ -193,4 +193,10 @@ def test_bars_are_as_wide_as_times() -> None:
     width = float(root.get("width", 0))
     for rect in root.iter(f"{SVG}rect"):
         assert 0 <= float(rect.get("x", 0)) <= width - float(rect.get("width", 0))
-    assert colour(0) != colour(0.5) != colour(1) == colour(2)
+    assert [colour(share) for share in (-1, 0, 0.5, 1, 2)] == [
+        "#e69999",
+        "#e69999",
+        "#e6e699",
+        "#99e699",
+        "#99e699",
+    ]

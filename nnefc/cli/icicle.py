@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from colorsys import hls_to_rgb
 from html import escape
 
 from nnefc.cli.measuring import duration
@@ -109,7 +110,9 @@ def _tip(name: str, members: Sequence[Row], total: float) -> str:
 
 def colour(of_limit: float) -> str:
     """From red, far from the limit, over yellow to green, at it."""
-    return f"hsl({120 * min(max(of_limit, 0.0), 1.0):.0f}, 60%, 75%)"
+    share = min(max(of_limit, 0.0), 1.0)
+    # As digits: hsl(...) is black in some viewers of SVG.
+    return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(share / 3, 0.75, 0.6))
 
 
 def _legend(y: float) -> list[str]:
