@@ -122,6 +122,8 @@ def test_compare_with_an_earlier_measurement(cli: Cli, quick: Path, tmp_path: Pa
     shown = cli("bench", quick, *arguments, "--batch", 2).out
     assert "compared with" in shown
     assert "batch was 1, is 2" in shown
+    assert "no verdict" in shown
+    assert not {"faster", "slower", "same"} & set(shown.split())
 
 
 def measured(threads: int, times: list[float]) -> dict[str, Any]:
@@ -135,16 +137,24 @@ def measured(threads: int, times: list[float]) -> dict[str, Any]:
 
 def test_only_what_was_measured_twice_is_compared() -> None:
     old = {"model": "m", "results": [measured(1, [4.0] * 9), measured(2, [2.0] * 9)]}
-    new = {"model": "n", "results": [measured(1, [2.0] * 9), measured(4, [1.0] * 9)]}
+    new = {"model": "./m", "results": [measured(1, [2.0] * 9), measured(4, [1.0] * 9)]}
     found = compare_facts(old, new)
     (row,) = found["rows"]
     assert (row["threads"], row["old_ms"], row["new_ms"], row["ratio"]) == (1, 4, 2, 0.5)
     assert row["verdict"] == "faster"
     assert found["notes"] == [
-        "model was m, is n",
-        "4 threads, 1 streams: not measured earlier",
-        "2 threads, 1 streams: not measured now",
+        "4 threads, 1 stream: not measured earlier",
+        "2 threads, 1 stream: not measured now",
     ]
+
+
+@pytest.mark.parametrize(("what", "before", "now"), [("model", "m", "n"), ("batch", 1, 2)])
+def test_no_verdict_on_different_work(what: str, before: object, now: object) -> None:
+    old, new = ({what: value, "results": [measured(1, [2.0] * 9)]} for value in (before, now))
+    found = compare_facts(old, new)
+    assert [row["verdict"] for row in found["rows"]] == [None]
+    assert found["notes"][0] == f"{what} was {before}, is {now}"
+    assert "no verdict" in found["notes"][1]
 
 
 def test_intervals_hold_the_true_ratio() -> None:

@@ -93,7 +93,8 @@ def bench(
     """Measure the latency and throughput of a compiled model on random inputs.
 
     A comparison says faster or slower when the ratio of the medians is not 1 with a confidence of
-    99 % (bootstrap) and differs from it by at least 1 %.
+    99 % (bootstrap) and differs from it by at least 1 %. It says neither of another model or batch,
+    and compares what has the same number of threads and streams.
 
     Examples:
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from nnefc.cli.common import console, print_table, table
+from nnefc.cli.common import console, count, print_table, table
 from nnefc.cli.measuring import duration, ratio_interval, verdict
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import open_regular, printable
+
+_WORK: Final = ("model", "batch", "macs")
+"""Facts of which times of something else follow if they differ."""
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -37,18 +40,18 @@ def read_facts(path: Path) -> dict[str, Any]:
 def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Ratios of medians for every number of threads and streams that both have.
 
-    Notes say what else differs: then the ratios compare different things.
+    Notes say what else differs.  There is no verdict (None) on different work.
     """
     known = {_key(result): result for result in old["results"]}
     rows: list[dict[str, Any]] = []
-    notes = [
-        f"{what} was {old.get(what)}, is {new.get(what)}"
-        for what in ("model", "batch", "machine")
-        if old.get(what) != new.get(what)
-    ]
+    other = [what for what in (*_WORK, "machine") if _differ(what, old.get(what), new.get(what))]
+    notes = [f"{what} was {old.get(what)}, is {new.get(what)}" for what in other]
+    alike = not set(_WORK) & set(other)
+    if not alike:
+        notes.append("that is different work, of which no verdict is given")
     for result in new["results"]:
         before = known.pop(_key(result), None)
-        name = f"{result['threads']} threads, {result['streams']} streams"
+        name = _name(*_key(result))
         if before is None:
             notes.append(f"{name}: not measured earlier")
             continue
@@ -62,11 +65,22 @@ def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, A
                 "ratio": ratio,
                 "low": low,
                 "high": high,
-                "verdict": verdict(ratio, low, high),
+                "verdict": verdict(ratio, low, high) if alike else None,
             }
         )
-    notes += [f"{t} threads, {s} streams: not measured now" for t, s in known]
+    notes += [f"{_name(*key)}: not measured now" for key in known]
     return {"rows": rows, "notes": notes}
+
+
+def _differ(what: str, old: Any, new: Any) -> bool:
+    """Whether a fact is another; ./net.nnef is net.nnef."""
+    if what == "model" and isinstance(old, str) and isinstance(new, str):
+        return Path(old) != Path(new)
+    return old != new
+
+
+def _name(threads: int, streams: int) -> str:
+    return f"{count(threads, 'thread')}, {count(streams, 'stream')}"
 
 
 def _key(result: Mapping[str, Any]) -> tuple[int, int]:
@@ -88,7 +102,7 @@ def print_comparison(name: str, comparison: Mapping[str, Any]) -> None:
             duration(row["new_ms"] / 1e3),
             f"{row['ratio']:.3f}",
             f"{row['low']:.3f} to {row['high']:.3f}",
-            row["verdict"],
+            row["verdict"] or "",
         )
     if comparison["rows"]:
         out.print(f"compared with {name}")
