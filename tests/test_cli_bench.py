@@ -15,8 +15,11 @@ from nnefc import NnefError
 from nnefc.cli.bench import parse_threads, run_streams
 from nnefc.cli.bench_compare import compare_facts
 from nnefc.cli.cold_start import STAGES, cold_start
+from nnefc.cli.common import count
 from nnefc.cli.measuring import batch_shapes, duration, histogram, percentile, ratio_interval
 from nnefc.cli.measuring import verdict as judge
+from nnefc.kernels.team_state import MAX_WORKERS
+from nnefc.runtime.team import supports_threads
 from tests.command_line import Cli
 
 QUICK = ("--random-weights", 1, "--duration", 0.05, "--warmup", 0.01, "--no-cold")
@@ -109,6 +112,16 @@ def test_a_batch_leaves_shapes_that_are_given(tmp_path: Path) -> None:
     assert batch_shapes(str(path), 8, None) == ["a=8,4", "b=8,4"]
     assert batch_shapes(str(path), 8, ["b=1,4"]) == ["b=1,4", "a=8,4"]
     assert batch_shapes(str(path), None, ["b=1,4"]) == ["b=1,4"]
+    with pytest.raises(NnefError, match="--batch 8 changes nothing"):
+        batch_shapes(str(path), 8, ["b=1,4", "a=1,4"])
+
+
+def test_more_threads_than_there_can_be(cli: Cli, quick: Path) -> None:
+    most = MAX_WORKERS + 1 if supports_threads() else 1
+    result = cli("bench", quick, *QUICK, "--threads", 10**8, "--json")
+    assert json.loads(result.out)["results"][0]["threads"] == most
+    assert f"--threads 100000000: {count(most, 'thread')} used, the most there can be" in result.err
+    assert "threads" not in cli("bench", quick, *QUICK, "--threads", 1).err
 
 
 def test_compare_with_an_earlier_measurement(cli: Cli, quick: Path, tmp_path: Path) -> None:

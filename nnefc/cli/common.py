@@ -186,7 +186,7 @@ def compile_graph(
     from nnefc.api import compile_with
 
     with reported_warnings(), progress("compiling") as advance:
-        return compile_with(
+        compiled = compile_with(
             graph,
             threads=threads,
             progress=advance,
@@ -194,6 +194,10 @@ def compile_graph(
             methods=methods,
             hook=hook,
         )
+    if threads is not None and compiled.threads < threads:
+        most = f"{count(compiled.threads, 'thread')} used, the most there can be"
+        report([Diagnostic("input/threads", f"--threads {threads}: {most}", severity="note")])
+    return compiled
 
 
 @contextmanager

@@ -20,7 +20,7 @@ Batch = Annotated[
         "-b",
         metavar="N",
         min=1,
-        help="Replace the first dimension of every external; see also --shape.",
+        help="Replace the first dimension of every external that --shape does not name.",
     ),
 ]
 
@@ -44,6 +44,11 @@ def batch_shapes(
         if value.type.dims and value.name not in own:
             extents = (batch, *value.type.dims[1:])
             given.append(f"{value.name}={','.join(map(str, extents))}")
+    if own and len(given) == len(own):
+        raise usage(
+            f"--batch {batch} changes nothing: --shape names every external",
+            "write the batch into the shape, and leave --batch out",
+        )
     return given
 
 
