@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks import artifacts
+from benchmarks import arguments, artifacts
 from benchmarks.engines import ENGINES
 from benchmarks.measure import OURS, PAUSE
-from benchmarks.statistics import ratio, summarise
+from benchmarks.statistics import Interval, ratio, summarise
 from benchmarks.worker import EngineError, Worker
 from benchmarks.zoo.builder import Builder, Node
 from benchmarks.zoo.nnef import Document, nnef_document
@@ -112,22 +112,32 @@ def layers_of(network: artifacts.Network) -> Counter[Layer]:
 
 def measure(
     layer: Layer, folder: Path, workers: dict[str, Worker], threads: int, rounds: int, turn: float
-) -> dict[str, list[list[float]]]:
-    """Seconds by turn of every engine that can tell."""
+) -> tuple[dict[str, list[list[float]]], dict[str, str]]:
+    """(seconds by turn of every engine that can tell, why others cannot)"""
     network = artifacts.store(layer.document(), "layer", str(layer), folder, layer.dims[0])
-    ready: dict[str, Worker] = {}
-    for name, worker in workers.items():
-        try:
-            worker.call("convert", network)
-            worker.call("load_profiled", network, threads, network.arrays())
-        except EngineError:
-            continue
-        ready[name] = worker
+    seconds: dict[str, list[list[float]]] = {}
+    failures: dict[str, str] = {}
+
+    def ask(name: str, command: str, *arguments: Any) -> Any:
+        if name not in failures:
+            try:
+                return workers[name].call(command, *arguments)
+            except EngineError as error:
+                failures[name] = str(error)
+
+    for name in workers:
+        ask(name, "convert", network)
+        ask(name, "load_profiled", network, threads, network.arrays())
     for _ in range(rounds):
-        for worker in ready.values():
-            time.sleep(PAUSE)
-            worker.call("measure", turn, 1000)
-    return {name: worker.call("convolutions") for name, worker in ready.items()}
+        for name in workers:
+            if name not in failures:
+                time.sleep(PAUSE)
+                ask(name, "measure", turn, 1000)
+    for name in workers:
+        found = ask(name, "convolutions")
+        if name not in failures:
+            seconds[name] = found
+    return seconds, failures
 
 
 def describe(
@@ -166,28 +176,56 @@ def main(
     """Measure every convolution of networks alone, in turns with other engines."""
     from nnefc.runtime.machine import measure as measure_machine
 
-    folder = (models_dir or artifacts.default_folder()).expanduser().resolve()
-    chosen = [name for name in engines.split(",") if name]
+    chosen = arguments.engines_of(engines)
+    arguments.check_writable(json, "--json")
+    folder = arguments.models_folder(models_dir)
+    arguments.check_networks(models, [batch], folder)
+    absent = {name: reason for name in chosen if (reason := _reason_absent(name))}
+    errors = Console(stderr=True)
+    for name, reason in absent.items():
+        errors.print(f"{name}: {reason}", highlight=False, markup=False)
+    names = [name for name in chosen if name not in absent]
+    if not names or (OURS in chosen and len(chosen) > 1 and (names == [OURS] or OURS in absent)):
+        raise arguments.fail("nothing can be compared")
+    layers: dict[str, Counter[Layer]] = {}
+    for model in dict.fromkeys(models):
+        layers[model] = layers_of(artifacts.prepare(model, folder, batch))
+        if not layers[model]:
+            raise arguments.fail(f"{model} has no convolutions")
     machine = measure_machine(threads, 0.5)
     results: dict[str, list[dict[str, Any]]] = {}
     console = Console(width=None if sys.stdout.isatty() else 140)
     with ExitStack() as stack:
-        workers = {name: Worker(name, threads) for name in chosen if not ENGINES[name].missing()}
+        workers = {name: Worker(name, threads) for name in names}
         for worker in workers.values():
             stack.callback(worker.close)
-        for model in models:
-            layers = layers_of(artifacts.prepare(model, folder, batch))
+        for model in layers:
             rows: list[dict[str, Any]] = []
-            with Progress(console=Console(stderr=True), transient=True) as progress:
-                for layer, count in progress.track(layers.items(), description=model):
-                    seconds = measure(layer, folder, workers, threads, rounds, turn)
+            failed: Counter[tuple[str, str]] = Counter()
+            with Progress(console=errors, transient=True) as progress:
+                for layer, count in progress.track(layers[model].items(), description=model):
+                    seconds, failures = measure(layer, folder, workers, threads, rounds, turn)
+                    failed.update(failures.items())
                     rows.append(describe(layer, count, seconds, machine.fma_gflops))
             results[model] = rows
-            console.print(_table(model, rows, chosen))
+            console.print(_table(model, rows, names))
+            for (name, failure), times in failed.items():
+                text = f"{name}: {times} of {len(rows)} layers failed: {failure}"
+                errors.print(text, highlight=False, markup=False)
     console.print(f"multiply-add peak {machine.fma_gflops:.0f} GFLOP/s, {threads} thread(s)")
     if json:
         facts = {"machine": asdict(machine), "batch": batch, "networks": results}
         json.write_text(json_module.dumps(facts, indent=1) + "\n")
+    wanted = "ratio" if OURS in names and len(names) > 1 else "microseconds"
+    if not any(row[wanted] for rows in results.values() for row in rows):
+        raise arguments.fail("nothing could be compared")
+
+
+def _reason_absent(engine: str) -> str | None:
+    """Why layers are not measured with an engine; None if they are."""
+    if engine not in TELLING:
+        return f"{ENGINES[engine].title} does not tell the times of layers"
+    return ENGINES[engine].missing()
 
 
 def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
@@ -213,7 +251,7 @@ def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
             *cells,
             f"{row['gflops']:.1f}" if row["gflops"] else "–",
             f"{100 * row['of_peak']:.0f} %" if row["of_peak"] else "–",
-            f"{found['value']:.2f} ({found['low']:.2f}–{found['high']:.2f})" if found else "–",
+            str(Interval(**found)) if found else "–",
         )
     totals = [
         sum(row["count"] * row["microseconds"].get(name, math.nan) for row in rows)
@@ -225,4 +263,4 @@ def _table(model: str, rows: list[dict[str, Any]], engines: list[str]) -> Table:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    arguments.run(main)

@@ -106,7 +106,11 @@ def compare(
                     continue
                 progress(f"{i + 1}/{rounds} {name}")
                 time.sleep(PAUSE)
-                found[name].turns.append(worker.call("measure", turn, 100_000))
+                try:
+                    found[name].turns.append(worker.call("measure", turn, 100_000))
+                except EngineError as error:
+                    found[name].failure = str(error)
+                    found[name].turns.clear()
         for name, worker in workers.items():
             if not found[name].failure:
                 measured = found[name]

@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import artifacts, picture, report
-from benchmarks.engines import ENGINES, USUAL
+from benchmarks import arguments, artifacts, picture, report
+from benchmarks.engines import USUAL
 from benchmarks.measure import Comparison, compare
 from benchmarks.zoo import ZOO
 
@@ -46,16 +46,13 @@ def main(
     """Check that engines agree on networks, and measure them in turns."""
     from nnefc.runtime.machine import measure as measure_machine
 
-    names, chosen = _list(models), _list(engines)
-    for name in chosen:
-        if name not in ENGINES:
-            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(ENGINES)}")
-    folder = (models_dir or artifacts.default_folder()).expanduser().resolve()
-    counts = [int(n) for n in _list(threads)]
-    batches = [int(n) for n in _list(batch)]
-    for name in names:
-        if name not in ZOO and not Path(name).exists():
-            raise typer.BadParameter(f"no network is {name!r}; there are {', '.join(ZOO)}")
+    names, chosen = arguments.items_of(models, "--models"), arguments.engines_of(engines)
+    counts = arguments.counts_of(threads, "--threads")
+    batches = arguments.counts_of(batch, "--batch")
+    for option, path in (("--json", json), ("--table", table), ("--picture", picture_file)):
+        arguments.check_writable(path, option)
+    folder = arguments.models_folder(models_dir)
+    arguments.check_networks(names, batches, folder)
     columns = [
         TextColumn("{task.fields[what]}"),
         BarColumn(),
@@ -90,10 +87,8 @@ def main(
         table.write_text(report.markdown(facts))
     if picture_file:
         picture_file.write_text(picture.svg(facts))
-
-
-def _list(text: str) -> list[str]:
-    return [item for item in text.split(",") if item]
+    if report.is_empty(facts):
+        raise arguments.fail("nothing could be compared")
 
 
 def _about(rounds: int, turn: float) -> dict[str, Any]:
@@ -126,4 +121,4 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    arguments.run(main)

@@ -93,6 +93,14 @@ def _engine(measured: Measured) -> Facts:
     }
 
 
+def is_empty(everything: Facts) -> bool:
+    """Whether nothing was measured, or not one pair of nnefc and another where both were asked."""
+    models = [model for group in everything["results"] for model in group["models"]]
+    if any(OURS in m["engines"] and len(m["engines"]) > 1 for m in models):
+        return not any(m["ratio"] for m in models)
+    return not any("median_ms" in e for m in models for e in m["engines"].values())
+
+
 def line(comparison: Comparison) -> str:
     """A network in a line, while others are still to come."""
     best, ours = comparison.best_peer, comparison.ours
@@ -103,7 +111,7 @@ def line(comparison: Comparison) -> str:
     found = ratio(best.turns, ours.turns)
     return (
         f"{name}: nnefc {1e3 * ours.summary.median:.3f} ms, {best.engine} "
-        f"{1e3 * best.summary.median:.3f} ms, ratio {_interval(asdict(found))}"
+        f"{1e3 * best.summary.median:.3f} ms, ratio {found}"
     )
 
 
@@ -193,11 +201,8 @@ def _memory(engine: Facts | None) -> str:
     return f"{peak / 1e6:.0f} (+{(peak - before) / 1e6:.0f})"
 
 
-def _interval(found: Facts | Interval | None) -> str:
-    if not found:
-        return "–"
-    values = found if isinstance(found, dict) else asdict(found)
-    return f"{values['value']:.2f} ({values['low']:.2f}–{values['high']:.2f})"
+def _interval(found: Facts | None) -> str:
+    return str(Interval(**found)) if found else "–"
 
 
 def _notes(everything: Facts) -> list[str]:

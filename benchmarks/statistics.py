@@ -14,6 +14,9 @@ Turns = Sequence[Sequence[float]]
 
 RESAMPLES = 2000
 
+LEAST_TURNS = 5
+"""With fewer, resampling tells too little of how sure a median is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Summary:
@@ -28,11 +31,16 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate and its 95 % confidence interval."""
+    """An estimate and its 95 % confidence interval; None with fewer than `LEAST_TURNS` turns."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.2f} (–)"
+        return f"{self.value:.2f} ({self.low:.2f}–{self.high:.2f})"
 
 
 def summarise(turns: Turns) -> Summary:
@@ -57,7 +65,7 @@ def ratio_samples(above: Turns, below: Turns, seed: int = 0) -> np.ndarray[Any, 
 def ratio(above: Turns, below: Turns, seed: int = 0) -> Interval:
     """median(above) / median(below)"""
     value = float(np.median(_medians(above)) / np.median(_medians(below)))
-    return _interval(value, ratio_samples(above, below, seed))
+    return _interval(value, ratio_samples(above, below, seed), len(above))
 
 
 def geometric_mean(pairs: Sequence[tuple[Turns, Turns]]) -> Interval:
@@ -65,13 +73,15 @@ def geometric_mean(pairs: Sequence[tuple[Turns, Turns]]) -> Interval:
     values = [ratio(*pair).value for pair in pairs]
     logs = [np.log(ratio_samples(*pair, seed=i)) for i, pair in enumerate(pairs)]
     value = math.exp(sum(map(math.log, values)) / len(values))
-    return _interval(value, np.exp(np.mean(logs, axis=0)))
+    return _interval(value, np.exp(np.mean(logs, axis=0)), min(len(a) for a, _ in pairs))
 
 
 def _medians(turns: Turns) -> np.ndarray[Any, Any]:
     return np.array([np.median(np.asarray(turn)) for turn in turns])
 
 
-def _interval(value: float, samples: np.ndarray[Any, Any]) -> Interval:
+def _interval(value: float, samples: np.ndarray[Any, Any], turns: int) -> Interval:
+    if turns < LEAST_TURNS:
+        return Interval(value, None, None)
     low, high = np.percentile(samples, [2.5, 97.5])
     return Interval(value, float(low), float(high))

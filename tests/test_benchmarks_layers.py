@@ -29,9 +29,10 @@ def test_a_layer_is_measured(tmp_path: Path) -> None:
     assert str(layer) == "4→6 3×1/2×1 dilation 1×2 in 2 groups @9×7"
     worker = Worker("nnefc", 1)
     try:
-        seconds = measure(layer, tmp_path, {"nnefc": worker}, 1, rounds=3, turn=0.0)
+        seconds, failures = measure(layer, tmp_path, {"nnefc": worker}, 1, rounds=3, turn=0.0)
         assert [len(turn) for turn in seconds["nnefc"]] == [1, 1, 1]
         assert all(0 < s < 1 for (s,) in seconds["nnefc"])
+        assert not failures
         with pytest.raises(EngineError):
             worker.call("load_profiled", None, 1, {})
     finally:

@@ -14,7 +14,7 @@ from benchmarks import artifacts, picture, report
 from benchmarks.artifacts import Network
 from benchmarks.engines.base import fastest
 from benchmarks.measure import Comparison, Measured, disagreements
-from benchmarks.statistics import geometric_mean, ratio, summarise
+from benchmarks.statistics import Interval, geometric_mean, ratio, summarise
 from benchmarks.worker import EngineError, Loaded, Worker
 
 
@@ -32,19 +32,34 @@ def _noisy(median: float, seed: int, turns: int = 20) -> list[list[float]]:
     return [list(median * (1 + 0.05 * rng.standard_normal(9))) for _ in range(turns)]
 
 
+def _bounds(found: Interval) -> tuple[float, float]:
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
+
+
 def test_ratio_interval_covers_the_truth_and_shrinks() -> None:
     found = ratio(_noisy(3.0, 1), _noisy(2.0, 2))
-    assert found.low < 1.5 < found.high
-    assert found.low <= found.value <= found.high
-    many = ratio(_noisy(3.0, 3, 400), _noisy(2.0, 4, 400))
-    assert many.high - many.low < 0.5 * (found.high - found.low)
+    low, high = _bounds(found)
+    assert low < 1.5 < high
+    assert low <= found.value <= high
+    least, most = _bounds(ratio(_noisy(3.0, 3, 400), _noisy(2.0, 4, 400)))
+    assert most - least < 0.5 * (high - low)
+
+
+def test_few_turns_have_no_interval() -> None:
+    assert str(ratio([[3.0]] * 4, [[2.0]] * 4)) == "1.50 (–)"
+    assert str(ratio([[3.0]] * 5, [[2.0]] * 5)) == "1.50 (1.50–1.50)"
+    few, many = ([[3.0]] * 4, [[2.0]] * 4), ([[3.0]] * 9, [[2.0]] * 9)
+    assert str(geometric_mean([many, few])) == "1.50 (–)"
 
 
 def test_ratio_of_what_slows_down_together_is_sure() -> None:
     slow = np.random.default_rng(5).uniform(1, 3, 30)
     found = ratio([[3 * s] for s in slow], [[2 * s] for s in slow])
     assert found.value == pytest.approx(1.5)
-    assert found.high - found.low < 0.3 < found.value * (slow.max() - slow.min())
+    low, high = _bounds(found)
+    assert high - low < 0.3 < found.value * (slow.max() - slow.min())
 
 
 def test_geometric_mean() -> None:
@@ -114,6 +129,17 @@ def test_facts_rate_the_best_peer_whose_results_are_right(facts: dict[str, Any])
     assert group["geometric_mean"]["value"] == pytest.approx(1.5)
     assert model["macs"] == 3 * 64 * 64
     assert not model["engines"]["ncnn"]["is_right"]
+
+
+def test_empty_facts(facts: dict[str, Any]) -> None:
+    assert not report.is_empty(facts)
+    (model,) = facts["results"][0]["models"]
+    model["ratio"] = None
+    assert report.is_empty(facts)
+    model["engines"] = {"nnefc": model["engines"]["nnefc"]}
+    assert not report.is_empty(facts)
+    model["engines"] = {"nnefc": {"failure": "no"}}
+    assert report.is_empty(facts)
 
 
 def test_markdown_and_picture(facts: dict[str, Any]) -> None:

@@ -1,0 +1,101 @@
+"""Arguments of the command lines, checked before anything is measured."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from benchmarks import artifacts
+from benchmarks.engines import ENGINES
+from benchmarks.zoo import ZOO
+
+
+def run(main: Callable[..., None]) -> None:
+    """Call with the arguments of the command line; mistakes in them are told in plain lines."""
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+    app.command()(main)
+    app()
+
+
+def fail(message: str) -> typer.Exit:
+    """Say on standard error what went wrong; to be raised, ends with status 1."""
+    Console(stderr=True).print(f"error: {message}", highlight=False, markup=False, soft_wrap=True)
+    return typer.Exit(1)
+
+
+def items_of(text: str, option: str) -> list[str]:
+    """What stands between commas, each once; at least one."""
+    items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
+    if not items:
+        raise typer.BadParameter(f"{option} is empty")
+    return items
+
+
+def counts_of(text: str, option: str) -> list[int]:
+    """Positive whole numbers between commas."""
+    items = items_of(text, option)
+    for item in items:
+        if not item.isdecimal() or int(item) < 1:
+            raise typer.BadParameter(f"{option}: {item!r} is not a whole number above 0")
+    return [int(item) for item in items]
+
+
+def engines_of(text: str) -> list[str]:
+    """Names of engines between commas."""
+    names = items_of(text, "--engines")
+    for name in names:
+        if name not in ENGINES:
+            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(ENGINES)}")
+    return names
+
+
+def check_networks(names: Iterable[str], batches: Sequence[int], folder: Path) -> None:
+    """Whether all are of the zoo or containers that can be read, with each number of inputs."""
+    from nnefc import NnefError, NnefWarning
+
+    for name in names:
+        if name in ZOO:
+            continue
+        if not name or not Path(name).exists():
+            raise typer.BadParameter(
+                f"no network and no file is {name!r}; there are {', '.join(ZOO)}"
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NnefWarning)
+                for batch in batches:
+                    network = artifacts.prepare(name, folder, batch)
+                    artifacts.import_graph(network, data=False)
+        except (NnefError, OSError) as error:
+            raise fail(str(error)) from None
+
+
+def models_folder(given: Path | None) -> Path:
+    """Where networks are kept; it can be written to."""
+    folder = (given or artifacts.default_folder()).expanduser().resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(f"--models-dir: {folder}: {error.strerror}") from None
+    return folder
+
+
+def check_writable(path: Path | None, option: str) -> None:
+    """Whether a file can be written there; a file that is there stays as it is."""
+    if path is None:
+        return
+    is_new = not path.exists()
+    try:
+        with path.open("a"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise typer.BadParameter(f"{option}: {path}: {error.strerror}") from None

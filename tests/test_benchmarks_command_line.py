@@ -1,0 +1,76 @@
+"""The command lines of the benchmarks say what is wrong before they measure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.artifacts import ROOT
+
+
+def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "400"}
+    return subprocess.run(
+        command, cwd=ROOT.parent, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def _fails(message: str, status: int, *arguments: str | Path) -> None:
+    done = _run(*arguments)
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+PEERS = ("benchmarks.peers", "--small", "--models", "mlp")
+LAYERS = ("benchmarks.layers", "alexnet")
+
+
+@pytest.mark.parametrize("command", [PEERS, LAYERS], ids=["peers", "layers"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json", "{}/none/run.json"], "No such file"),
+        (["--models-dir", "{}/file"], "File exists"),
+        (["--threads", "a"], "--threads"),
+        (["--threads", "0"], "--threads"),
+        (["--batch", "0"], "--batch"),
+        (["--engines", ""], "--engines is empty"),
+        (["--engines", "nothing"], "no engine is 'nothing'"),
+    ],
+    ids=lambda item: "-".join(item) if isinstance(item, list) else "",  # pyright: ignore
+)
+def test_usage(command: tuple[str, ...], options: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    _fails(message, 2, *command, *(option.format(tmp_path) for option in options))
+
+
+def test_usage_of_peers(tmp_path: Path) -> None:
+    _fails("Is a directory", 2, *PEERS, "--table", tmp_path)
+    _fails("--models is empty", 2, "benchmarks.peers", "--models", "")
+    _fails("no network and no file is 'none'", 2, "benchmarks.peers", "--models", "mlp,none")
+
+
+def test_networks_of_layers(tmp_path: Path) -> None:
+    _fails("no network and no file is ''", 2, "benchmarks.layers", "")
+    _fails("no network and no file is 'none'", 2, "benchmarks.layers", "none")
+    folder = ("--models-dir", tmp_path)
+    _fails("mlp has no convolutions", 1, "benchmarks.layers", "mlp", *folder)
+    text = tmp_path / "text.nnef"
+    text.write_text("nothing")
+    _fails("expected the version", 1, "benchmarks.layers", text, *folder)
+    _fails("PyTorch does not tell", 1, "benchmarks.layers", "mlp", "--engines", "torch,nnefc")
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    few = ("--rounds", "1", "--turn", "0", "--models-dir", tmp_path)
+    table = tmp_path / "table.md"
+    done = _run(*PEERS, "--engines", "nnefc", "--table", table, *few)
+    assert done.returncode == 0, done.stderr
+    assert "| MLP" in table.read_text()
+    _fails("nothing can be compared", 1, "benchmarks.layers", "alexnet", "--engines", "nnefc,torch")
