@@ -200,8 +200,9 @@ def lowered(
     from nnefc.frontends.nnef.custom import spec as custom_spec
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
+    from nnefc.ops.cost import parameter_bytes
     from nnefc.passes.batch_cost import Costs
-    from nnefc.passes.convolution_method import Chooser
+    from nnefc.passes.convolution_method import WARM_PART, Chooser
     from nnefc.passes.pipeline import for_machine, run_pipeline, run_split
     from nnefc.passes.split_batch import SplitBatch
     from nnefc.runtime import choices
@@ -216,10 +217,11 @@ def lowered(
     with memory_for("compile the model"):
         if methods is None:
             methods = {} if sums_only else choices.find(team(threads).threads)
-        choose = Chooser(sums_only, methods)
+        cache = largest_cache()
+        choose = Chooser(sums_only, methods, warm=WARM_PART * parameter_bytes(working) <= cache)
         passes = for_machine(lanes_of("float32"), choose)
         run_pipeline(working, passes, hook=hook, lookup=custom_spec)
-        costs = Costs.of_machine(largest_cache(), team(threads).threads)
+        costs = Costs.of_machine(cache, team(threads).threads)
         stages = run_split(working, SplitBatch(choose, costs), passes, hook=hook)
         del working  # stages have what they need of it
         release_pages()

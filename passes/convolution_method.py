@@ -15,15 +15,20 @@ from nnefc.ops.window_rules import Window, convolution_groups, convolution_windo
 from nnefc.ops.winograd import balanced, largest_tile
 
 BYTE_COST = 3.0
-"""Of a byte of weights, which within a network come from main memory or the last cache."""
+"""Of a byte of weights that comes from main memory, as it does within a large network."""
+WARM_BYTE_COST = 1.2
+"""The same from the last cache."""
+WARM_PART = 8
+"""Weights of a network that are so much smaller than the last cache stay in it from run to run:
+transformed filters are some times as large."""
 OVERLAP = 0.75
 """Share of the shorter one of arithmetic and reading weights that hides behind the longer one."""
 INPUT_COST, OUTPUT_COST = 7.0, 5.0
 """Of transforming one item of an element, which takes additions, and loads and stores above all."""
 FEW_TILES = 4
 """A product over fewer tiles does not fill the registers."""
-LAUNCH_COST = 2e5
-"""Of two launches more: some microseconds."""
+LAUNCH_COST = 5e4
+"""Of more steps: almost a microsecond."""
 LEAST_GAIN = 1.1
 FEW_CHANNELS = 4
 """Up to so many channels of an input are read one by one: blocks would be mostly filling."""
@@ -49,13 +54,15 @@ class Chooser:
     """Methods by `operation_key`, instead of what costs suggest.
 
     Those that a convolution cannot be computed by are left aside, and all if `strict`."""
+    warm: bool = False
+    """Whether weights are in the last cache when they are read."""
 
     def __call__(self, op: Op) -> str:
         sums, *others = methods(op)
         if self.strict or not others:
             return sums
         wanted = self.methods.get(operation_key(op))
-        return wanted if wanted in (sums, *others) else winograd_choice(op) or sums
+        return wanted if wanted in (sums, *others) else winograd_choice(op, warm=self.warm) or sums
 
 
 def operation_key(op: Op) -> str:
@@ -77,20 +84,24 @@ def operation_key(op: Op) -> str:
     return "; ".join([*words, *([f"then {steps}"] if steps else [])])
 
 
-def winograd_choice(op: Op) -> str | None:
+def winograd_choice(op: Op, *, warm: bool = False) -> str | None:
     """The Winograd method for a `fused_conv`, or None where plain sums are faster.
+
+    `warm`: see `Chooser`.
 
     The tiles fill the outputs exactly, so that the window reaches no further than that of sums.
     """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
+    byte = WARM_BYTE_COST if warm else BYTE_COST
     costs = {
-        size: _winograd_cost(window, size, x[0], x[1], filter_[0]) for size in _winograd_sizes(op)
+        size: _winograd_cost(window, size, x[0], x[1], filter_[0], byte)
+        for size in _winograd_sizes(op)
     }
     if not costs:
         return None
     best = min(costs, key=lambda size: costs[size])
-    gain = _direct_cost(window, x[0], x[1], filter_[0]) / costs[best]
+    gain = _direct_cost(window, x[0], x[1], filter_[0], byte) / costs[best]
     return f"winograd{best}" if gain > LEAST_GAIN else None
 
 
@@ -108,18 +119,20 @@ def _winograd_sizes(op: Op) -> list[int]:
     return sorted({cut: size for size, cut in cuts.items()}.values())
 
 
-def _direct_cost(window: Window, batch: int, inputs: int, outputs: int) -> float:
+def _direct_cost(window: Window, batch: int, inputs: int, outputs: int, byte: float) -> float:
     weights = inputs * outputs * window.volume
-    return _products_cost(batch * math.prod(window.output) * weights, weights)
+    return _products_cost(batch * math.prod(window.output) * weights, weights, byte)
 
 
-def _winograd_cost(window: Window, size: int, batch: int, inputs: int, outputs: int) -> float:
+def _winograd_cost(
+    window: Window, size: int, batch: int, inputs: int, outputs: int, byte: float
+) -> float:
     """With tiles of at most `size` outputs along each dimension that is transformed."""
     tiles, points, elements = _winograd_counts(window, size, batch)
     products = elements * max(FEW_TILES / tiles, 1)
     transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * outputs)
     weights = inputs * outputs
-    return _products_cost(products * weights, points * weights) + transforms + LAUNCH_COST
+    return _products_cost(products * weights, points * weights, byte) + transforms + LAUNCH_COST
 
 
 def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, int]:
@@ -146,6 +159,6 @@ def products(op: Op) -> tuple[int, int]:
     return elements * channels, points * channels
 
 
-def _products_cost(macs: float, weights: float) -> float:
-    reading = 4 * BYTE_COST * weights
+def _products_cost(macs: float, weights: float, byte: float) -> float:
+    reading = 4 * byte * weights
     return max(macs, reading) + (1 - OVERLAP) * min(macs, reading)
