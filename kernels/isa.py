@@ -96,7 +96,8 @@ def host() -> Isa:
     """The row for this machine, tuned for its processor.
 
     `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
-    comparisons, or `x86-64-v4-256`.  Raises NnefError `internal/machine` where there is none.
+    comparisons, or `x86-64-v4-256`.  Raises NnefError `input/environment` if it names none of them,
+    `internal/machine` where there is none.
     """
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         raise _unsupported("a 64-bit little-endian processor")
@@ -114,7 +115,9 @@ def _other(name: str, best: Isa) -> Isa:
             return isa
     names = ", ".join(isa.name for isa in able)
     raise NnefError.of(
-        "internal/machine", f"NNEFC_ISA is {name!r}; this machine can execute {names}"
+        "input/environment",
+        f"NNEFC_ISA is {name!r}; this machine can execute {names}",
+        hint="leave NNEFC_ISA out for the newest of them",
     )
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from nnefc import NnefError
+from nnefc.kernels import isa
+
 PROGRAM = """
 import platform
 import sys
@@ -50,3 +53,23 @@ def test_other_instruction_sets(name: str) -> None:
         cwd=Path(__file__).parents[1],
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["avx2", "x86-64", "AARCH64", " "])
+def test_names_that_are_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = isa.host.__wrapped__().name
+    monkeypatch.setenv("NNEFC_ISA", name)
+    with pytest.raises(NnefError) as caught:
+        isa.host.__wrapped__()
+    (error,) = caught.value.errors
+    assert error.rule == "input/environment"
+    assert repr(name) in error.message
+    assert best in error.message
+    assert "leave NNEFC_ISA out" in error.hint
+
+
+def test_an_instruction_set_of_another_architecture_is_refused() -> None:
+    assert isa._other("x86-64-v2", isa.X86_64_V3) is isa.X86_64_V2  # pyright: ignore[reportPrivateUsage]
+    for name, best in (("aarch64", isa.X86_64_V4), ("x86-64-v4", isa.X86_64_V3)):
+        with pytest.raises(NnefError, match="input/environment"):
+            isa._other(name, best)  # pyright: ignore[reportPrivateUsage]
