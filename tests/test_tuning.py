@@ -294,8 +294,8 @@ def test_luck_is_not_kept(
     """A method that was fast once must be so once more, with all else that was chosen."""
     monkeypatch.setattr(machine, "largest_cache", lambda: 0)  # estimates for large networks
     usual = used(graph, methods={})
-    times |= {"winograd2": 0.5, "winograd6": 0.25}
-    assert not {"winograd2", "winograd6"} & set(usual.values())
+    times |= {"winograd3": 0.5, "winograd6": 0.25}
+    assert not {"winograd3", "winograd6"} & set(usual.values())
 
     def progress(done: int, total: int, label: str) -> None:
         times["winograd6"] = 0.25 if label == "methods" else 1.5
@@ -303,7 +303,7 @@ def test_luck_is_not_kept(
     found = nnefc.tune(graph, threads=1, progress=progress)
     after = {choice.operations[0]: choice.after for choice in found.choices}
     (second,) = (choice for choice in found.choices if choice.operations == ("second",))
-    assert after == {"second": second.before, "fourth": "winograd2", "y": "winograd2"}
+    assert after == {"second": second.before, "fourth": "winograd3", "y": "winograd3"}
     assert second.after_seconds == second.before_seconds
     assert choices.find(1) == found.methods
 
