@@ -37,7 +37,7 @@ def main(
     json: Annotated[Path | None, typer.Option(help="Write everything, runs included.")] = None,
     table: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.")] = None,
     picture_file: Annotated[
-        Path | None, typer.Option("--picture", help="Write a picture (.svg).")
+        Path | None, typer.Option("--picture", help="Write a picture (.svg or .png).")
     ] = None,
     models_dir: Annotated[
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
@@ -51,6 +51,11 @@ def main(
     batches = arguments.counts_of(batch, "--batch")
     for option, path in (("--json", json), ("--table", table), ("--picture", picture_file)):
         arguments.check_writable(path, option)
+    if picture_file:
+        try:
+            picture.check_format(picture_file)
+        except picture.NoPicture as error:
+            raise typer.BadParameter(f"--picture: {error}") from None
     folder = arguments.models_folder(models_dir)
     arguments.check_networks(names, batches, folder)
     columns = [
@@ -86,7 +91,7 @@ def main(
     if table:
         table.write_text(report.markdown(facts))
     if picture_file:
-        picture_file.write_text(picture.svg(facts))
+        picture.write(facts, picture_file)
     if report.is_empty(facts):
         raise arguments.fail("nothing could be compared")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -21,20 +23,55 @@ COLOURS = {
 """Told apart by most eyes (Okabe and Ito)."""
 
 LEFT, WIDTH, ROW, TOP = 150, 560, 22, 64
+ARROW = 12
+"""From one arrow, which stands for a point beyond the axis, to the next."""
 TICKS = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
+
+SCALE = 2
+"""Pixels of a PNG to a unit of the picture."""
+
+
+class NoPicture(Exception):
+    """Why a picture cannot be written."""
+
+
+def check_format(path: Path) -> None:
+    """Raise `NoPicture` if files with such a name cannot be written here."""
+    suffix = path.suffix.lower()
+    if suffix not in (".svg", ".png"):
+        raise NoPicture(f"{path}: the name of a picture ends with .svg or .png")
+    if suffix == ".png":
+        try:
+            import_module("cairosvg")
+        except (ImportError, OSError):  # the package, the library that it loads
+            raise NoPicture(f"{path}: PNG needs the package cairosvg; .svg does not") from None
+
+
+def write(facts: dict[str, Any], path: Path) -> None:
+    """As SVG or PNG, by the suffix."""
+    check_format(path)
+    text = svg(facts)
+    if path.suffix.lower() == ".svg":
+        path.write_text(text)
+        return
+    cairosvg: Any = import_module("cairosvg")
+    cairosvg.svg2png(text.encode(), write_to=str(path), scale=SCALE, background_color="white")
 
 
 def svg(facts: dict[str, Any]) -> str:
-    """A chart per number of threads and batch, one below the other."""
+    """A chart per number of threads and batch, one below the other.
+
+    Points beyond the axis are arrows at its end, with their values beside them.
+    """
     parts: list[str] = []
     y = 10
     for group in facts["results"]:
         chart, height = _chart(group, y)
         parts += chart
         y += height
-    width = LEFT + WIDTH + 40
+    width = LEFT + WIDTH + 80
     style = (
-        "text{font:12px sans-serif;fill:#222}.t{font-weight:bold;font-size:14px}"
+        "text{font:12px sans-serif;fill:#222}.t{font-weight:bold;font-size:14px}.v{font-size:10px}"
         ".g{stroke:#ddd}.one{stroke:#222;stroke-width:1.5}"
         "@media(prefers-color-scheme:dark){text{fill:#ddd}.g{stroke:#444}.one{stroke:#eee}}"
     )
@@ -73,12 +110,20 @@ def _chart(group: dict[str, Any], top: int) -> tuple[list[str], int]:
     for i, (name, ratios) in enumerate(rows):
         y = top + TOP + ROW * i
         parts.append(f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
+        beyond = sorted((r, engine) for engine, r in ratios.items() if r > high)
         for engine, ratio in ratios.items():
-            label = f"{ENGINES[engine].title}: {ratio:.2f}"
-            parts.append(
-                f'<circle cx="{x_of(ratio):.1f}" cy="{y}" r="5" fill="{_colour(engine)}" '
-                f'fill-opacity="0.85"><title>{escape(label)}</title></circle>'
-            )
+            at, paint = x_of(ratio), f'fill="{_colour(engine)}" fill-opacity="0.85"'
+            label = f"<title>{escape(ENGINES[engine].title)}: {ratio:.2f}</title>"
+            if ratio <= high:
+                parts.append(f'<circle cx="{at:.1f}" cy="{y}" r="5" {paint}>{label}</circle>')
+                continue
+            at += ARROW * beyond.index((ratio, engine))
+            arrow = f"M{at - 4:.1f} {y - 5}l9 5l-9 5z"
+            parts.append(f'<path class="beyond" d="{arrow}" {paint}>{label}</path>')
+        if beyond:
+            at = x_of(high) + ARROW * len(beyond)
+            text = ", ".join(f"{ratio:.0f}" for ratio, _ in beyond)
+            parts.append(f'<text class="v" x="{at:.1f}" y="{y + 4}">{text}</text>')
     return parts, bottom + 34 - top
 
 

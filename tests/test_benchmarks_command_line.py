@@ -52,6 +52,7 @@ def test_usage(command: tuple[str, ...], options: list[str], message: str, tmp_p
 
 def test_usage_of_peers(tmp_path: Path) -> None:
     _fails("Is a directory", 2, *PEERS, "--table", tmp_path)
+    _fails("ends with .svg or .png", 2, *PEERS, "--picture", tmp_path / "run.jpg")
     _fails("--models is empty", 2, "benchmarks.peers", "--models", "")
     _fails("no network and no file is 'none'", 2, "benchmarks.peers", "--models", "mlp,none")
 

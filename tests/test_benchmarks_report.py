@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -152,6 +153,42 @@ def test_markdown_and_picture(facts: dict[str, Any]) -> None:
     image = ElementTree.fromstring(picture.svg(facts))
     titles = [e.text for e in image.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["MNN: 1.50"]
+
+
+def test_points_beyond_the_axis_are_marked(facts: dict[str, Any]) -> None:
+    (model,) = facts["results"][0]["models"]
+    ours = model["engines"]["nnefc"]["median_ms"]
+    for engine, times in (("ncnn", 40.2), ("mnn", 16.0), ("tract", 25.0)):
+        model["engines"][engine] = {"median_ms": times * ours, "is_right": True}
+    svg = "{http://www.w3.org/2000/svg}"
+    image = ElementTree.fromstring(picture.svg(facts))
+    arrows = [e.findtext(f"{svg}title") for e in image.iter(f"{svg}path")]
+    assert sorted(map(str, arrows)) == ["ncnn: 40.20", "tract: 25.00"]
+    assert "25, 40" in [e.text for e in image.iter(f"{svg}text")]
+    circles = [e.findtext(f"{svg}title") for e in image.iter(f"{svg}circle")]
+    assert "MNN: 16.00" in circles
+
+
+def test_pictures_by_suffix(facts: dict[str, Any], tmp_path: Path) -> None:
+    picture.write(facts, tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").read_text() == picture.svg(facts)
+    with pytest.raises(picture.NoPicture, match=r"\.svg or \.png"):
+        picture.write(facts, tmp_path / "run.jpg")
+
+
+def test_png(facts: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("cairosvg")
+    picture.write(facts, tmp_path / "run.PNG")
+    data = (tmp_path / "run.PNG").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    width = int.from_bytes(data[16:20], "big")
+    assert width == picture.SCALE * (picture.LEFT + picture.WIDTH + 80)
+
+
+def test_png_without_cairosvg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    with pytest.raises(picture.NoPicture, match="needs the package cairosvg"):
+        picture.check_format(Path("run.png"))
 
 
 def test_batch_and_containers(tmp_path: Path) -> None:
