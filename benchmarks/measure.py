@@ -134,6 +134,7 @@ def _start(
     converter = Worker(name, threads)
     try:
         converter.call("convert", network)
+        converter.call("warm", network, threads, arrays)
     finally:
         converter.close()
     progress(f"loading {name}")

@@ -40,6 +40,10 @@ class Server:
         """Make the files that the engine loads."""
         self._engine.convert(network)
 
+    def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
+        """Fill what the engine keeps on disk for processes to come."""
+        self._engine.warm(network, threads, arrays)
+
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Loaded:
         """Make ready; the engine's own code is loaded before the time and memory count."""
         self._engine.import_modules()

@@ -6,10 +6,12 @@ import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import artifacts
+from benchmarks.measure import compare
 from benchmarks.worker import Worker
 
 
@@ -35,3 +37,26 @@ def test_conversion_for_mnn_installs_nothing(
     finally:
         worker.close()
     assert not called.exists(), called.read_text()
+
+
+def test_kernels_are_warm_when_loading_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o700)
+    monkeypatch.setenv("NNEFC_CACHE", str(cache))
+    calls: list[tuple[Worker, str, set[str]]] = []
+    call = Worker.call
+
+    def noted(worker: Worker, command: str, *arguments: Any) -> Any:
+        answer = call(worker, command, *arguments)
+        calls.append((worker, command, {path.name for path in cache.rglob("*")}))
+        return answer
+
+    monkeypatch.setattr(Worker, "call", noted)
+    compare(artifacts.prepare("mlp", tmp_path, small=True), ["nnefc"], 1, rounds=1, turn=0.0)
+    kept = {command: files for _, command, files in calls}
+    assert kept["warm"]
+    assert kept["memory"] == kept["warm"]  # all that follows compiles nothing
+    workers = {command: worker for worker, command, _ in calls}
+    assert workers["warm"] is not workers["load"]

@@ -26,8 +26,8 @@ class NotTold(Exception):
 class Engine(ABC):
     """An implementation that networks are run with.
 
-    An object lives in a process of its own, for one network.  `convert` is called in another
-    process before, so that what it needs does not count as memory of the engine.
+    An object lives in a process of its own, for one network.  `convert` and `warm` are called
+    in another process before, so that what it needs does not count as memory of the engine.
     """
 
     name: ClassVar[str]
@@ -56,6 +56,9 @@ class Engine(ABC):
     @abstractmethod
     def convert(self, network: Network) -> None:
         """Write the files that `load` reads, if they are not there."""
+
+    def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:  # noqa: B027
+        """Fill what the engine keeps on disk from one process to the next; after `convert`."""
 
     @abstractmethod
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:

@@ -20,6 +20,9 @@ class Nnefc(Engine):
     def convert(self, network: Network) -> None:
         pass  # the container is what it reads
 
+    def warm(self, network: Network, threads: int, arrays: dict[str, Array]) -> None:
+        self.load(network, threads, arrays)()  # keeps the kernels' machine code
+
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         import nnefc
 
