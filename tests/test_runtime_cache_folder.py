@@ -383,7 +383,7 @@ def test_processes_that_evict_at_the_same_time(tmp_path: Path) -> None:
     ]
     assert [process.wait() for process in running] == [0] * 4
     folder = CacheFolder(tmp_path / "kernels", 20_000)
-    folder.write(file_name(name(0)), b"")
+    folder.write(file_name(name(0)), b"1")  # the last of all, which sees what the others left
     assert sum(entry.size for entry in folder.entries()) <= 20_000
 
 
