@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import SMALL, Cli, Result
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # So are programs started that a shell puts in the background; tests send interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
