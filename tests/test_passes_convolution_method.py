@@ -13,18 +13,9 @@ from nnefc.ops.winograd import largest_tile
 from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
 
 
-def _choice(
-    inputs: int,
-    outputs: int,
-    extents: tuple[int, ...],
-    taps: tuple[int, ...],
-    batch: int = 1,
-    groups: int = 1,
-    **attributes: Any,
-) -> str | None:
-    return winograd_choice(
-        _convolution(inputs, outputs, extents, taps, batch, groups, **attributes)
-    )
+def _choice(*convolution: Any, **attributes: Any) -> str | None:
+    """Of what `_convolution` makes."""
+    return winograd_choice(_convolution(*convolution, **attributes))
 
 
 def _convolution(
