@@ -28,6 +28,7 @@ from nnefc.passes.convolution_method import Chooser
 from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
 from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.fold_affine import FoldAffine
 from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_attention import FuseAttention
@@ -50,6 +51,7 @@ DEFAULT: tuple[Pass, ...] = (
     EliminateDeadCode(),
     FoldAffine(),
     MergeAffine(),
+    FlattenConvolutions(),
     NestConcats(),
     FuseElementwise(),
     FuseMatmulEpilogue(),
