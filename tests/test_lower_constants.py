@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nnefc
+from nnefc.api import lowered
+from nnefc.frontends.nnef import import_text
+from nnefc.ir import Graph
 from nnefc.lower.constants import Constants
+from nnefc.ops.reference import evaluate
 from nnefc.runtime.program import Program
+from tests.graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
 
@@ -68,11 +74,12 @@ def test_what_is_derived_depends_on_shape_and_type(other: Array) -> None:
     program = Program()
     constants = Constants(program)
 
-    def doubled(array: Array, what: str = "") -> int:
-        return constants.derived(array, what, lambda: array * 2).buffer.index
+    def doubled(*arrays: Array, how: tuple[int, ...] = ()) -> int:
+        return constants.derived(arrays, how, lambda: arrays[0] * 2).buffer.index
 
     assert doubled(DATA.reshape(4, 6)) == doubled(DATA.reshape(4, 6)) == 0
-    assert [doubled(other), doubled(other, "again")] == [1, 2]
+    assert [doubled(other), doubled(other, how=(1,)), doubled(other, DATA)] == [1, 2, 3]
+    assert doubled(other, DATA.reshape(4, 6)) == 4
     np.testing.assert_array_equal(program.constants[1], other * 2)
 
 
@@ -83,6 +90,70 @@ def test_addresses_are_not_used_again() -> None:
     for i in range(50):
         mine = np.full((64, 64), i, np.float32).T[:, :32]
         place = constants.place(mine)
-        sums = constants.derived(mine, "sum", lambda mine=mine: mine.sum(keepdims=True))
+        sums = constants.derived([mine], ("sum",), lambda mine=mine: mine.sum(keepdims=True))
         assert (program.constants[place.buffer.index] == i).all()
         assert program.constants[sums.buffer.index] == i * mine.size
+
+
+# -- weights that convolutions share
+
+_SHARED = """
+version 1.0;
+graph twins( x, z, n ) -> ( {results} )
+{{
+    x = external<scalar>(shape = [1, {inputs}, 12, 12]);
+    z = external<scalar>(shape = [1, {inputs}, 12, 12]);
+    n = external<scalar>(shape = [1, {outputs}, 6, 6]);
+    w = variable<scalar>(shape = [{outputs}, {depth}, 3, 3], label = 'w');
+    b = variable<scalar>(shape = [1, {outputs}], label = 'b');
+    {body}
+}}
+"""
+
+_SIZES = {
+    "direct": (20, 40, 20, ", stride = [2, 2]"),
+    "winograd": (20, 40, 20, ""),
+    "depthwise": (24, 24, 1, ", groups = 24"),
+}
+"""Channels in, out, of a filter; attributes."""
+
+
+def _graph(body: str, results: str, sizes: tuple[int, int, int]) -> Graph:
+    inputs, outputs, depth = sizes
+    text = _SHARED.format(inputs=inputs, outputs=outputs, depth=depth, body=body, results=results)
+    return import_text(text, random_weights=1)
+
+
+@pytest.mark.parametrize("method", _SIZES)
+def test_a_filter_is_packed_once(method: str) -> None:
+    *sizes, attributes = _SIZES[method]
+    one = f"p = conv(x, w, b{attributes});"
+    two = one + one.replace("p =", "q =").replace("x", "z", 1)
+    channels = (sizes[0], sizes[1], sizes[2])
+    alone, both = (
+        lowered(_graph(body, results, channels), threads=1, methods={})
+        for body, results in ((one, "p"), (two, "p, q"))
+    )
+    used = [sum(method in launch.kernel.family for launch in p.launches) for p in (alone, both)]
+    assert 0 < 2 * used[0] == used[1]
+    weights = [[c.nbytes for c in p.constants if c.dtype == np.float32] for p in (alone, both)]
+    assert max(weights[0]) >= sizes[1] * sizes[2] * 9 * 4
+    assert weights[0] == weights[1]
+
+
+def test_what_is_packed_otherwise_is_kept_apart() -> None:
+    """One filter by both methods, in other strips of taps, and in reverse."""
+    body = """
+    p = conv(x, w, b);
+    q = conv(z, w, b, stride = [2, 2]);
+    r = conv(relu(x), w, 0.0, dilation = [2, 2]);
+    s = deconv(n, w, stride = [2, 2], output_shape = [1, 20, 12, 12]);
+    t = deconv(n, w);
+    """
+    graph = _graph(body, "p, q, r, s, t", (20, 40, 20))
+    inputs = sample_inputs(graph)
+    expected = evaluate(graph, inputs).outputs
+    found = nnefc.compile(graph, threads=1).run(inputs)
+    for name, want in expected.items():
+        size = float(np.abs(want).max())
+        np.testing.assert_allclose(found[name], want, 0, 2e-4 * size, err_msg=name)

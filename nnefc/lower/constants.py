@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.runtime.program import Buffer, Program, Ref
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-Key = tuple[object, ...]
+Key = tuple[Hashable, ...]
 
 
 class Constants:
@@ -48,16 +48,16 @@ class Constants:
             found = self._tables[key] = self.place(array)
         return found
 
-    def derived(self, array: Array, what: str, make: Callable[[], Array]) -> Ref:
-        """Memory that holds `make()`, which depends on the items of `array` only; made once.
+    def derived(self, sources: Sequence[Array], how: Key, make: Callable[[], Array]) -> Ref:
+        """Memory that holds `make()`, which depends on `sources` and `how` only; made once.
 
-        `what` tells apart what is made of the same items.
+        `how` names what is made of the items of the sources, and all that it is made by.
         """
-        key = (*_view(array), what)
+        key = (*map(_view, sources), *how)
         found = self._derived.get(key)
         if found is None:
             found = self._derived[key] = self.place(make())
-            self._alive.append(array)
+            self._alive += sources
         return found
 
 

@@ -10,14 +10,14 @@ A lowering is registered under the name of the operation that it turns into laun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
-from nnefc.lower.constants import Constants
+from nnefc.lower.constants import Constants, Key
 from nnefc.lower.parts import Part
 from nnefc.ops.cost import live_bytes
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
@@ -157,12 +157,12 @@ class Lowering:
         """`constant` for tables that many operations have in common: equal ones are kept once."""
         return self._constants.table(array)
 
-    def derived(self, array: Array, what: str, make: Callable[[], Array]) -> Ref:
-        """Memory that holds `make()`, which depends on the items of `array` only; made once.
+    def derived(self, sources: Sequence[Array], how: Key, make: Callable[[], Array]) -> Ref:
+        """Memory that holds `make()`, which depends on `sources` and `how` only; made once.
 
-        `what` tells apart what is made of the same items.
+        `how` names what is made of the items of the sources, and all that it is made by.
         """
-        return self._constants.derived(array, what, make)
+        return self._constants.derived(sources, how, make)
 
     def must_fill_with_zeros(self, value: Value) -> bool:
         """Whether what fills up the last block of channels of a blocked value has to be zero."""

@@ -102,7 +102,7 @@ def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
         return lower.read(value)
     data = lower.data(value)
     if data is not None:
-        return lower.constant(np.ascontiguousarray(data.reshape(shape).swapaxes(1, 2)))
+        return lower.constant(data.reshape(shape).swapaxes(1, 2))
     exchanged = lower.scratch(value.type.nbytes)
     permute(lower, lower.read(value), exchanged, shape, (0, 2, 1, 3), value.type.dtype.itemsize)
     return Ref(exchanged.buffer)

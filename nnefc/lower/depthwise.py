@@ -28,7 +28,8 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     end = read_simple(lower, op)
     data = lower.data(op.inputs[1])
     assert data is not None
-    weights = _pack(data, read_bias(lower, op.inputs[2], y.channels), y)
+    bias, block = read_bias(lower, op.inputs[2], y.channels), y.layout.block
+    weights = lower.derived([data, bias], ("depthwise", block), lambda: _pack(data, bias, y))
     step = window.stride[-1]
     row = window.size[-1] if window.dilation[-1] == 1 and row_fits(window.size[-1]) else 1
     pixels = math.prod(window.output)
@@ -41,7 +42,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
         _taps(window, row, x),
         pixels * (window.volume + 2) * x.layout.block / 50,
         other=end.residual,
-        weights=pieces.Weights(lower.constant(weights), weights[0].nbytes),
+        weights=pieces.Weights(weights, weights.buffer.nbytes // y.blocks),
         clamp=end.clamp,
         ending=read_ending(lower, op, y),
     )

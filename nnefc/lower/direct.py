@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
     """The bias [channels] of a convolution; it is known."""
     data = lower.data(value)
     assert data is not None
-    return np.broadcast_to(data.reshape(-1).astype(np.float32), channels)
+    return np.broadcast_to(np.asarray(data, np.float32).reshape(-1), channels)
 
 
 def lower_direct(lower: Lowering, op: Op) -> None:
@@ -146,13 +147,16 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
         (tap, sum(pitch * distance for pitch, (_, distance) in zip(x.pitches, tap, strict=True)))
         for tap in itertools.product(*phase.taps)
     ]
+    places = tuple(tuple(number for number, _ in tap) for tap, _ in taps)
     entries, filter_ = _reduction(it, taps)
     done = 0
     for vectors, count in _split(blocks, it.groups):
         columns = slice(done * lanes, (done + vectors * count) * lanes)
         width = vectors * lanes
         depth_block = _depth_block(len(entries), filter_.shape[2] * width * ITEM)
-        packed = _pack(filter_[..., columns], width, depth_block)
+        how = ("direct", x.layout.entry, places, columns.start, columns.stop, width, depth_block)
+        pack = partial(_pack, filter_[..., columns], width, depth_block)
+        packed = lower.derived([it.filter], how, pack)
         bias = np.zeros((it.groups, vectors * count * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part
@@ -276,7 +280,7 @@ def _launch_tiles(
     it: Convolution,
     phase: _Phase,
     entries: npt.NDArray[np.int32],
-    packed: Array,
+    packed: Ref,
     bias: Array,
     vectors: int,
     count: int,
@@ -286,10 +290,11 @@ def _launch_tiles(
     """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
     pixels = math.prod(map(len, phase.outputs))
+    weights_bytes = packed.buffer.nbytes
     runs, taps = _runs(it, phase, entries, depth_block)
-    macs = float(x.batch * pixels * packed.size)
+    macs = float(x.batch * pixels * weights_bytes / ITEM)
     depth = len(entries)
-    pixel_block, part_tiles = _units(it, pixels, count, vectors, packed.nbytes, lower.threads)
+    pixel_block, part_tiles = _units(it, pixels, count, vectors, weights_bytes, lower.threads)
     units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
@@ -297,8 +302,8 @@ def _launch_tiles(
     words = DIRECT.pack(
         **_source(lower, it, phase),
         y=Ref(y.at.buffer, y.at.offset + offset, writes=True),
-        filter=lower.constant(packed),
-        bias=lower.constant(bias),
+        filter=packed,
+        bias=lower.table(bias),
         residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
         taps=lower.table(taps),
         runs=lower.table(runs),

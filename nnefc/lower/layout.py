@@ -30,7 +30,7 @@ def layout(lower: Lowering, op: Op) -> None:
     """What is known is arranged now; layouts that put the same bytes in memory are views."""
     known, to = lower.data(op.inputs[0]), op.output.type.layout
     if known is not None and op.inputs[0].type.layout is None and to is not None:
-        lower.place(op.output, lower.constant(stored(known, to)))
+        lower.place(op.output, lower.derived([known], ("blocked", to), lambda: stored(known, to)))
         return
     x = read_blocked(lower, op.inputs[0])
     if same_bytes(x.shape, x.layout, layout_of(op.output.type)):

@@ -93,9 +93,8 @@ def _resident(lower: Lowering, side: Side) -> Matrix:
     """An operand in memory, as it is."""
     if side.data is None:
         return side.at
-    data = np.ascontiguousarray(side.data)
-    type_ = TensorType(DType(data.dtype.name), data.shape)
-    return dense(lower.constant(data), type_)
+    type_ = TensorType(DType(side.data.dtype.name), side.data.shape)
+    return dense(lower.constant(side.data), type_)
 
 
 _zeros: dict[DType, Array] = {}
@@ -157,7 +156,7 @@ def _packed(
         return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
     data = side.data
     at = lower.derived(
-        data, f"panels {parts} {unit}", lambda: panels(data, parts, unit, lower.release)
+        [data], ("panels", parts, unit), lambda: panels(data, parts, unit, lower.release)
     )
     *batch, _, _ = data.shape
     nbytes = packed_bytes(depth, count, unit, dtype)

@@ -23,7 +23,7 @@ from nnefc.lower.partition import ceil_div, makespan, parts_of, per_tile, sharin
 from nnefc.lower.winograd_parameters import (
     Winograd,
     common_fields,
-    pack_filter,
+    packed_filter,
     rows_and_columns,
 )
 from nnefc.lower.winograd_tiles import Tiling
@@ -141,7 +141,7 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
         | _results(it)
         | {
             "x": it.x.at,
-            "filter": lower.constant(pack_filter(it)),
+            "filter": packed_filter(lower, it),
             "v": lower.scratch(count * v_bytes, "v"),
             "m": lower.scratch(count * m_bytes, "m"),
             "slots": slots,
@@ -189,7 +189,7 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     """For every block three launches, of which threads take channels and elements."""
     v_bytes, m_bytes = _memory(it)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
-    filter_ = lower.constant(pack_filter(it))
+    filter_ = packed_filter(lower, it)
     (vectors, panels), (last, last_panels) = it.panels
     panels = it.elements * (panels + last_panels)
     products = it.macs / MACS_PER_NS / panels

@@ -19,6 +19,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.winograd_tiles import Tiling
+from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
 
 Array = npt.NDArray[Any]
@@ -115,7 +116,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "x": zeros,
         "y": zeros,
         "residual": zeros,
-        "bias": lower.constant(bias),
+        "bias": lower.table(bias),
         "zeros": zeros,
         "filter": zeros,
         "v": zeros,
@@ -178,8 +179,14 @@ def _offsets(tensor: Tensor, rows: Array, columns: Array) -> Array:
     return found.astype(np.int32)
 
 
-def pack_filter(it: Winograd) -> Array:
-    """The transformed filter, panel by panel of each element; computed in float64."""
+def packed_filter(lower: Lowering, it: Winograd) -> Ref:
+    """The transformed filter, panel by panel of each element."""
+    how = ("winograd", it.tiling.grid, it.taps, it.channels, it.y.layout.block)
+    return lower.derived([it.filter], how, lambda: _pack_filter(it))
+
+
+def _pack_filter(it: Winograd) -> Array:
+    """In float64, rounded once."""
     points = it.tiling.grid
     outputs, inputs = it.filter.shape[:2]
     rows, columns = (
