@@ -168,6 +168,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     "matmul": _matmul,
     "fused_matmul": _then_expression(_matmul),
     "attention": _then_expression(_attention),
+    "mean_variance_normalization": _axes,
+    "fused_mean_variance_normalization": _then_expression(_axes),
     "multilinear_upsample": _first,
     **dict.fromkeys(
         ("box", "debox", "max_pool", "max_pool_with_index", "argmax_pool"), _window(_first)

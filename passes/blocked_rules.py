@@ -12,6 +12,7 @@ from typing import Final
 from nnefc.ir import Blocked, DType, Op, Shape, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
+from nnefc.ops import mean_variance
 from nnefc.ops.window_rules import (
     Padding,
     convolution_window,
@@ -22,6 +23,7 @@ from nnefc.passes.base import is_elementwise
 from nnefc.passes.known import Known
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
+NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
 
 Rule = Callable[[Op], bool]
 """`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
@@ -42,6 +44,8 @@ def accepts(op: Op, known: Known) -> bool:
         return False
     if op.name == "fused" or is_elementwise(op):
         return elementwise(op, known)
+    if op.name in NORMALISATIONS:
+        return 1 not in op.attributes["axes"] and elementwise(op, known)
     rule = _RULES.get(op.name)
     return rule is not None and rule(op)
 
@@ -60,6 +64,8 @@ def tensors(op: Op, known: Known) -> list[int]:
     if op.name in CONVOLUTIONS:
         others = range(3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
+    if op.name in NORMALISATIONS:
+        return [0, *(i for i, v in enumerate(op.inputs) if i and not _is_parameter(v, known))]
     if op.name == "fused" or is_elementwise(op):
         return [i for i, v in enumerate(op.inputs) if not _is_parameter(v, known)]
     return list(range(len(op.inputs)))

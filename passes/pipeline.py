@@ -17,7 +17,7 @@ from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
-from nnefc.ops import attention
+from nnefc.ops import attention, mean_variance
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
@@ -34,7 +34,8 @@ from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_attention import FuseAttention
 from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
-from nnefc.passes.fuse_matmul_epilogue import FuseMatmulEpilogue
+from nnefc.passes.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse_normalization import FuseNormalization
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.shuffle_channels import ShuffleChannels
@@ -49,12 +50,13 @@ DEFAULT: tuple[Pass, ...] = (
     Canonicalise(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    FuseNormalization(),
     FoldAffine(),
     MergeAffine(),
     FlattenConvolutions(),
     NestConcats(),
     FuseElementwise(),
-    FuseMatmulEpilogue(),
+    FuseEpilogue(),
     FuseAttention(),
     EliminateDeadCode(),
 )
@@ -187,6 +189,8 @@ def rule_problems(op: Op) -> list[str]:
     spec = operations().get(op.name)
     if op.name == "attention":
         return attention.problems(op)
+    if op.name == mean_variance.NAME:
+        return mean_variance.problems(op)
     if FUSED.get(op.name):
         return rule_problems(fused_operation(op))
     if spec is None:

@@ -42,11 +42,23 @@ class Expression:
 
 
 FUSED: Mapping[str, int] = MappingProxyType(
-    {"fused": 0, "fused_matmul": 2, "fused_conv": 3, "fused_deconv": 3, "attention": 3}
+    {
+        "fused": 0,
+        "fused_matmul": 2,
+        "fused_conv": 3,
+        "fused_deconv": 3,
+        "fused_mean_variance_normalization": 1,
+        "attention": 3,
+    }
 )
 """Operations that carry an expression: how many of their operands the operation takes whose result
 is the first input of the expression.  For `fused` there is none, and all operands are inputs.  What
 `attention` applies it to are the scores, see `nnefc.ops.attention`."""
+
+INTERNAL: frozenset[str] = frozenset(
+    {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization"}
+)
+"""Operations that passes make, and no document has."""
 
 
 def expression_of(op: Op) -> Expression:

@@ -22,23 +22,25 @@ def blocked_elementwise(lower: Lowering, op: Op) -> None:
     """Over [batch, blocks, *spatial, block]."""
     type_ = op.output.type
     layout, dims = layout_of(type_), type_.dims
-    outputs = [_strided(write_blocked(lower, value)) for value in op.outputs]
+    outputs = [strided(write_blocked(lower, value)) for value in op.outputs]
     expression, kept = literals(lower, expression_of(op), op.inputs)
-    inputs = [_operand(lower, v, type_) for v in kept]
+    inputs = [blocked_operand(lower, v, type_) for v in kept]
     if any(map(lower.must_fill_with_zeros, op.outputs)) and not keeps_zeros(expression):
         expression = masked(expression)
-        inputs.append(_per_channel(channel_mask(lower, type_), type_))
+        inputs.append(per_channel(channel_mask(lower, type_), type_))
     shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
     launch_strided(lower, expression, inputs, outputs, shape)
 
 
-def _operand(lower: Lowering, value: Value, result: TensorType) -> Strided:
+def blocked_operand(lower: Lowering, value: Value, result: TensorType) -> Strided:
+    """A blocked tensor, or known items per channel."""
     if value.type.layout is not None:
-        return _strided(read_blocked(lower, value))
-    return _per_channel(channel_items(lower, value, layout_of(result).block), result)
+        return strided(read_blocked(lower, value))
+    return per_channel(channel_items(lower, value, layout_of(result).block), result)
 
 
-def _per_channel(at: Ref, result: TensorType) -> Strided:
+def per_channel(at: Ref, result: TensorType) -> Strided:
+    """An item per channel, in whole blocks."""
     strides = (0, layout_of(result).block, *[0] * (result.rank - 2), 1)
     return Strided(at, DType.FLOAT32, strides)
 
@@ -52,7 +54,7 @@ def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
     return lower.table(padded)
 
 
-def _strided(tensor: Tensor) -> Strided:
+def strided(tensor: Tensor) -> Strided:
     """The pixels inside the halo; a spatial extent of 1 repeats."""
     at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin, tensor.at.writes)
     whole = math.prod(tensor.spatial) == 1

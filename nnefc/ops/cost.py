@@ -6,7 +6,7 @@ import math
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.expression import FUSED
-from nnefc.ops import attention
+from nnefc.ops import attention, mean_variance
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.table import operations
 
@@ -52,6 +52,8 @@ def flops(op: Op) -> int:
         visited = op.inputs[0].type.volume
     elif op.name == "softmax":  # maximum, difference, exponential, sum, quotient
         visited = 5 * op.inputs[0].type.volume
+    elif op.name.endswith(mean_variance.NAME):  # mean, differences, their squares, factor
+        visited = (6 if op.attributes["centred"] else 3) * op.inputs[0].type.volume
     items = op.outputs[0].type.volume
     if op.name == "attention":
         items = math.prod(op.attributes["scores"])

@@ -15,8 +15,8 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
-from nnefc.ir.expression import FUSED
-from nnefc.ops import attention
+from nnefc.ir.expression import FUSED, INTERNAL
+from nnefc.ops import attention, mean_variance
 from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
@@ -89,6 +89,8 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
         return operands
     if op.name == "shuffle_channels":
         return [np.concatenate(operands, 1).take(op.attributes["source"], 1)]
+    if op.name == mean_variance.NAME:
+        return [mean_variance.mean_variance_normalization(op, operands[0])]
     if op.name == "constant":
         data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
         return [widen(data, op.output.type.dtype)]
@@ -173,7 +175,7 @@ def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     for op in graph.ops:
         spec = operations().get(op.name) or lookup(op.name)
         computable = spec is not None and (spec.reference or spec.expand)
-        if not computable and op.name not in (*FUSED, "layout", "shuffle_channels", "variable"):
+        if not computable and op.name not in (*INTERNAL, "variable"):
             message = f"operation {op.name} has no reference"
             place = op.location.place if op.location else None
             missing.setdefault(op.name, Diagnostic("custom/reference", message, place))
