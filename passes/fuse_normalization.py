@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.build import build
 from nnefc.ops.mean_variance import NAME
 from nnefc.passes.base import is_one, only_user, splat
+
+DEPTH: Final = 2
+"""Products of products of products are looked into."""
 
 
 @dataclass(frozen=True)
@@ -159,16 +162,18 @@ def _affine(graph: Graph, op: Op) -> _Normalisation | None:
     return None
 
 
-def _factors(graph: Graph, op: Op, inner: set[Op]) -> list[tuple[Value, bool]]:
+def _factors(graph: Graph, op: Op, inner: set[Op], depth: int = DEPTH) -> list[tuple[Value, bool]]:
     """What `op` multiplies, with whether it divides by that; adds what is in between to `inner`."""
     if op.name not in ("mul", "div"):
         return [(op.output, False)]
     found: list[tuple[Value, bool]] = []
     for value, inverted in zip(op.inputs, (False, op.name == "div"), strict=True):
         before = value.op
-        if before is not None and before.name in ("mul", "div") and only_user(graph, value) is op:
+        is_product = before is not None and before.name in ("mul", "div")
+        if before is not None and is_product and depth and only_user(graph, value) is op:
             inner.add(before)
-            found += [(v, i != inverted) for v, i in _factors(graph, before, inner)]
+            parts = _factors(graph, before, inner, depth - 1)
+            found += [(v, below != inverted) for v, below in parts]
         elif value.type.rank or not is_one(splat(value)):
             found.append((value, inverted))
     return found

@@ -52,6 +52,13 @@ def run_all(
     ]
     for i, value in enumerate(build(graph, name, values, attributes).outputs):
         graph.add_output(value, f"y{i}")
+    return run_graph(graph, *arrays, threads=threads, at_end=at_end)
+
+
+def run_graph(
+    graph: Graph, *arrays: Array, threads: int = 1, at_end: bool = True
+) -> tuple[Array, ...]:
+    """All results of a graph as it is; inputs and outputs end, or start, where memory does."""
     model = CompiledModel(lower(graph), graph, threads=threads)
     inputs: list[Array] = []
     for x in arrays:

@@ -24,6 +24,7 @@ from nnefc.passes.fold_constants import FoldConstants
 from nnefc.passes.fuse_attention import FuseAttention
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse_normalization import FuseNormalization
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
@@ -38,6 +39,7 @@ EXACT: list[Pass] = [
     EliminateDeadCode(),
     NestConcats(),
     SinkTransposes(),
+    FuseNormalization(),
     FuseElementwise(),
     FuseElementwise(steps=3, inputs=2, copies=1),
     FuseEpilogue(),

@@ -47,6 +47,12 @@ NARROW: Final = {
         y_more = conv(x, W(48, 1, 3, 3), groups = 0);
         y_separable = separable_conv(x, W(24, 1, 3, 3), W(20, 24, 1, 1));
         """,
+    "instances": """
+        x = external(shape = [2, 5, 13, 15]);
+        c = conv(x, W(20, 5, 3, 3)); (m, v) = moments(c, axes = [2, 3]);
+        n = relu(batch_normalization(c, m, v, W(1, 20), W(1, 20), epsilon = 0.1));
+        y = conv(add(n, c), W(12, 20, 3, 3));
+        """,
     "winograd": """
         x = external(shape = [1, 20, 13, 13]);
         y_3 = conv(x, W(24, 20, 3, 3), W(1, 24));
@@ -222,6 +228,18 @@ ANY: Final = {
         y_contrast = local_contrast_normalization(x, size = [1, 1, 3, 3], bias = 1.0);
         y_l1 = l1_normalization(x, axes = [1], bias = 1.0);
         y_l2 = l2_normalization(x, axes = [3], bias = 1.0);
+        x_s = external(shape = [1, 1, 1, 37]); x_o = external(shape = [1, 19]);
+        x_rows = external(shape = [3, 133]); x_columns = external(shape = [29, 101]);
+        (m, v) = moments(x, axes = [3]);
+        y_layer = gelu(add(mul(div(sub(x, m), sqrt(add(v, 0.1))), x_s), x_o));
+        (m_2, v_2) = moments(x, axes = [0, 2]);
+        y_two = batch_normalization(x, m_2, v_2, x_o, 2.0, epsilon = 0.1);
+        (m_rows, v_rows) = moments(x_rows, axes = [1]);
+        y_rows = div(sub(x_rows, m_rows), sqrt(add(v_rows, 0.1)));
+        (m_columns, v_columns) = moments(x_columns, axes = [0]);
+        y_columns = div(sub(x_columns, m_columns), sqrt(add(v_columns, 0.1)));
+        y_rms = mul(x, rsqrt(add(mean_reduce(sqr(x), axes = [3]), 0.1)));
+        y_rms_columns = mul(x, rsqrt(add(mean_reduce(sqr(x), axes = [1]), 0.1)));
         """,
     "regions": """
         x = external(shape = [4, 5, 19, 37]); r = external(shape = [3, 4]);
