@@ -16,7 +16,7 @@ IN_FLIGHT = 4
 
 _FIXED = (
     f"kept_rank kept:{DIMENSIONS} reduced_rank reduced:{DIMENSIONS} volume depth width "
-    "chunk chunks units unit_block count:f64 epsilon:f64"
+    "chunk chunks units unit_block part:f64 epsilon:f64"
 )
 
 
@@ -28,8 +28,8 @@ def fields(operands: int) -> str:
     product of the latter.  `width`: extent of the innermost dimension, along which x and y are
     contiguous.  `depth`: extent of the innermost reduced dimension, if that is another one.
     `chunk`: columns of a unit of work, `chunks` of them in a width.  `units`: of work, `unit_block`
-    of them a tile.  `count`: items of a row.  `kept_x`, `reduced_x`, `depth_x`, and so on: bytes
-    from one item to the next along those dimensions.
+    of them a tile.  `part`: that of an item in the mean of its row.  `kept_x`, `reduced_x`,
+    `depth_x`, and so on: bytes from one item to the next along those dimensions.
     """
     names = tensors(operands)
     references = [f"{name}:ref" for name in names]

@@ -2,13 +2,13 @@
 
 A row is read from memory once, and then from the cache:
 
-    top = x0 + mean(x - x0)                                   x0: the first item
-    rest = mean(x - top)
+    rest = mean(x - top)                                      top: the first item
     variance = mean((x - top)^2) - rest^2
     y = expression(((x - top) - rest) / sqrt(variance + epsilon), ...)
 
-However large the mean is beside the deviation, x - top is exact, and `rest` is what rounding left
-of the mean, so nothing cancels.  If the mean counts as 0, so do `top` and `rest`.
+However large the mean is beside the deviation, x - top is exact.  Digits cancel in the variance if
+the first item is far from the others, measured by the deviation; then `top` becomes top + rest, the
+mean but for rounding, and all is computed again.  If the mean counts as 0, so do `top` and `rest`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llvmlite import ir
+
 from nnefc.kernels import lane_memory as memory
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.expression import emit
@@ -30,6 +32,10 @@ from nnefc.kernels.mean_variance import IN_FLIGHT, offsets, tensors
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.vector import I64, Vector, lanes_of
 from nnefc.kernels.vector_kernel import address, load_word
+
+BIT = ir.IntType(1)
+FAR = 16.0
+"""A mean of x - top is far from 0 if its square is so many times the variance."""
 
 Terms = Callable[[Lanes, list[Lanes]], list[Lanes]]
 """`terms(x, sums)`: the sums with what the items x add to them."""
@@ -109,40 +115,44 @@ class Normalisation(ABC):
     def _normalise(self, group: Group) -> None:
         if not self._centred:
             (squares,) = self._sums(group, lambda x, sums: [fma(x, x, sums[0])], 1)
-            factor = self._factor(squares / self._number("count", squares.v))
+            factor = self._factor(squares * self._number("part", squares.v))
             self._each(group, lambda x: x * self._spread(factor, x.v))
             return
-        top = self._top(group)
-
-        def difference(x: Lanes) -> Lanes:
-            return x - self._spread(top, x.v)
-
-        def terms(x: Lanes, sums: list[Lanes]) -> list[Lanes]:
-            d = difference(x)
-            return [fma(d, d, sums[0]), sums[1] + d]
-
-        squares, remainders = self._sums(group, terms, 2)
-        count = self._number("count", squares.v)
-        rest = remainders / count
-        variance = squares / count - rest * rest
+        top = self._first(group)
+        rest, variance = self._moments(group, top)
+        begin = [top.value, rest.value, variance.value]
+        with self._v.loop(0, self._is_far(rest, variance), 1, begin) as turn:
+            moved = top + convert(rest, self._item)
+            turn.next = [moved.value, *(each.value for each in self._moments(group, moved))]
+        top, rest, variance = (
+            old.same(value) for old, value in zip((top, rest, variance), turn.values, strict=True)
+        )
         factor = self._factor(select(variance < 0.0, 0.0, variance))
         shift = -(rest * factor)
-        self._each(
-            group,
-            lambda x: fma(difference(x), self._spread(factor, x.v), self._spread(shift, x.v)),
-        )
 
-    def _top(self, group: Group) -> Lanes:
-        """The mean, but for rounding."""
-        first = self._first(group)
-        part = convert(1.0 / self._number("count", self._single), self._item)
+        def result(x: Lanes) -> Lanes:
+            d = x - self._spread(top, x.v)
+            return fma(d, self._spread(factor, x.v), self._spread(shift, x.v))
+
+        self._each(group, result)
+
+    def _moments(self, group: Group, top: Lanes) -> list[Lanes]:
+        """The mean of x - top, and the variance, in float64."""
+        part = convert(self._number("part", self._single), self._item)
 
         def terms(x: Lanes, sums: list[Lanes]) -> list[Lanes]:
+            d = x - self._spread(top, x.v)
             # a sum of quotients does not overflow
-            return [fma(x - self._spread(first, x.v), splat_lane(part, x.v), sums[0])]
+            return [fma(d, splat_lane(part, x.v), sums[0]), fma(d, d, sums[1])]
 
-        (shift,) = self._sums(group, terms, 1)
-        return first + convert(shift, self._item)
+        rest, squares = self._sums(group, terms, 2)
+        return [rest, squares * self._number("part", squares.v) - rest * rest]
+
+    def _is_far(self, rest: Lanes, variance: Lanes) -> Any:
+        """1 if the mean of x - top is far from 0 in any row, otherwise 0."""
+        far = (rest * rest > variance * FAR).value
+        bit = rest.v.call(f"llvm.vector.reduce.or.v{rest.v.lanes}i1", BIT, far)
+        return self._b.zext(bit, I64)
 
     def _factor(self, variance: Lanes) -> Lanes:
         return 1.0 / sqrt(variance + self._number("epsilon", variance.v))

@@ -119,21 +119,37 @@ class Columns(Normalisation):
 
     def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
         b, v = self._b, group.v
-        depth, pitch = self._word("depth"), self._word("depth_x")
+        depth = self._word("depth")
         with v.loop(0, self._word("volume"), 1, self._zeros(v, "float64", count)) as part:
             (start,) = self._places("reduced", part.index, group.starts[:1])
             with v.loop(0, depth, BLOCK, part.values) as block:
                 stop = self._smaller(b.add(block.index, I64(BLOCK)), depth)
-                zeros = self._zeros(v, self._item, count)
-                with v.loop(block.index, stop, 1, zeros) as step:
-                    place = v.at(start, b.mul(step.index, pitch))
-                    x = memory.load(v, self._item, place, group.mask)
-                    held = [Lanes(v, self._item, value) for value in step.values]
-                    step.next = [total.value for total in terms(x, held)]
-                found = [Lanes(v, self._item, value) for value in step.values]
+                found = self._block(group, start, (block.index, stop), terms, count)
                 block.next = self._added(block.values, found)
             part.next = block.values
         return [Lanes(v, "float64", value) for value in part.values]
+
+    def _block(
+        self, group: Group, start: Any, steps: tuple[Any, Any], terms: Terms, count: int
+    ) -> list[Lanes]:
+        """Sums over some steps of the depth; of single vectors, of several steps at a time."""
+        b, v, pitch = self._b, group.v, self._word("depth_x")
+        first, stop = steps
+        turns = self._wide.lanes // v.lanes
+        whole = b.sub(stop, b.srem(b.sub(stop, first), I64(turns)))
+        held = [self._zeros(v, self._item, count)] * turns
+        parts = [(first, whole, turns), (whole, stop, 1)] if turns > 1 else [(first, stop, 1)]
+        for begin, end, at_once in parts:
+            with v.loop(begin, end, at_once, [x for sums in held for x in sums]) as step:
+                given = [step.values[i : i + count] for i in range(0, count * turns, count)]
+                for i in range(at_once):
+                    place = v.at(start, b.mul(b.add(step.index, I64(i)), pitch))
+                    x = memory.load(v, self._item, place, group.mask)
+                    before = [Lanes(v, self._item, value) for value in given[i]]
+                    given[i] = [total.value for total in terms(x, before)]
+                step.next = [x for sums in given for x in sums]
+            held = [step.values[i : i + count] for i in range(0, count * turns, count)]
+        return [_total([Lanes(v, self._item, x) for x in sums]) for sums in zip(*held)]
 
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
         b, v = self._b, group.v
@@ -150,7 +166,10 @@ class Columns(Normalisation):
 
 def _folded(x: Lanes, v: Vector) -> Lanes:
     """The sum of the parts of x that fill a vector each."""
-    parts = [shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)]
+    return _total([shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)])
+
+
+def _total(parts: list[Lanes]) -> Lanes:
     while len(parts) > 1:
         parts = [y + z for y, z in zip(parts[::2], parts[1::2], strict=True)]
     return parts[0]

@@ -85,7 +85,7 @@ def launch(
         chunks=chunks,
         units=units,
         unit_block=unit_block,
-        count=float(math.prod(shape[axis] for axis in axes)),
+        part=1 / math.prod(shape[axis] for axis in axes),
         epsilon=op.attributes["epsilon"],
         **{
             f"{kind}_{name}": [d.strides[i] * sizes[i] for d in dimensions]
