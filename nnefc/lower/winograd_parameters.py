@@ -181,7 +181,7 @@ def _offsets(tensor: Tensor, rows: Array, columns: Array) -> Array:
 
 def packed_filter(lower: Lowering, it: Winograd) -> Ref:
     """The transformed filter, panel by panel of each element."""
-    how = ("winograd", it.tiling.grid, it.taps, it.channels, it.y.layout.block)
+    how = ("winograd", it.tiling.grid, it.taps, it.channels, it.panels)
     return lower.derived([it.filter], how, lambda: _pack_filter(it))
 
 
