@@ -32,6 +32,8 @@ _DAY: Final = 86400
 _LARGEST: Final = 1 << 28
 """Bytes of a file that is read: no kernel comes near, and memory is not given to what is none."""
 _ENTRY: Final = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
+_OTHER: Final = re.compile(rf"(?!{_ENTRY.pattern}$)[0-9a-f]{{32,128}}(\.\w+)?")
+"""What another version may have called an entry: a digest, perhaps with a suffix."""
 _POSIX: Final = os.name == "posix"
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -174,7 +176,7 @@ class CacheFolder:
                         yield item, status
 
     def sweep(self) -> None:
-        """Remove what processes left that were killed while they wrote."""
+        """Remove what other versions left, and processes that were killed while they wrote."""
         for item, status in self._files():
             _sweep(item, status)
 
@@ -218,9 +220,10 @@ def _entry(item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
 
 
 def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:
-    """Remove a file that was begun and, as it seems, will not be finished."""
-    abandoned = abs(time.time() - status.st_mtime) > ABANDONED_SECONDS
-    if item.name.startswith(PARTIAL) and abandoned:
+    """Remove a file that was begun and will not be finished, or that no version here reads."""
+    age = abs(time.time() - status.st_mtime)
+    unfinished = item.name.startswith(PARTIAL) and age > ABANDONED_SECONDS
+    if unfinished or (_OTHER.fullmatch(item.name) and age > _DAY):
         with suppress(OSError):
             Path(item.path).unlink()
 

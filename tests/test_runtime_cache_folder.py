@@ -317,6 +317,41 @@ def test_writers_that_are_killed_leave_nothing_that_is_seen(folder: Path) -> Non
     assert not list(folder.glob(f"{PARTIAL}*"))
 
 
+# -- what other versions have left
+
+ONCE = {
+    name(1): True,
+    f"{name(2)}.o": True,
+    name(3)[:32]: True,
+    file_name(name(4)): False,
+    name(5)[:31]: False,
+    f"{name(6)}.kernel.txt": False,
+    f"a{name(7)[1:63]}g": False,
+    name(8).replace("0", "A"): False,
+    "methods.json": False,
+}
+"""Names, and whether a version may have called an entry so that no version reads now."""
+
+
+@pytest.mark.parametrize("tidy", [False, True])
+def test_files_that_no_version_reads_go_after_a_day(tmp_path: Path, tidy: bool) -> None:
+    place = tmp_path / "kernels"
+    for days in (0.9, 1.1, -1.1):
+        fill(place, {})
+        for each in ONCE:
+            (place / each).write_bytes(b"code")
+            age_to(place / each, days * DAY)
+        (place / name(9)).mkdir(exist_ok=True)
+        folder = CacheFolder(place, 1 << 20)
+        if tidy:
+            folder.write(file_name(name(10)), b"code")
+            (place / file_name(name(10))).unlink()
+        else:
+            folder.sweep()
+        stay = {each for each, goes in ONCE.items() if days == 0.9 or not goes}
+        assert {path.name for path in place.iterdir()} == stay | {name(9)}
+
+
 # -- several processes
 
 
