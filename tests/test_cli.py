@@ -161,6 +161,19 @@ def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> Non
     assert "1 operation," in shown
 
 
+def test_a_batch_of_another_size(cli: Cli, small: Path) -> None:
+    batch = ("--random-weights", 3, "--batch", 5, "--json")
+    rows = json.loads(cli("compare", small, *batch, "--all").out)["tensors"]
+    assert {row["shape"][0] for row in rows} == {5}
+    found = json.loads(cli("run", small, *batch, "--random-inputs", 1).out)
+    assert found["y"]["shape"][0] == 5
+    arena = [
+        json.loads(cli("compile", small, *batch, *more).out)["arena_lower_bound"]
+        for more in ((), ("--batch", 1))
+    ]
+    assert arena[0] > arena[1]
+
+
 def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
     result = cli("compile", small, "--random-weights", 1, "--plan", "--json")
     facts = json.loads(result.out)

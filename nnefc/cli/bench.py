@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -33,8 +34,6 @@ from nnefc.cli.common import (
     usage,
 )
 from nnefc.cli.measuring import (
-    Batch,
-    batch_shapes,
     duration,
     histogram,
     percentile,

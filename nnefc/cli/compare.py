@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -49,6 +50,7 @@ def compare(
     ),
     random_inputs: RandomInputs = 0,
     random_weights: RandomWeights = None,
+    batch: Batch = None,
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -69,7 +71,13 @@ def compare(
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
-    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    graph = load(
+        model,
+        shapes=batch_shapes(model, batch, shape, limit),
+        random_weights=random_weights,
+        scalar=scalar,
+        limits=limit,
+    )
     inputs = read_inputs(graph, input, random_inputs)
     rows = compare_graph(graph, inputs, threads, accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -46,6 +47,7 @@ def compile_(
         ),
     ] = False,
     random_weights: RandomWeights = None,
+    batch: Batch = None,
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -72,7 +74,7 @@ def compile_(
 
         nnefc compile net.nnef.tgz --tune --threads 2
 
-        nnefc compile graph.nnef --random-weights 1 --shape input=8,3,224,224 --plan
+        nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
     """
     from nnefc.ops.cost import parameter_bytes
 
@@ -81,7 +83,7 @@ def compile_(
     start = time.perf_counter()
     graph = load(
         model,
-        shapes=shape,
+        shapes=batch_shapes(model, batch, shape, limit),
         random_weights=random_weights,
         scalar=scalar,
         strict=strict,

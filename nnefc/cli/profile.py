@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -27,7 +28,7 @@ from nnefc.cli.common import (
     table,
     usage,
 )
-from nnefc.cli.measuring import Batch, batch_shapes, duration, percentile, require_seconds
+from nnefc.cli.measuring import duration, percentile, require_seconds
 from nnefc.cli.profiled import By, Row, Sort, arrange, family, rows
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -94,6 +95,7 @@ def run(
     ] = None,
     random_inputs: RandomInputs = None,
     random_weights: RandomWeights = None,
+    batch: Batch = None,
     shape: Shapes = None,
     scalar: Scalar = "float32",
     threads: Threads = None,
@@ -117,7 +119,13 @@ def run(
 
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
-    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    graph = load(
+        model,
+        shapes=batch_shapes(model, batch, shape, limit),
+        random_weights=random_weights,
+        scalar=scalar,
+        limits=limit,
+    )
     inputs = read_inputs(graph, input, random_inputs)
     if reference:
         results = _evaluate_reference(graph, inputs, steps)
