@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from nnefc.arguments import (
     check_accuracy,
+    check_flags,
     check_import,
     check_limits,
+    check_names,
     check_progress,
     check_threads,
     memory_for,
@@ -46,6 +48,10 @@ class ImportOptions(TypedDict, total=False):
     """Bounds on hostile input."""
 
 
+OPTIONS = tuple(ImportOptions.__annotations__)
+"""The names of all of them."""
+
+
 def import_model(
     source: Path,
     *,
@@ -68,6 +74,8 @@ def import_model(
     Raises:
         NnefError: With all errors found; warnings are issued as `NnefWarning`.
     """
+    check_names("import_model", options, OPTIONS)
+    check_flags(strict=strict)
     limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
@@ -93,6 +101,7 @@ def import_with(
     from nnefc.frontends.nnef import import_model as import_nnef
 
     path, chosen, seed = check_import(source, shapes, random_weights)
+    check_flags(quantize=quantize, load_data=load_data)
     with memory_for("import the model"):
         return import_nnef(
             path,
@@ -140,9 +149,11 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
+    check_names("compile", options, OPTIONS)
     check_threads(threads)
     check_accuracy(accuracy)
     check_progress(progress)
+    check_flags(strict=strict, tuned=tuned)
     graph = graph_of(source, strict=strict, **options)
     return compile_with(
         graph,

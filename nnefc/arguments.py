@@ -42,6 +42,33 @@ def check_accuracy(accuracy: object) -> bool:
     return accuracy == "strict"
 
 
+def check_flags(**flags: object) -> None:
+    """Raises NnefError `input/argument` for what is neither True nor False."""
+    problems = [
+        Diagnostic("input/argument", f"{name} = {_shown(value)}: must be True or False")
+        for name, value in flags.items()
+        if not _is_bool(value)
+    ]
+    if problems:
+        raise NnefError(problems)
+
+
+def _is_bool(value: object) -> bool:
+    """Whether `value` is a bool, Python's or NumPy's."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
+
+
+def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError, as Python does, for keyword arguments that a function does not take."""
+    for name in given:
+        if name not in known:
+            hint = "; shapes={'input': (8, 3, 224, 224)} sets it" if name == "batch" else ""
+            raise TypeError(
+                f"{function}() got an unexpected keyword argument {name!r}: "
+                f"options are {', '.join(known)}{hint}"
+            )
+
+
 def check_limits(limits: object) -> Limits:
     """The limits, by default those that are set; raises NnefError `input/argument`."""
     if limits is None:
@@ -97,11 +124,16 @@ def _extents(shape: object) -> tuple[int, ...] | None:
 
 
 def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
-    shown = repr(value)
-    shown = f"{shown[:80]}…" if len(shown) > 80 else shown
     return Diagnostic(
-        "input/argument", f"{name} = {shown}: expected {expected}", hint=f"for example {example}"
+        "input/argument",
+        f"{name} = {_shown(value)}: expected {expected}",
+        hint=f"for example {example}",
     )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{text[:80]}…" if len(text) > 80 else text
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
-from nnefc.api import ImportOptions, Path, compile_with, graph_of
-from nnefc.arguments import check_progress, check_threads
+from nnefc.api import OPTIONS, ImportOptions, Path, compile_with, graph_of
+from nnefc.arguments import check_flags, check_names, check_progress, check_threads
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
@@ -102,8 +102,10 @@ def tune(
     """
     from nnefc.runtime import choices
 
+    check_names("tune", options, OPTIONS)
     threads = check_threads(threads)
     check_progress(progress)
+    check_flags(strict=strict)
     graph = graph_of(source, strict=strict, **options)
     default = _Network(graph, threads, {})
     rounds = _rounds(default.convolutions)

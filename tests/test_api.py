@@ -35,8 +35,15 @@ def test_compile_takes_what_import_takes(document: Path) -> None:
     graph = nnefc.import_model(document, **options)
     x = np.array([3.0])
     np.testing.assert_array_equal(nnefc.compile(graph, threads=1)(x), model(x))
-    with pytest.raises(TypeError, match="shapse"):
+
+
+def test_options_that_there_are_not(document: Path) -> None:
+    with pytest.raises(TypeError, match=r"compile\(\) got .* 'shapse': options are shapes, scalar"):
         nnefc.compile(document, shapse={})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"import_model\(\) .* 'batch': .*; shapes={'input'"):
+        nnefc.import_model(document, batch=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"tune\(\) .* 'accuracy'"):
+        nnefc.tune(document, accuracy="fast")  # type: ignore[call-arg]
 
 
 def test_how_to_import_does_not_apply_to_a_graph(document: Path) -> None:
@@ -79,6 +86,10 @@ def test_data_of_another_shape_than_its_variable(document: Path, shape: tuple[in
         ({"random_weights": -1}, "input/argument", "random_weights = -1"),
         ({"random_weights": 1.5}, "input/argument", "random_weights = 1.5"),
         ({"scalar": 3}, "input/dtype", "scalar = 3"),
+        ({"accuracy": ["fast"]}, "input/argument", "accuracy = ['fast']: must be 'fast' or"),
+        ({"strict": "no"}, "input/argument", "strict = 'no': must be True or False"),
+        ({"tuned": None}, "input/argument", "tuned = None: must be True or False"),
+        ({"quantize": 0}, "input/argument", "quantize = 0: must be True or False"),
     ],
 )
 def test_arguments_of_the_wrong_kind(
