@@ -18,24 +18,20 @@ from nnefc.ops.cost import flops, macs
 from nnefc.ops.table import operations
 from nnefc.passes.blocked_rules import CONVOLUTIONS
 from nnefc.passes.convolution_method import products
+from nnefc.rates import (
+    COPY_NS,
+    LAUNCH_NS,
+    PEAK_MACS_PER_NS,
+    SHARED_CACHE_NS,
+    SHARED_LAUNCH_NS,
+    WEIGHT_NS,
+)
 
 LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
 """Of so many bytes of activations at a time, all come from beyond the caches and go there."""
-FAR_COST: Final = 0.02
-"""Of a byte that does."""
 PANELS: Final = 2
 """Times that a product reads its rows, more or less: again for every panel of columns."""
-COPY_COST: Final = 0.016
-"""Of a byte that is copied, in the caches."""
-WEIGHT_COST: Final = 0.03
-"""Of a byte of weights, which no cache holds until the next turn."""
-MAC_COST: Final = 0.015
-"""Of a multiply-add, behind which reading weights hides."""
-LAUNCH_COST: Final = 100.0
-"""Of a launch on one thread."""
-SHARED_LAUNCH_COST: Final = 2000.0
-"""Of one that several threads share: they wait for each other."""
 LEAST_GAIN: Final = 1e-3
 """Share of all arithmetic that a cut must save: the model is no more exact than that."""
 JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
@@ -102,14 +98,14 @@ class Costs:
     @cached_property
     def launch(self) -> float:
         """Of a launch."""
-        return LAUNCH_COST if self.threads == 1 else SHARED_LAUNCH_COST
+        return LAUNCH_NS if self.threads == 1 else SHARED_LAUNCH_NS
 
     def work(self, work: Work, items: int) -> float:
         """Of an operation with so many items at a time."""
         if work.is_nothing or (work.is_joined and items * work.rows == 1):
             return 0.0
         turns = work.batch // items
-        copied = COPY_COST * work.activations if work.is_joined else 0.0
+        copied = COPY_NS * work.activations if work.is_joined else 0.0
         far = self._far(work.activations // turns) * work.activations
         return copied + far + turns * (self.launch + _turn(work, turns))
 
@@ -121,11 +117,11 @@ class Costs:
         around = (value.op, *value.users)
         joined = any(op is not None and op.name in JOINED for op in around)
         nbytes = value.type.nbytes
-        return 2 * nbytes * (self._far(nbytes) + joined * COPY_COST)
+        return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
         """Of a byte if there are so many at the same time; the first ones stay in the caches."""
-        return min(held / self.reach, 1.0) ** 2 * FAR_COST
+        return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
 
 
 def _turn(work: Work, turns: int) -> float:
@@ -133,7 +129,7 @@ def _turn(work: Work, turns: int) -> float:
 
     The more arithmetic there is in a turn, the more of reading is hidden behind it.
     """
-    arithmetic, reading = MAC_COST * work.macs, WEIGHT_COST * work.weights
+    arithmetic, reading = work.macs / PEAK_MACS_PER_NS, work.weights * WEIGHT_NS
     if not work.is_repeated:
         arithmetic /= turns
     exposed = reading * reading / max(reading + arithmetic, 1.0)
@@ -142,7 +138,7 @@ def _turn(work: Work, turns: int) -> float:
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
     """Of a cut before each of `steps`."""
-    least = 2 * costs.launch + LEAST_GAIN * MAC_COST * sum(map(macs, steps))
+    least = 2 * costs.launch + LEAST_GAIN * sum(map(macs, steps)) / PEAK_MACS_PER_NS
     last: dict[Value, int] = {}
     for i, op in enumerate(steps):
         last.update(dict.fromkeys(op.inputs, i))

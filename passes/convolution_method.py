@@ -13,10 +13,11 @@ from nnefc.ir import Op
 from nnefc.ops.cost import macs
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.ops.winograd import balanced, largest_tile
+from nnefc.rates import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
 
-BYTE_COST = 3.0
+BYTE_COST = MEMORY_NS * PEAK_MACS_PER_NS
 """Of a byte of weights that comes from main memory, as it does within a large network."""
-WARM_BYTE_COST = 1.2
+WARM_BYTE_COST = SHARED_CACHE_NS * PEAK_MACS_PER_NS
 """The same from the last cache."""
 WARM_PART = 8
 """Weights of a network that are so much smaller than the last cache stay in it from run to run:

@@ -20,10 +20,11 @@ from nnefc.ops.build import build
 from nnefc.ops.reference import apply, evaluate
 from nnefc.ops.sample import instance
 from nnefc.ops.table import operations
-from nnefc.passes.batch_cost import MAC_COST, Costs, divisors, work_of
+from nnefc.passes.batch_cost import Costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
 from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, batch_of, rows_of
+from nnefc.rates import PEAK_MACS_PER_NS
 from tests.graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -340,7 +341,7 @@ def test_arithmetic_that_every_turn_repeats_is_charged() -> None:
     costs = Costs()
     work = work_of(product, {}, 16)
     once = costs.work(work, 16)
-    assert once > 512**3 * MAC_COST
+    assert once > 512**3 / PEAK_MACS_PER_NS
     assert costs.work(work, 1) == pytest.approx(16 * once)
 
 

@@ -6,18 +6,19 @@ import math
 from dataclasses import replace
 
 from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ir.layout import ITEM
 from nnefc.kernels.attention import MAX_ROWS, SCORES_BYTES, attention_layout
 from nnefc.kernels.epilogue import Epilogue
-from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.matmul import FLOPS, UNIT_SECONDS, even, sizes, zero_item
+from nnefc.lower.matmul import UNIT_NS, even, sizes, units_per_tile, zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast
+from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
 
 KEYS = 512
@@ -52,11 +53,10 @@ def attention(lower: Lowering, op: Op) -> None:
     v_packed = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
     key_block, pitch = _key_block(key_parts, key_vectors, heights[-1], dtype)
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
-    part = 2 * heights[-1] * keys * (depth + width) / (FLOPS * 4 / item)
-    m_block = min(even(m_parts, UNIT_SECONDS / part), room)
+    part = heights[-1] * keys * (depth + width) * item / (MACS_PER_NS * ITEM)
+    m_block = min(even(m_parts, UNIT_NS / part), room)
     units = math.prod(extents) * ceil_div(m_parts, m_block)
-    worthwhile = int(UNIT_SECONDS / (part * m_block))
-    unit_block = min(max(1, worthwhile, ceil_div(units, MAX_TILES)), units)
+    unit_block = units_per_tile(units, part * m_block)
     dims = tuple(a["scores"])
     scores = Value(TensorType(dtype, dims))
     expression, (_, *others) = elementwise.literals(

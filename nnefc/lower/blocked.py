@@ -14,6 +14,7 @@ from nnefc.kernels.blocked import HALO
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 Offsets = npt.NDArray[np.int32]
@@ -121,7 +122,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
     gaps = _gaps(tensor)
     planes = tensor.batch * tensor.blocks
-    plane_block = per_tile(planes, gaps[:, 1].sum() / 32, lower.threads)
+    plane_block = per_tile(planes, gaps[:, 1].sum() / (VECTOR_ITEMS_PER_NS * ITEM), lower.threads)
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,

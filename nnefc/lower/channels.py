@@ -23,6 +23,7 @@ from nnefc.lower.layout import copy
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
+from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 MAX_PATTERNS = 24
@@ -174,7 +175,8 @@ class _Assembly:
         parts *= max(pixels // (parts * UNIT_PIXELS), 1)
         run_block = ceil_div(len(runs), parts)
         units = y.batch * len(self.numbers) * ceil_div(len(runs), run_block)
-        unit_block = per_tile(units, pixels * run_block / len(runs) * size / 8, lower.threads)
+        items = pixels * run_block / len(runs) * size
+        unit_block = per_tile(units, items / VECTOR_ITEMS_PER_NS, lower.threads)
         words = channels_layout(count).pack(
             y=y.at,
             **{f"x{i}": Ref(x.at.buffer, x.at.offset) for i, x in enumerate(self.sources)},

@@ -20,6 +20,7 @@ from nnefc.lower.movement import permute
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import convolution_groups, convolution_window
+from nnefc.rates import DOT_MACS_PER_NS
 from nnefc.runtime.program import Ref
 
 FEW_PIXELS = 4
@@ -140,7 +141,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     parts = max(min(ceil_div(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
-    unit_block = per_tile(units, work / units / 32, lower.threads)
+    unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
     words = _words(
         it,
         filter=it.filter,

@@ -17,6 +17,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.direct import read_bias
 from nnefc.lower.ending import read_ending, read_simple
 from nnefc.ops.window_rules import Window, convolution_window
+from nnefc.rates import MACS_PER_NS
 
 Array = npt.NDArray[np.float32]
 
@@ -40,7 +41,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
         y,
         _pieces(window, row, x, y, end.residual or y),
         _taps(window, row, x),
-        pixels * (window.volume + 2) * x.layout.block / 50,
+        pixels * (window.volume + 2) * x.layout.block / MACS_PER_NS,
         other=end.residual,
         weights=pieces.Weights(weights, weights.buffer.nbytes // y.blocks),
         clamp=end.clamp,

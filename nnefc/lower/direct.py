@@ -23,6 +23,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
+from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
 
@@ -44,8 +45,6 @@ MOST_TAPS = 8
 """Times that tables of taps may be longer than one for all rows."""
 WALK_NS = 0.005
 """To read a byte of weights once more, beyond what hides behind arithmetic."""
-MACS_PER_NS = 50
-"""About what a core does, with vectors of 512 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement import copy_strided
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
@@ -94,7 +95,7 @@ def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> 
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = ceil_div(pixels, max(pixels // PIXELS, 1))
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
-    unit_block = per_tile(units, pixel_block * lanes / 8, lower.threads)
+    unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
     words = LAYOUT.pack(
         dense=dense.at,
         blocked=blocked.at,

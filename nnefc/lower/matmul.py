@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.ir.layout import ITEM
 from nnefc.kernels.epilogue import Epilogue
 from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
 from nnefc.kernels.pack import BATCH
@@ -21,16 +22,15 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
 from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
+from nnefc.rates import DOT_MACS_PER_NS, MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
 
 FEW_ROWS = 8
 """Up to so many, a product with a transposed matrix is a set of dot products."""
 REUSE = 512
 """A matrix that so many rows read is worth packing, even if its rows can be read as they are."""
-UNIT_SECONDS = 20e-6
-"""What a unit of work should take."""
-FLOPS, READ = 100e9, 20e9
-"""Floating-point operations and bytes per second of one thread, about."""
+UNIT_NS = 20_000.0
+"""What a unit of work should take: rows and panels that it reads again stay close."""
 K_BLOCK = 384
 """Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
@@ -186,16 +186,24 @@ def _cut(product: Product) -> _Cut:
     heights = sizes(product.m, m_parts)
     n_parts = ceil_div(vectors, tile_width(heights[-1]))
     widths = sizes(vectors, n_parts)
-    # time of one row of parts, and of one part in it
-    item = product.dtype.itemsize
-    part = 2 * heights[-1] * widths[-1] * lanes * product.depth / (FLOPS * 4 / item)
-    read = widths[-1] * lanes * product.depth * item / READ
-    m_block = even(m_parts, max(3, UNIT_SECONDS / part))
-    column = max(m_block * part, read if m_parts == 1 else 0)
-    n_block = even(n_parts, UNIT_SECONDS / column)
+    # nanoseconds of one part, and of a block of parts below each other
+    width = widths[-1] * lanes * product.depth * product.dtype.itemsize
+    part = heights[-1] * width / (MACS_PER_NS * ITEM)
+    m_block = even(m_parts, max(3, UNIT_NS / part))
+    column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
+    n_block = even(n_parts, UNIT_NS / column)
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
-    unit_block = max(1, int(UNIT_SECONDS / (column * n_block)), ceil_div(units, MAX_TILES))
-    return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, min(unit_block, units))
+    unit_block = units_per_tile(units, column * n_block)
+    return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, unit_block)
+
+
+def units_per_tile(units: int, cost: float) -> int:
+    """Units of a tile, for units of `cost` nanoseconds.
+
+    Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
+    took up to 3 % more time while others used the processor.
+    """
+    return min(max(1, int(UNIT_NS / cost), ceil_div(units, MAX_TILES)), units)
 
 
 def sizes(count: int, parts: int) -> tuple[int, ...]:
@@ -225,9 +233,9 @@ def dots(
 
     Rows of A and columns of B are contiguous.
     """
-    m_block = ceil_div(portion(m, n * depth / 16), DOT_ROWS) * DOT_ROWS
+    m_block = ceil_div(portion(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
     units = math.prod(batch) * ceil_div(m, m_block)
-    unit_block = per_tile(units, m_block * n * depth / 32, lower.threads)
+    unit_block = per_tile(units, m_block * n * depth / DOT_MACS_PER_NS, lower.threads)
     product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block

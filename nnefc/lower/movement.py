@@ -19,6 +19,7 @@ from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import source_indices
+from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 
@@ -233,7 +234,7 @@ def gather(lower: Lowering, op: Op) -> None:
     shape, axis, itemsize = input_.type.dims, op.attributes["axis"], input_.type.dtype.itemsize
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(shape[:axis]) * indices.type.volume
-    row_block = per_tile(rows, 8 + inner / 4, lower.threads)
+    row_block = per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
     words = GATHER.pack(
         x=lower.read(input_),
         y=lower.write(op.output),

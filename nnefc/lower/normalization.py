@@ -12,6 +12,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import Strided, kernel_expression, launch_strided, strides
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.ops.window_rules import Window, pooling_window
+from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 CHUNK = 8192
@@ -35,7 +36,7 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
     row = math.prod(x.type.dims[axis:])
     chunk = min(row, CHUNK)
     units = x.type.volume // row * ceil_div(row, chunk)
-    unit_block = per_tile(units, chunk * (before + after + 4) / 8, lower.threads)
+    unit_block = per_tile(units, chunk * (before + after + 4) / VECTOR_ITEMS_PER_NS, lower.threads)
     words = WINDOWED.pack(
         x=lower.read(x),
         y=lower.write(op.output),

@@ -16,6 +16,7 @@ from nnefc.kernels.tile import tile_rows
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 from nnefc.runtime.tensors import aligned_empty
 
@@ -98,7 +99,7 @@ def pack(
         for i, extent in enumerate(extents)
     )
     work = math.prod(extents) * parts
-    tile = per_tile(work, depth * ceil_div(count, parts) / 4, lower.threads)
+    tile = per_tile(work, depth * ceil_div(count, parts) / LOOP_ITEMS_PER_NS, lower.threads)
     words = PACK.pack(
         x=x.at,
         y=y,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-TICKET_NS: Final = 500.0
-"""Nanoseconds to take a tile, and to say that it is done."""
-START_NS: Final = 300.0
-"""Until another thread has seen that there are tiles."""
+from nnefc.rates import START_NS, TICKET_NS
+
 LATE: Final = 0.25
 """Threads are done at different moments: they wait for such a part of a tile."""
 BAND_PIXELS: Final = 64

@@ -10,6 +10,7 @@ from nnefc.kernels.reduce import CHUNK, REDUCE
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 
@@ -83,7 +84,8 @@ def _launch(
     volume = math.prod(extent for extent, _ in reduced)
     item = dtype.itemsize
     units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
-    unit_block = per_tile(units, 8 + volume * (8 + min(width, CHUNK) / 4), lower.threads)
+    row_ns = 8 + min(width, CHUNK) / LOOP_ITEMS_PER_NS
+    unit_block = per_tile(units, 8 + volume * row_ns, lower.threads)
     words = REDUCE.pack(
         x=x,
         y=y,

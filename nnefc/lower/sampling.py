@@ -12,6 +12,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import interpolation, pooling_window
+from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 
@@ -59,7 +60,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
         rows = outer * extent * f
-        unit_block = per_tile(rows, 4 + inner / 4, lower.threads)
+        unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
         words = INTERPOLATE.pack(
             x=x,
             y=to,

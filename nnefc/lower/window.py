@@ -16,6 +16,7 @@ from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.reduce import reduce_axes
 from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import Window, pooling_window
+from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 
@@ -128,7 +129,8 @@ def launch(
     index, starts = taps.tables(outer)
     count, count_starts = taps.counts(joined) if divisor == 0.0 else ([], [])
     volume = math.prod(d.taps for d in joined)
-    row_block = per_tile(rows, last.outputs * volume / 8 + 16 * volume, lower.threads)
+    row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
+    row_block = per_tile(rows, row_ns, lower.threads)
     filled = {
         "index_y": y,
         "weights": x,

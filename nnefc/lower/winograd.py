@@ -29,6 +29,7 @@ from nnefc.lower.winograd_parameters import (
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.window_rules import convolution_window
 from nnefc.ops.winograd import largest_tile
+from nnefc.rates import NEAR_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
 from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
@@ -45,19 +46,10 @@ FILTER_PART: Final = 6
 """So much less than a transformed filter the arena may become larger in any case."""
 NEAR_BYTES: Final = 1 << 19
 """Of a transformed filter that the second cache keeps."""
-NEAR_NS: Final = 0.012
-"""To read a byte of a transformed filter from the second cache."""
-FAR_NS: Final = 0.03
-"""The same from where it is otherwise."""
 EXPOSED: Final = 0.25
 """Share of the shorter one of products and reading a filter that the longer one does not hide."""
-REMOTE_NS: Final = 0.05
-"""To read or write a byte that another thread has written or read."""
-STEP_NS: Final = 1500.0
-"""Until all threads are done with a step, and the next one has begun."""
 TRANSFORM_NS: Final = 4.0
 """To transform a vector of an element."""
-MACS_PER_NS: Final = 60.0
 
 
 def lower_winograd(lower: Lowering, op: Op) -> None:
@@ -104,10 +96,10 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
     tile_ns = elements * (x.blocks + y.blocks) * TRANSFORM_NS
     tile_macs = elements * x.channels * y.channels
     filter_bytes = tile_macs * ITEM
-    read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else FAR_NS)
+    read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
 
     def work(count: int) -> float:
-        products = max(count, LEAST_TILES) * tile_macs / MACS_PER_NS
+        products = max(count, LEAST_TILES) * tile_macs / PEAK_MACS_PER_NS
         exposed = max(products, read_ns) + EXPOSED * min(products, read_ns)
         return count * tile_ns + exposed
 
@@ -135,7 +127,7 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
     (vectors, _), (last, _) = it.panels
-    size = per_tile(it.blocks, it.macs / MACS_PER_NS, lower.threads)
+    size = per_tile(it.blocks, it.macs / PEAK_MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
         | _results(it)
@@ -192,7 +184,7 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     filter_ = packed_filter(lower, it)
     (vectors, panels), (last, last_panels) = it.panels
     panels = it.elements * (panels + last_panels)
-    products = it.macs / MACS_PER_NS / panels
+    products = it.macs / PEAK_MACS_PER_NS / panels
     transform = it.capacity * it.elements * TRANSFORM_NS
     largest = largest_tile(it.taps)
     into = Kernel("winograd.transform_input", (it.taps, largest))
