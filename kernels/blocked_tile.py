@@ -5,6 +5,9 @@ walks down the reduction.  What it reads is data: a table that says for every `c
 items of the reduction how far from a pixel they are and where their weights are, and one offset for
 every pixel, in and out.  So size, stride, dilation, padding, pitch and rank of a convolution are
 nothing to the tile; a product of matrices is one whose pixels are rows.
+
+Where the last channel block is at most half full the tile computes it with vectors of half the
+length, if the machine is faster with them (`Isa.halves`): a filter is packed as for whole ones.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,7 +17,7 @@ nothing to the tile; a product of matrices is one whose pixels are rows.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -24,7 +27,7 @@ from llvmlite import ir
 from nnefc.hardware import CACHE_LINE
 from nnefc.kernels.blocked import clamp, table_offset
 from nnefc.kernels.isa import host
-from nnefc.kernels.vector import I64, Vector, lanes_of, separate_function, vector_intrinsic
+from nnefc.kernels.vector import I32, I64, Vector, lanes_of, separate_function, vector_intrinsic
 
 ACCUMULATORS: Final = 24
 """More vectors of sums than this hide no more latency, and cost code."""
@@ -36,8 +39,9 @@ network lie in the last cache or in main memory."""
 
 TAP_BYTES: Final = 8
 """Of an entry of the reduction."""
-FIRST, LAST, RESIDUAL = 1, 2, 4
-"""`mode`: sums start from the bias, not from y; they are complete; a residual is added to them."""
+FIRST, LAST, RESIDUAL, FILLED = 1, 2, 4, 8
+"""`mode`: sums start from the bias, not from y; they are complete; a residual is added to them;
+complete results of channels that only fill up the last block become zero."""
 
 
 class _Words(NamedTuple):
@@ -47,7 +51,8 @@ class _Words(NamedTuple):
     pixels, and which weights are for it.  x, y, residual: planes, with int32 offsets of the pixels
     (`_pixels`) and the bytes from one channel block to the next (`_plane`).  filter: [weights,
     channels, vectors * lanes]; bias: [vectors * lanes].
-    clamp: the lowest and the highest result, two float32.
+    clamp: the lowest and the highest result, two float32.  last_channels: those that there are of
+    the last block, if `mode` has FILLED.
     """
 
     depth: Any
@@ -64,6 +69,7 @@ class _Words(NamedTuple):
     residual_plane: Any
     mode: Any
     clamp: Any
+    last_channels: Any
 
     def after(self, v: Vector, pixels: Any) -> _Words:
         """Without the first pixels."""
@@ -82,9 +88,10 @@ def tile_pixels(vectors: int) -> int:
 
 
 @cache
-def cover(vectors: int, channels: int) -> Any:
+def cover(vectors: int, channels: int, half: bool = False) -> Any:
     """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
 
+    `half`: of the last vector only the first half is computed, the rest is zero.
     Of two neighbouring heights, the higher ones first, so that none is much narrower than others.
     """
     highest = tile_pixels(vectors)
@@ -98,7 +105,8 @@ def cover(vectors: int, channels: int) -> Any:
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
-                tile = _Tile(v, pixels, vectors, channels, turn.index, tiles, _Words(*words))
+                lanes = [v.lanes] * (vectors - half) + [v.lanes // 2] * half
+                tile = _Tile(v, pixels, lanes, channels, turn.index, tiles, _Words(*words))
                 tile.emit()
             builder.branch(out)
         builder.position_at_end(out)
@@ -126,15 +134,18 @@ class _Tile:
         self,
         v: Vector,
         height: int,
-        vectors: int,
+        lanes: Sequence[int],
         channels: int,
         number: Any,
         tiles: Any,
         words: _Words,
     ) -> None:
-        """`number`: which one of the `tiles` of a strip."""
+        """`lanes`: those of each vector that are computed; `number`: which of a strip's `tiles`."""
         self.v, self.builder = v, v.builder
-        self.height, self.vectors, self.channels = height, vectors, channels
+        self.columns = [Vector(v.builder, "float32", n) for n in lanes]
+        self._has_both = len(set(lanes)) > 1
+        self.height, self.vectors, self.channels = height, len(lanes), channels
+        self.last_channels = words.last_channels
         self.number, self.tiles, self.depth, self.mode = number, tiles, words.depth, words.mode
         self.taps, self.filter = v.pointer(words.taps), v.pointer(words.filter)
         self.x, self.y = v.pointer(words.x), v.pointer(words.y)
@@ -165,7 +176,16 @@ class _Tile:
                 added.values = totals
             complete = added.join()
             low, high = (v.splat(v.load_item(self.clamp, 4 * i)) for i in range(2))
-            end.values = [clamp(v, x, low, high) for x in complete]
+            complete = [clamp(v, x, low, high) for x in complete]
+            with self._if(FILLED) as zeroed:
+                mask = v.mask(self.last_channels)
+                zeroed.values = [
+                    v.builder.select(mask, x, v.zero()) if (k + 1) % self.vectors == 0 else x
+                    for k, x in enumerate(complete)
+                ]
+            with zeroed.otherwise():
+                zeroed.values = complete
+            end.values = zeroed.join()
         with end.otherwise():
             end.values = totals
         for x, at in zip(end.join(), places, strict=True):
@@ -176,24 +196,36 @@ class _Tile:
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
-        zeros = [v.zero()] * (self.height * self.vectors)
+        zeros = [column.zero() for column in self.columns] * self.height
         with v.loop(0, self.depth, 1, zeros) as turn:
             sums = list(turn.values)
             tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+            again = self._offset_again(tap) if self._has_both else offset
             at = v.at(self.filter, self.builder.mul(number, v.word(self.channels * row)))
-            sources = [v.at(p, offset) for p in base]
+            sources = [(v.at(p, offset), v.at(p, again)) for p in base]
             if self.channels > 1:
                 self._prefetch(at, self.channels * row)
             for c in range(self.channels):
-                weights = [v.load(at, c * row + j * v.nbytes) for j in range(self.vectors)]
-                for i, source in enumerate(sources):
-                    item = v.splat(v.load_item(source, 4 * c))
-                    for j, weight in enumerate(weights):
+                places = [c * row + j * v.nbytes for j in range(self.vectors)]
+                weights = [w.load(at, n) for w, n in zip(self.columns, places, strict=True)]
+                for i, (whole, half) in enumerate(sources):
+                    for j, column in enumerate(self.columns):
+                        source = whole if column.lanes == v.lanes else half
+                        item = column.splat(v.load_item(source, 4 * c))
                         k = i * self.vectors + j
-                        sums[k] = v.fma(item, weight, sums[k])
+                        sums[k] = column.fma(item, weights[j], sums[k])
             turn.next = sums
-        return turn.values
+        return [v.extended(x) for x in turn.values]
+
+    def _offset_again(self, tap: Any) -> Any:
+        """The offset of an entry, by an atomic load: LLVM does not know that it is the same.
+
+        It would broadcast an item once for vectors of both lengths, which takes an instruction and
+        a register; multiply-adds that broadcast what they read from memory are a sixth faster.
+        """
+        value = self.builder.load_atomic(tap, "monotonic", 4, typ=I32)
+        return self.builder.sext(value, I64)
 
     def _prefetch(self, at: Any, nbytes: int) -> None:
         """Fetch a share of what lies as far ahead of an entry's weights as a panel reaches.

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.blocked_tile import FIRST, LAST, TAP_BYTES, cover
+from nnefc.kernels.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, cover
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.vector import lanes_of
@@ -16,8 +16,8 @@ from nnefc.kernels.vector import lanes_of
 DIRECT = Layout(
     "x:ref y:ref filter:ref bias:ref residual:ref taps:ref runs:ref x_pixels:ref y_pixels:ref "
     "residual_pixels:ref x_batch x_group y_batch y_plane residual_batch residual_plane "
-    "groups group_tiles pixels depth run_count mode clamp pixel_block depth_block part_tiles units "
-    "unit_block"
+    "groups group_tiles pixels depth run_count mode clamp last_channels "
+    "pixel_block depth_block part_tiles units unit_block"
 )
 """Parameters of `direct.convolution`.
 
@@ -28,7 +28,9 @@ depth_block, channels, vectors * lanes], the last piece without gaps; bias: one 
 channel.  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
 and its end, for each piece its first entry in taps, and the end of those of the last; taps: int32
 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are for it.
-mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word.
+mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word;
+last_channels: those of the last block of the last tile, if results of others must become zero,
+else 0.
 A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of
 which the reduction is done in pieces of `depth_block`; a tile of the launch is `unit_block` of
 `units`.
@@ -57,6 +59,7 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
     RUN_COUNT,
     MODE,
     CLAMP,
+    LAST_CHANNELS,
     PIXEL_BLOCK,
     DEPTH_BLOCK,
     PART_TILES,
@@ -66,9 +69,12 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
 
 
 @family("direct.convolution")
-def convolution(vectors: int, channels: int) -> KernelFunction:
-    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction."""
-    run = cover(vectors, channels)
+def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
+    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
+
+    `half`: the last block has at most half of its channels.
+    """
+    run = cover(vectors, channels, half)
     width = vectors * lanes_of("float32") * 4
     step = channels * width
 
@@ -89,6 +95,7 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
         parts = (group_tiles + part_tiles - 1) // part_tiles
         pixel_blocks = (pixels + pixel_block - 1) // pixel_block
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        last_channels = load_word(params + LAST_CHANNELS)
         for u in range(first * unit_block, min(last * unit_block, units)):
             part, rest = u % parts, u // parts
             p = rest % pixel_blocks * pixel_block
@@ -110,6 +117,9 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
                 panels = filter_ + (group * depth + k) * group_tiles * step
                 piece = 8 + k // depth_block * 4
                 for o in range(begin, end):
+                    filled = 0
+                    if last_channels > 0 and o + 1 == groups * group_tiles:
+                        filled = FILLED
                     for r in range(run_count):
                         record = runs + r * run_bytes
                         low = max(load_offset(record), p)
@@ -130,8 +140,9 @@ def convolution(vectors: int, channels: int) -> KernelFunction:
                                 other + o * vectors * residual_plane,
                                 residual_pixels + 4 * low,
                                 residual_plane,
-                                mode,
+                                mode + filled,
                                 params + CLAMP,
+                                last_channels,
                             )
 
     return convolution

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from nnefc.errors import NnefError
-from nnefc.kernels.processor import x86_features
+from nnefc.kernels.processor import has_half_units, x86_features
 
 NATIVE: Final = "native"
 """As `cpu`: the processor of this machine with all of its features."""
@@ -37,6 +37,8 @@ class Isa:
     """Architectural vector registers."""
     fma: bool = True
     """Whether a multiply-add is one instruction, and rounds once."""
+    halves: bool = False
+    """Whether arithmetic on half a vector takes half the time of a whole one."""
     tile: tuple[int, int]
     """Rows x vectors of the dense register tile (fits the registers without spilling)."""
     pause: str
@@ -103,7 +105,9 @@ def host() -> Isa:
         raise _unsupported("a 64-bit little-endian processor")
     row = _row()
     wanted = os.environ.get("NNEFC_ISA")
-    return _other(wanted, row) if wanted and wanted != row.name else replace(row, cpu=NATIVE)
+    if wanted and wanted != row.name:
+        return _other(wanted, row)
+    return replace(row, cpu=NATIVE, halves=row is X86_64_V4 and has_half_units())
 
 
 def _other(name: str, best: Isa) -> Isa:

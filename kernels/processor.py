@@ -52,6 +52,15 @@ def x86_features() -> set[str]:
     return set(flags.replace("sse4_", "sse4.").split())
 
 
+def has_half_units() -> bool:
+    """Whether vectors of 512 bits take two passes of units for 256 bits.
+
+    They do in AMD's Zen 4; those that came after it have units of either kind, and lose nothing by
+    being taken for it.
+    """
+    return described().get("vendor_id") == "AuthenticAMD"
+
+
 @cache
 def identity() -> str:
     """A text that is the same for processors for which LLVM makes the same code."""

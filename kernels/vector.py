@@ -135,6 +135,14 @@ class Vector:
     def add(self, a: Any, b: Any) -> Any:
         return self.builder.fadd(a, b)
 
+    def extended(self, vector: Any) -> Any:
+        """A vector of as many lanes or half of them, with zeros after it."""
+        if vector.type.count == self.lanes:
+            return vector
+        order = ir.Constant(ir.VectorType(I32, self.lanes), list(range(self.lanes)))
+        zeros = ir.Constant(vector.type, [0.0] * vector.type.count)
+        return self.builder.shuffle_vector(vector, zeros, order)
+
     def even(self, low: Any, high: Any) -> Any:
         """Every other item of two vectors."""
         kind = ir.VectorType(I32, self.lanes)

@@ -40,6 +40,7 @@ from nnefc.kernels.winograd_steps import (
     UNITS,
     V_SLOT,
     M,
+    Panel,
     V,
     multiply_panels,
     transform_input,
@@ -74,8 +75,8 @@ def make_output(taps: Taps, largest: int) -> KernelFunction:
 
 
 @family("winograd.multiply")
-def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunction:
-    multiply = multiply_panels(channels, vectors, last_vectors)
+def make_multiply(channels: int, each: Panel, last_ones: Panel) -> KernelFunction:
+    multiply = multiply_panels(channels, each, last_ones)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -88,10 +89,10 @@ def make_multiply(channels: int, vectors: int, last_vectors: int) -> KernelFunct
 
 @family("winograd.blocks")
 def make_blocks(
-    taps: Taps, largest: int, channels: int, vectors: int, last_vectors: int
+    taps: Taps, largest: int, channels: int, each: Panel, last_ones: Panel
 ) -> KernelFunction:
     into, out_of = transform_input(taps, largest), transform_output(taps, largest)
-    multiply = multiply_panels(channels, vectors, last_vectors)
+    multiply = multiply_panels(channels, each, last_ones)
 
     def kernel(bases, params, first, last):
         slots, count = address(bases, params + SLOTS), load_word(params + SLOT_COUNT)

@@ -17,6 +17,9 @@ from nnefc.kernels.template import Layout
 from nnefc.kernels.vector import lanes_of
 from nnefc.kernels.winograd_transforms import Taps, input_tiles, output_tiles
 
+Panel = tuple[int, bool]
+"""Channel blocks of the output, and whether only the first half of the last one is computed."""
+
 WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
     "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
@@ -210,29 +213,34 @@ def transform_output(taps: Taps, largest: int) -> Any:
 
 
 @cache
-def _product(vectors: int, channels: int) -> Any:
+def _product(panel: Panel, channels: int) -> Any:
     """Helper: a panel of a product, for tiles with the same offsets in v and m."""
-    run = cover(vectors, channels)
+    vectors, half = panel
+    run = cover(vectors, channels, half)
 
     @helper
     def product(count, depth, taps, x, pixels, w, y, plane, zeros):
-        run(count, depth, taps, x, pixels, w, y, pixels, plane, zeros, 0, pixels, 0, FIRST, zeros)
+        run(
+            *(count, depth, taps, x, pixels, w, y, pixels, plane, zeros),
+            *(0, pixels, 0, FIRST, zeros, 0),
+        )
 
     return product
 
 
 @cache
-def multiply_panels(channels: int, vectors: int, last_vectors: int) -> Any:
+def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
     """Helper: panels `first` to `end` - 1, element by element, of the tiles of a block.
 
-    A panel is `vectors` channel blocks of the output, the last ones of an element are
-    `last_vectors` (0: there are none); an entry of the reduction is `channels` of the input.
+    A panel is `each`, the last ones of an element are `last_ones` (of no channel blocks: there are
+    none); an entry of the reduction is `channels` of the input.
     """
     vector = lanes_of("float32") * 4
-    run_panel, panel_bytes = _product(vectors, channels), channels * vectors * vector
-    run_last = _product(last_vectors or vectors, channels)
-    last_bytes = channels * last_vectors * vector
+    (vectors, _), (last_vectors, _) = each, last_ones
     has_last = last_vectors > 0
+    run_panel, panel_bytes = _product(each, channels), channels * vectors * vector
+    run_last = _product(last_ones if has_last else each, channels)
+    last_bytes = channels * last_vectors * vector
 
     @helper
     def run(bases, params, v, m, block, first, end):

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType, Value
-from nnefc.lower import Lowering, lower
+from nnefc.kernels.isa import host
+from nnefc.lower import Lowering, lower, panels
 from nnefc.lower.context import blocked_lowering
 from nnefc.runtime.model import CompiledModel
 from tests.one_op import Array, guarded
 
 Halo = tuple[tuple[int, int], ...]
+
+
+@contextmanager
+def halves() -> Generator[None]:
+    """Halves of vectors are used wherever they can be, whatever the machine gains by it."""
+    able = replace(host(), halves=True)
+    with (
+        mock.patch.object(panels, "LEAST_SAVED", 0),
+        mock.patch.object(panels, "host", lambda: able),
+    ):
+        yield
 
 
 def halo(rank: int, before: int = 0, after: int | None = None) -> Halo:

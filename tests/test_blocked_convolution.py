@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
+from nnefc.kernels.isa import host
+from nnefc.kernels.template import Kernel
 from nnefc.ops.build import build
+from tests.blocked_op import halves
 
 Array = np.ndarray[Any, Any]
 
@@ -92,7 +95,7 @@ def variable(graph: Graph, label: str, data: Array) -> Value:
     return graph.insert(Op("variable", (), {"shape": data.shape, "label": label}, [type_])).output
 
 
-def compare(case: Case, **options: Any) -> None:
+def compare(case: Case, **options: Any) -> nnefc.CompiledModel:
     inside = case.inputs // case.groups, case.outputs // case.groups
     shape = (case.inputs, inside[1]) if case.deconv else (case.outputs, inside[0])
     x = random(1, case.batch, case.inputs, *case.spatial)
@@ -133,6 +136,7 @@ def compare(case: Case, **options: Any) -> None:
         got = model(*arrays)
         # what was clamped was rounded before
         np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-6 * np.abs(sums).max())
+    return model
 
 
 def constant(graph: Graph, number: float) -> Value:
@@ -178,6 +182,19 @@ def test_threads(name: str) -> None:
     compare(CASES[name], threads=2, accuracy="strict")
 
 
+@pytest.mark.parametrize("outputs", range(1, 41))
+def test_every_number_of_channels(outputs: int) -> None:
+    """In several pieces of the reduction, each of which goes on with the sums of the one before."""
+    case = square(330, outputs, 5, 1, residual=True, activation="relu")
+    with halves():
+        model = compare(case, threads=1, accuracy="strict")
+    lanes = host().float32_lanes
+    kernels = {launch.kernel.split("+")[0] for launch in model.launches}
+    made = {Kernel("direct.convolution", (n, min(lanes, 8), True)).symbol for n in (1, 2, 3)}
+    found = {f"nnefc_{kernel}" for kernel in kernels} & made
+    assert bool(found) == (0 < outputs % lanes <= lanes // 2)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     rank = draw(st.integers(1, 3))
@@ -206,4 +223,5 @@ def cases(draw: st.DrawFn) -> Case:
 @settings(max_examples=60, deadline=None)
 @given(case=cases())
 def test_any_case(case: Case) -> None:
-    compare(case, threads=1, accuracy="strict")
+    with halves():
+        compare(case, threads=1, accuracy="strict")

@@ -126,3 +126,20 @@ def test_arm_processors_are_told_apart(told: Told, monkeypatch: pytest.MonkeyPat
     assert identity == "0x41; 0x3; 0xd0c; 1; fp asimd"
     told(text.replace("243.75", "100.0"))
     assert processor.identity() == identity
+
+
+def test_units_for_half_vectors(told: Told) -> None:
+    text = LIST.format(flags="avx512f")
+    for vendor, half in (("GenuineIntel", False), ("AuthenticAMD", True)):
+        told(text.replace("GenuineIntel", vendor))
+        assert processor.has_half_units() == half
+    told(None)
+    assert not processor.has_half_units()
+
+
+@x86_only
+@pytest.mark.parametrize("row", ROWS)
+def test_only_vectors_of_512_bits_have_halves(told: Told, row: str) -> None:
+    flags = " ".join(ROWS[name] for name in ROWS if name <= row)
+    told(LIST.format(flags=flags).replace("GenuineIntel", "AuthenticAMD"))
+    assert host.__wrapped__().halves == (row == "x86-64-v4")

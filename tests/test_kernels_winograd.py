@@ -27,7 +27,7 @@ from nnefc.kernels.winograd_matrices import (
 )
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.ops.winograd import balanced, largest_tile
-from tests.blocked_op import BlockedGraph, constant, halo
+from tests.blocked_op import BlockedGraph, constant, halo, halves
 from tests.one_op import Array, normal
 
 SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
@@ -245,6 +245,22 @@ def test_shapes(
     for size in sorted({2, most // 2 + 1, most} - {0}):
         if size <= most:
             _check(_convolve(f"winograd{size}", x, w, b, padding), _reference(x, w, b, padding))
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("outputs", [3, 17, 24, 40, 50, 75])
+def test_last_blocks_of_channels(
+    outputs: int, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def block_size(*_: object) -> tuple[bool, int]:
+        return apart, 9
+
+    monkeypatch.setattr(lowering, "block_size", block_size)
+    x, w, b = _case((2, 20, 11, 14), outputs, (3, 3))
+    with halves():
+        got = _convolve("winograd4", x, w, b, SAME)
+    _check(got, _reference(x, w, b, SAME))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from nnefc.ir.stages import Carried, Stage, single_stage
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.filling import keeps_zeros, masked, zero_filled
 from nnefc.ops.reference import evaluate_expression
-from tests.blocked_op import BlockedGraph, constant, layout
+from tests.blocked_op import BlockedGraph, constant, halves, layout
 from tests.one_op import Array, normal
 
 FLOAT = DType.FLOAT32
@@ -95,11 +97,15 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
 WAYS = [("direct", 1), ("direct", 3), ("winograd2", 3), ("winograd4", 3)]
 
 
+@pytest.mark.parametrize("vectors", [halves, nullcontext], ids=["halves", "whole"])
 @pytest.mark.parametrize("channels", [3, 20])
 @pytest.mark.parametrize("then", WAYS)
 @pytest.mark.parametrize("first", WAYS)
 def test_an_infinity_stays_in_its_channel(
-    first: tuple[str, int], then: tuple[str, int], channels: int
+    first: tuple[str, int],
+    then: tuple[str, int],
+    channels: int,
+    vectors: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """At a corner, which only one output of a tile of Winograd's method meets."""
     x = normal(0, 1, 5, 11, 11)
@@ -110,12 +116,48 @@ def test_an_infinity_stays_in_its_channel(
         w = np.abs(normal(outputs, outputs, y.type.dims[1], size, size))
         y = _convolve(g, y, w, method)
         wanted = torch.nn.functional.conv2d(wanted, torch.from_numpy(w).double())
-    (found,) = g.run(y)
+    with vectors():
+        (found,) = g.run(y)
     assert np.isinf(wanted.numpy()).any()
     np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-3)
 
 
-def _convolve(g: BlockedGraph, x: Value, w: Array, method: str) -> Value:
+NOTHING = Expression((FLOAT,), (), (0,))
+CLAMPED = Expression((FLOAT,) * 2, (Step("add", (0, 1), FLOAT), Step("relu", (2,), FLOAT)), (3,))
+SCALED = Expression((FLOAT,) * 2, (Step("mul", (0, 1), FLOAT), Step("tanh", (2,), FLOAT)), (3,))
+RAISED = Expression(
+    (FLOAT,) * 2, (Step("add", (0, 1), FLOAT), literal(0.5), Step("max", (2, 3), FLOAT)), (4,)
+)
+
+
+@pytest.mark.parametrize("channels", range(1, 41))
+@pytest.mark.parametrize("expression", [CLAMPED, SCALED, RAISED], ids=["relu", "tanh", "max"])
+def test_sums_and_what_others_leave_in_filling_channels(
+    expression: Expression, channels: int
+) -> None:
+    """Of a result that sums read an operand need not be zero there: here it is infinite."""
+    x, r = normal(0, 1, 5, 6, 7), np.abs(normal(1, 1, channels, 6, 7))
+    w = normal(2, channels, 5, 1, 1)
+    g = BlockedGraph(lanes_of("float32"))
+    first = g.input(x)
+    (inverse,) = g.op("rcp", [g.input(r)], r.shape)
+    y = _convolve(g, first, w, "direct", [inverse], expression)
+    sums = torch.nn.functional.conv2d(torch.from_numpy(x).double(), torch.from_numpy(w).double())
+    operands = [sums.numpy(), 1 / r.astype(np.float64)]
+    (wanted,) = evaluate_expression(expression, operands, [TensorType(FLOAT, r.shape)])
+    with halves():
+        (found,) = g.run(y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
+def _convolve(
+    g: BlockedGraph,
+    x: Value,
+    w: Array,
+    method: str,
+    others: Sequence[Value] = (),
+    expression: Expression = NOTHING,
+) -> Value:
     size, spatial = w.shape[2:], x.type.dims[2:]
     attributes: dict[str, Any] = {
         "border": "constant",
@@ -123,10 +165,11 @@ def _convolve(g: BlockedGraph, x: Value, w: Array, method: str) -> Value:
         "stride": (1, 1),
         "dilation": (1, 1),
         "groups": 1,
-        "expression": Expression((FLOAT,), (), (0,)),
+        "expression": expression,
         "method": method,
     }
-    operands = [x, constant(g.graph, w), constant(g.graph, np.zeros((1, w.shape[0]), np.float32))]
+    bias = constant(g.graph, np.zeros((1, w.shape[0]), np.float32))
+    operands = [x, constant(g.graph, w), bias, *others]
     shape = (1, w.shape[0], *(n - k + 1 for n, k in zip(spatial, size, strict=True)))
     (y,) = g.op("fused_conv", operands, shape, **attributes)
     return y

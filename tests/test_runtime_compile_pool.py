@@ -246,7 +246,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.runtime import compile_pool
 from nnefc.runtime.objects import object_codes
 
-LARGE = [Kernel("direct.convolution", (n, 8)) for n in (1, 2)]
+LARGE = [Kernel("direct.convolution", (n, 8, False)) for n in (1, 2)]
 SMALL = [Kernel("elementwise.copy"), Kernel("blocked.zero_halo")]
 start = compile_pool._Worker.start
 def noted(worker, *given):

@@ -21,6 +21,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
+from nnefc.lower.panels import Panels, group_panels, panels_of
 from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
@@ -61,6 +62,8 @@ class Convolution:
     """[groups * outputs]"""
     simple: Simple
     ending: Ending | None
+    fill: bool
+    """Whether what fills up the last channel block has to be zero in what the ending gets."""
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
@@ -84,7 +87,8 @@ def lower_direct(lower: Lowering, op: Op) -> None:
         filter_ = filter_.swapaxes(1, 2)
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
     simple, ending = read_simple(lower, op), read_ending(lower, op, y)
-    it = Convolution(x, y, window, groups, filter_, bias, simple, ending)
+    fill = lower.must_fill_with_zeros(op.output)
+    it = Convolution(x, y, window, groups, filter_, bias, simple, ending, fill)
     for phase in _phases(window):
         _launch(lower, it, phase)
 
@@ -136,43 +140,33 @@ def _axis_phases(window: Window, axis: int) -> Iterator[_Axis]:
 
 
 def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
-    """The outputs of a phase: tiles of two channel blocks, and of three or one if they are odd."""
+    """The outputs of a phase, panel by panel of channels."""
     x, y = it.x, it.y
     lanes = lanes_of("float32")
     assert y.layout.block == lanes
     outputs = it.filter.shape[1]
-    blocks = -(-outputs // lanes)
     taps = [
         (tap, sum(pitch * distance for pitch, (_, distance) in zip(x.pitches, tap, strict=True)))
         for tap in itertools.product(*phase.taps)
     ]
     places = tuple(tuple(number for number, _ in tap) for tap, _ in taps)
     entries, filter_ = _reduction(it, taps)
+    pixels = x.batch * math.prod(map(len, phase.outputs))
+    macs = pixels * filter_.shape[1] * filter_.shape[2]
     done = 0
-    for vectors, count in _split(blocks, it.groups):
-        columns = slice(done * lanes, (done + vectors * count) * lanes)
-        width = vectors * lanes
+    for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(outputs):
+        blocks = panels.vectors * panels.count
+        columns = slice(done * lanes, (done + blocks) * lanes)
+        width = panels.vectors * lanes
         depth_block = _depth_block(len(entries), filter_.shape[2] * width * ITEM)
         how = ("direct", x.layout.entry, places, columns.start, columns.stop, width, depth_block)
         pack = partial(_pack, filter_[..., columns], width, depth_block)
         packed = lower.derived([it.filter], how, pack)
-        bias = np.zeros((it.groups, vectors * count * lanes), np.float32)
+        bias = np.zeros((it.groups, blocks * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part
-        _launch_tiles(lower, it, phase, entries, packed, bias, vectors, count, done, depth_block)
-        done += vectors * count
-
-
-def _split(blocks: int, groups: int) -> list[tuple[int, int]]:
-    """(vectors, tiles): how the channel blocks of a group are covered."""
-    if groups > 1:
-        vectors = next(v for v in (2, 3, 1) if blocks % v == 0)
-        return [(vectors, blocks // vectors)]
-    if blocks == 1:
-        return [(1, 1)]
-    threes = blocks % 2
-    twos = (blocks - 3 * threes) // 2
-    return [(v, n) for v, n in ((2, twos), (3, threes)) if n]
+        _launch_tiles(lower, it, phase, entries, packed, bias, panels, done, depth_block)
+        done += blocks
 
 
 def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.int32], Array]:
@@ -281,23 +275,24 @@ def _launch_tiles(
     entries: npt.NDArray[np.int32],
     packed: Ref,
     bias: Array,
-    vectors: int,
-    count: int,
+    panels: Panels,
     first_block: int,
     depth_block: int,
 ) -> None:
-    """`count` tiles per group, of `vectors` channel blocks each, from `first_block` on."""
+    """Panels of each group, the first one from channel block `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
+    vectors, count = panels.vectors, panels.count
     pixels = math.prod(map(len, phase.outputs))
     weights_bytes = packed.buffer.nbytes
     runs, taps = _runs(it, phase, entries, depth_block)
-    macs = float(x.batch * pixels * weights_bytes / ITEM)
+    macs = x.batch * pixels * (weights_bytes // ITEM) * panels.share
     depth = len(entries)
-    pixel_block, part_tiles = _units(it, pixels, count, vectors, weights_bytes, lower.threads)
+    pixel_block, part_tiles = _units(it, pixels, panels, weights_bytes, lower.threads)
     units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
     offset = first_block * y.plane_bytes
+    ends = it.groups * (first_block + vectors * count) == y.blocks
     words = DIRECT.pack(
         **_source(lower, it, phase),
         y=Ref(y.at.buffer, y.at.offset + offset, writes=True),
@@ -319,13 +314,14 @@ def _launch_tiles(
         depth=depth,
         mode=RESIDUAL if residual else 0,
         clamp=it.simple.clamp,
+        last_channels=y.channels % y.layout.block if it.fill and ends else 0,
         pixel_block=pixel_block,
         depth_block=depth_block,
         part_tiles=part_tiles,
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel("direct.convolution", (vectors, x.layout.entry))
+    kernel = Kernel("direct.convolution", (vectors, x.layout.entry, panels.half))
     if it.ending is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
@@ -380,16 +376,16 @@ def _unit_list(
 
 
 def _units(
-    it: Convolution, pixels: int, count: int, vectors: int, filter_bytes: int, threads: int
+    it: Convolution, pixels: int, panels: Panels, filter_bytes: int, threads: int
 ) -> tuple[int, int]:
-    """(pixels, tiles of channels) of a unit: what it reads stays close, and all threads get some.
+    """(pixels, panels) of a unit: what it reads stays close, and all threads get some.
 
     A part of the channels needs all of the input, which is close; a part of the pixels needs all
     of the weights.
     """
-    height = tile_pixels(vectors)
+    height, count = tile_pixels(panels.vectors), panels.count
     planes = it.x.batch * it.groups
-    plane_ns = pixels * (filter_bytes // ITEM) / it.groups / MACS_PER_NS
+    plane_ns = pixels * (filter_bytes // ITEM) * panels.share / it.groups / MACS_PER_NS
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:

@@ -18,7 +18,7 @@ from nnefc.lower.blocked import Tensor, read_blocked
 from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
-from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked
+from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked, writes_zeros
 from nnefc.ops.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.runtime.program import Ref
 
@@ -155,11 +155,15 @@ def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
     """What a fused convolution does to its result y; None if tiles do it in registers."""
     expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
     assert kept[0] is op.output
-    zeros = is_depthwise(op) and keeps_zeros(expression)
-    fill = lower.must_fill_with_zeros(op.output) and not zeros
+    simple = simple_ending(op) is not None
+    # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
+    alone = simple or all(value.type.layout is None for value in kept[1:])
+    from_zeros = is_depthwise(op) or (writes_zeros(op) and alone)
+    fill = lower.must_fill_with_zeros(op.output)
+    fill = fill and not (from_zeros and keeps_zeros(expression))
     operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
     blocks = range(y.blocks)
-    if simple_ending(op) is not None:
+    if simple:
         if not fill:
             return None
         expression, blocks = Expression((DType.FLOAT32,), (), (0,)), blocks[-1:]

@@ -64,6 +64,11 @@ def is_depthwise(op: Op) -> bool:
     return op.attributes["method"] == "depthwise"
 
 
+def writes_zeros(op: Op) -> bool:
+    """Whether the tiles of a fused convolution write zeros, after what they do in registers."""
+    return op.attributes["method"] == "direct"
+
+
 def keeps_zeros(expression: Expression) -> bool:
     """Whether an expression over float32 makes a zero of zeros, with no infinity on the way."""
     first = len(expression.inputs)

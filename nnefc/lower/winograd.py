@@ -126,7 +126,6 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     slots = lower.scratch(count * SLOT_BYTES, "slots")
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
-    (vectors, _), (last, _) = it.panels
     size = per_tile(it.blocks, it.macs / PEAK_MACS_PER_NS, lower.threads)
     words = WINOGRAD.pack(
         **fields
@@ -144,7 +143,8 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
             "unit_block": size,
         }
     )
-    kernel = Kernel("winograd.blocks", (it.taps, largest_tile(it.taps), it.channels, vectors, last))
+    product = (it.channels, *(panels.panel for panels in it.panels))
+    kernel = Kernel("winograd.blocks", (it.taps, largest_tile(it.taps), *product))
     every = range(it.y.blocks)
     computed = [[(number, every) for number in some] for some in _cut(it.blocks, size)]
     _launch(lower, it, kernel, words, computed)
@@ -182,13 +182,12 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     v_bytes, m_bytes = _memory(it)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
     filter_ = packed_filter(lower, it)
-    (vectors, panels), (last, last_panels) = it.panels
-    panels = it.elements * (panels + last_panels)
+    panels = it.elements * sum(panels.count for panels in it.panels)
     products = it.macs / PEAK_MACS_PER_NS / panels
     transform = it.capacity * it.elements * TRANSFORM_NS
     largest = largest_tile(it.taps)
     into = Kernel("winograd.transform_input", (it.taps, largest))
-    multiply = Kernel("winograd.multiply", (it.channels, vectors, last))
+    multiply = Kernel("winograd.multiply", (it.channels, *(panels.panel for panels in it.panels)))
     out_of = Kernel("winograd.transform_output", (it.taps, largest))
     into_size = per_tile(it.x.blocks, transform, lower.threads)
     multiply_size = per_tile(panels, products, lower.threads)

@@ -17,6 +17,7 @@ from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple
+from nnefc.lower.panels import Panels, panels_of
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.runtime.program import Ref
@@ -72,13 +73,11 @@ class Winograd:
         return -(-self.x.channels // self.channels)
 
     @property
-    def panels(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """(vectors, number) of the panels of output channels: twos, and a three if need be."""
-        blocks = self.y.blocks
-        if blocks == 1:
-            return (1, 1), (0, 0)
-        threes = blocks % 2
-        return (2, (blocks - 3 * threes) // 2), (3 * threes, threes)
+    def panels(self) -> tuple[Panels, Panels]:
+        """Of output channels; there may be no panels of the second kind."""
+        macs = self.x.batch * self.tiling.count * self.elements * self.x.channels
+        found = [*panels_of(self.y.channels, macs), Panels(0, 0)]
+        return found[0], found[1]
 
     def element_bytes(self, tensor: Tensor) -> int:
         """Bytes from one element to the next: an odd number of cache lines.
@@ -109,7 +108,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
     plane = it.capacity * x.pixel_bytes
     steps = np.arange(it.entries) * it.channels
     block_, inside = np.divmod(steps, x.layout.block)
-    (_, panels), (_, last_panels) = it.panels
+    each, last_ones = it.panels
     bias = np.zeros(y.blocks * y.layout.block, np.float32)
     bias[: y.channels] = it.bias
     return {
@@ -149,8 +148,8 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "columns": it.tiling.grid[1],
         "elements": it.elements,
         "depth": it.entries,
-        "panels": panels,
-        "last_panels": last_panels,
+        "panels": each.count,
+        "last_panels": last_ones.count,
         "run_count": runs.shape[1],
         "class_count": classes.counts.shape[1],
         "batch": x.batch,
@@ -206,8 +205,8 @@ def _pack_filter(it: Winograd) -> Array:
         for j, values in enumerate(across):
             element[:inputs, :outputs] = values
             done = place = 0
-            for vectors, count in it.panels:
-                width = vectors * lanes
+            for some in it.panels:
+                width, count = some.vectors * lanes, some.count
                 panels = element[:, done : done + count * width].reshape(depth, count, width)
                 target = packed[i * points[1] + j, place : place + panels.size]
                 target.reshape(count, depth, width)[...] = panels.swapaxes(0, 1)
