@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.kernels.template import Kernel, Words
+    from nnefc.runtime.derived import Derived
 
 Space = Literal["arena", "constant", "input", "output", "slice", "state"]
 
@@ -98,8 +99,8 @@ class Program:
     """
 
     launches: list[Launch] = field(default_factory=list["Launch"])
-    constants: list[np.ndarray[Any, Any]] = field(default_factory=list[Any])
-    """Read-only arrays, C-contiguous, not copied."""
+    constants: list[np.ndarray[Any, Any] | Derived] = field(default_factory=list[Any])
+    """Read-only arrays, C-contiguous, not copied; or what they are to be made of."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0

@@ -22,8 +22,9 @@ ALLOWED: dict[str, set[str]] = {
     "frontends": {"syntax", "formats", "ir", "ops"},
     "passes": {"ir", "ops"},
     "kernels": set(),
-    "runtime": {"kernels", "ir"},
-    "lower": {"ir", "ops", "kernels", "runtime"},
+    "packing": {"kernels"},
+    "runtime": {"kernels", "ir", "packing"},
+    "lower": {"ir", "ops", "kernels", "packing", "runtime"},
     "digits": set(),
 }
 

@@ -62,6 +62,7 @@ def lower(
     *,
     release: Callable[[], None] | None = None,
     threads: int | None = None,
+    keep_sources: bool = False,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -75,6 +76,7 @@ def lower(
     `release`: the graph is not needed afterwards; the data of its constants is let go as soon as
     kernels have their own form of it, and this is called when that was much.
     `threads`: how many will run the program; None: all usable processors.
+    `keep_sources`: constants that are packings of weights stay `Derived`, for a file to be made.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -86,7 +88,7 @@ def lower(
     live = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
     common = Common(
         program,
-        Constants(program),
+        Constants(program, keep_sources=keep_sources),
         zero_filled(stages),
         threads or usable_cpus(),
         live,

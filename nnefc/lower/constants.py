@@ -10,6 +10,8 @@ from nnefc.runtime.program import Buffer, Program, Ref
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.packing import Parameters, Release
+
     Array = np.ndarray[Any, Any]
 
 Key = tuple[Hashable, ...]
@@ -18,7 +20,9 @@ Key = tuple[Hashable, ...]
 class Constants:
     """Gives arrays their places among the constants of a program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, keep_sources: bool = False) -> None:
+        """`keep_sources`: the program says how weights are packed, instead of having them so."""
+        self._keep_sources = keep_sources
         self._kept = program.constants
         self._places: dict[Key, Ref] = {}
         self._tables: dict[tuple[str, bytes], Ref] = {}
@@ -58,6 +62,22 @@ class Constants:
         if found is None:
             found = self._derived[key] = self.place(make())
             self._alive += sources
+        return found
+
+    def packed(
+        self, source: Array, packing: str, parameters: Parameters, release: Release | None = None
+    ) -> Ref:
+        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once."""
+        from nnefc.runtime.derived import Derived
+
+        key = (*_view(source), packing, parameters)
+        found = self._derived.get(key)
+        if found is None:
+            derived = Derived(source, packing, parameters)
+            found = Ref(Buffer("constant", derived.nbytes, len(self._kept)))
+            self._kept.append(derived if self._keep_sources else derived.array(release))
+            self._derived[key] = found
+            self._alive.append(source)
         return found
 
 

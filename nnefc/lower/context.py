@@ -25,6 +25,8 @@ from nnefc.runtime.program import Buffer, Launch, Program, Ref
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.packing import Parameters
+
     Array = np.ndarray[Any, Any]
 
 Lower = Callable[["Lowering", Op], None]
@@ -163,6 +165,10 @@ class Lowering:
         `how` names what is made of the items of the sources, and all that it is made by.
         """
         return self._constants.derived(sources, how, make)
+
+    def packed(self, source: Array, packing: str, parameters: Parameters) -> Ref:
+        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once."""
+        return self._constants.packed(source, packing, parameters, self.release)
 
     def must_fill_with_zeros(self, value: Value) -> bool:
         """Whether what fills up the last block of channels of a blocked value has to be zero."""

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile,
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.runtime.tensors import aligned_empty
 
 Array = npt.NDArray[np.float32]
 
@@ -149,19 +147,17 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
         (tap, sum(pitch * distance for pitch, (_, distance) in zip(x.pitches, tap, strict=True)))
         for tap in itertools.product(*phase.taps)
     ]
+    entries = _offsets(it, taps)
     places = tuple(tuple(number for number, _ in tap) for tap, _ in taps)
-    entries, filter_ = _reduction(it, taps)
-    pixels = x.batch * math.prod(map(len, phase.outputs))
-    macs = pixels * filter_.shape[1] * filter_.shape[2]
+    step = x.layout.entry
+    macs = x.batch * math.prod(map(len, phase.outputs)) * len(entries) * step
     done = 0
     for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(outputs):
         blocks = panels.vectors * panels.count
         columns = slice(done * lanes, (done + blocks) * lanes)
         width = panels.vectors * lanes
-        depth_block = _depth_block(len(entries), filter_.shape[2] * width * ITEM)
-        how = ("direct", x.layout.entry, places, columns.start, columns.stop, width, depth_block)
-        pack = partial(_pack, filter_[..., columns], width, depth_block)
-        packed = lower.derived([it.filter], how, pack)
+        depth_block = _depth_block(len(entries), step * width * ITEM)
+        packed = lower.packed(it.filter[:, columns], "direct", (places, step, width, depth_block))
         bias = np.zeros((it.groups, blocks * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part
@@ -169,38 +165,20 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
         done += blocks
 
 
-def _reduction(it: Convolution, taps: Sequence[_Tap]) -> tuple[npt.NDArray[np.int32], Array]:
-    """(offsets int32 [depth], weights [groups, depth, channels, outputs]) of the reduction.
+def _offsets(it: Convolution, taps: Sequence[_Tap]) -> npt.NDArray[np.int32]:
+    """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
 
-    An entry stands for some consecutive channels of one tap; its offset is added to that of a
-    pixel.  Without taps there is one entry of zeros, so that there is a sum.
+    An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.
     """
-    groups, outputs, inputs = it.filter.shape[:3]
+    if not taps:
+        return np.zeros(1, np.int32)
     step = it.x.layout.entry
     per_block = it.x.layout.block // step
-    lanes = lanes_of("float32")
-    padded = -(-outputs // lanes) * lanes
-    if not taps:
-        return np.zeros(1, np.int32), np.zeros((groups, 1, step, padded), np.float32)
-    steps = -(-inputs // step)
-    weights = np.zeros((groups, steps, len(taps), step, padded), np.float32)
-    offsets = np.zeros((steps, len(taps)), np.int64)
-    for s in range(steps):
-        first = s // per_block * it.x.plane_bytes + s % per_block * step * ITEM
-        offsets[s] = [first + distance for _, distance in taps]
-    for j, (tap, _) in enumerate(taps):
-        place = tuple(t for t, _ in tap)
-        values = np.zeros((groups, steps * step, outputs), np.float32)
-        values[:, :inputs] = it.filter[(slice(None), slice(None), slice(None), *place)].swapaxes(
-            1, 2
-        )
-        weights[:, :, j, :, :outputs] = values.reshape(groups, steps, step, outputs)
+    steps = np.arange(ceil_div(it.filter.shape[2], step))
+    first = steps // per_block * it.x.plane_bytes + steps % per_block * step * ITEM
+    offsets = np.add.outer(first, [distance for _, distance in taps])
     assert abs(offsets).max() < 1 << 31
-    depth = offsets.size
-    return (
-        offsets.ravel().astype(np.int32),
-        weights.reshape(groups, depth, step, padded),
-    )
+    return offsets.ravel().astype(np.int32)
 
 
 def _runs(
@@ -250,24 +228,6 @@ def _depth_block(depth: int, entry_bytes: int) -> int:
     return ceil_div(depth, pieces)
 
 
-def _pack(weights: Array, width: int, depth_block: int) -> Array:
-    """[groups, depth, channels, outputs] -> [groups, pieces, tiles, depth_block, channels, width]
-
-    Flat, since the last piece may be shorter: as the kernel walks through it.
-    """
-    groups, depth, channels, outputs = weights.shape
-    count = -(-outputs // width)
-    split = weights.reshape(groups, depth, channels, count, width).transpose(0, 3, 1, 2, 4)
-    packed = aligned_empty((weights.size,), weights.dtype)
-    done = 0
-    for group in split:
-        for first in range(0, depth, depth_block):
-            piece = group[:, first : first + depth_block]
-            packed[done : done + piece.size] = piece.ravel()
-            done += piece.size
-    return packed
-
-
 def _launch_tiles(
     lower: Lowering,
     it: Convolution,
@@ -283,11 +243,11 @@ def _launch_tiles(
     x, y, residual = it.x, it.y, it.simple.residual
     vectors, count = panels.vectors, panels.count
     pixels = math.prod(map(len, phase.outputs))
-    weights_bytes = packed.buffer.nbytes
     runs, taps = _runs(it, phase, entries, depth_block)
-    macs = x.batch * pixels * (weights_bytes // ITEM) * panels.share
+    filter_bytes = packed.buffer.nbytes
+    macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
     depth = len(entries)
-    pixel_block, part_tiles = _units(it, pixels, panels, weights_bytes, lower.threads)
+    pixel_block, part_tiles = _units(it, pixels, panels, filter_bytes, lower.threads)
     units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y

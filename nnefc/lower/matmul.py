@@ -19,7 +19,7 @@ from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.pack import Array, Matrix, pack, packed_bytes, panels
+from nnefc.lower.pack import Array, Matrix, pack, packed_bytes
 from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
 from nnefc.rates import DOT_MACS_PER_NS, MACS_PER_NS, MEMORY_NS
@@ -155,9 +155,7 @@ def _packed(
     if side.data is None:
         return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
     data = side.data
-    at = lower.derived(
-        [data], ("panels", parts, unit), lambda: panels(data, parts, unit, lower.release)
-    )
+    at = lower.packed(data, "panels", (parts, unit))
     *batch, _, _ = data.shape
     nbytes = packed_bytes(depth, count, unit, dtype)
     pitches = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,8 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.runtime.tensors import aligned_empty
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-CHUNK_BYTES: Final = 32 << 20
-"""Of a matrix that is packed at a time: its pages may be let go then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +34,6 @@ class Matrix:
     def turned(self) -> Matrix:
         """The transpose."""
         return Matrix(self.at, self.step, self.row, self.batch)
-
-
-def panels(data: Array, parts: int, unit: int, release: Callable[[], None] | None = None) -> Array:
-    """The columns of [..., depth, count] in `parts` panels of whole units, filled up with zeros.
-
-    The result is [..., items of all panels].  `release` is called after some tens of megabytes.
-    """
-    *batch, depth, count = data.shape
-    units = ceil_div(count, unit)
-    narrow, wider = divmod(units, parts)
-    packed = aligned_empty((*batch, depth * units * unit), data.dtype)
-    start = 0
-    for width, number in ((narrow + 1, wider), (narrow, parts - wider)):
-        columns = width * unit
-        step = max(CHUNK_BYTES // max(columns * depth * data.itemsize * math.prod(batch), 1), 1)
-        for first in range(0, number, step):
-            end = start + min(step, number - first) * columns
-            _fill(packed[..., start * depth : end * depth], data[..., start:end], columns)
-            start = end
-            if release is not None:
-                release()
-    return packed
-
-
-def _fill(packed: Array, data: Array, columns: int) -> None:
-    """Write the columns of [..., depth, count] as panels of so many; the last may lack some."""
-    *batch, depth, count = data.shape
-    target = np.moveaxis(packed.reshape(*batch, -1, depth, columns), -3, -2)
-    whole = count // columns
-    target[..., :whole, :] = data[..., : whole * columns].reshape(*batch, depth, whole, columns)
-    if count > whole * columns:
-        rest = count - whole * columns
-        target[..., whole, :rest] = data[..., whole * columns :]
-        target[..., whole, rest:] = 0
 
 
 def packed_bytes(depth: int, count: int, unit: int, dtype: DType) -> int:

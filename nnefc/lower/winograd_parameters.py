@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from nnefc.hardware import CACHE_LINE
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.winograd_matrices import filter_matrix
 from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor
 from nnefc.lower.context import Lowering
@@ -21,7 +20,6 @@ from nnefc.lower.panels import Panels, panels_of
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.winograd_tiles import Tiling
 from nnefc.runtime.program import Ref
-from nnefc.runtime.tensors import aligned_empty
 
 Array = npt.NDArray[Any]
 
@@ -179,37 +177,7 @@ def _offsets(tensor: Tensor, rows: Array, columns: Array) -> Array:
 
 
 def packed_filter(lower: Lowering, it: Winograd) -> Ref:
-    """The transformed filter, panel by panel of each element."""
-    how = ("winograd", it.tiling.grid, it.taps, it.channels, it.panels)
-    return lower.derived([it.filter], how, lambda: _pack_filter(it))
-
-
-def _pack_filter(it: Winograd) -> Array:
-    """In float64, rounded once."""
-    points = it.tiling.grid
-    outputs, inputs = it.filter.shape[:2]
-    rows, columns = (
-        np.array(filter_matrix(n, t), np.float64) if t > 1 else np.eye(n, 1)
-        for n, t in zip(points, it.taps, strict=True)
-    )
+    """The transformed filter."""
     lanes = it.y.layout.block
-    depth = it.entries * it.channels
-    element = np.zeros((depth, it.y.blocks * lanes), np.float32)
-    packed = aligned_empty((it.elements, element.size), np.dtype(np.float32))
-    # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
-    # For so few taps starting the threads of a matrix product takes longer than the product.
-    taps = it.filter.transpose(2, 3, 1, 0).astype(np.float64, "C").reshape(rows.shape[1], -1)
-    for i in range(points[0]):
-        down = np.einsum("t,tk->k", rows[i], taps).reshape(columns.shape[1], -1)
-        across = np.einsum("jt,tk->jk", columns, down).reshape(-1, inputs, outputs)
-        for j, values in enumerate(across):
-            element[:inputs, :outputs] = values
-            done = place = 0
-            for some in it.panels:
-                width, count = some.vectors * lanes, some.count
-                panels = element[:, done : done + count * width].reshape(depth, count, width)
-                target = packed[i * points[1] + j, place : place + panels.size]
-                target.reshape(count, depth, width)[...] = panels.swapaxes(0, 1)
-                done += count * width
-                place += panels.size
-    return packed
+    panels = tuple((each.vectors * lanes, each.count) for each in it.panels if each.count)
+    return lower.packed(it.filter, "winograd", (it.tiling.grid, it.channels, panels))

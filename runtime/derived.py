@@ -1,0 +1,37 @@
+"""Constants that are made of others: weights in the order in which kernels read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.packing import Parameters, Release, pack, size
+from nnefc.runtime.tensors import aligned_empty
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """`source`, any view of an array, as `nnefc.packing` arranges it."""
+
+    source: Array
+    packing: str
+    parameters: Parameters
+
+    @property
+    def size(self) -> int:
+        """Items."""
+        return size(self.packing, self.source.shape, self.parameters)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.source.itemsize
+
+    def array(self, release: Release | None = None) -> Array:
+        """The items, in memory of their own."""
+        packed = aligned_empty((self.size,), self.source.dtype)
+        pack(self.packing, self.source, self.parameters, packed, release)
+        return packed
