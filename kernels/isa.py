@@ -93,6 +93,27 @@ AARCH64 = Isa(
 TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
 
 
+BUILD: Final = "build:"
+"""What NNEFC_ISA begins with in a process that makes code for a row."""
+
+
+def row_of(name: str) -> Isa:
+    """A row by its name; raises NnefError `input/option` if there is none."""
+    if name not in TABLE:
+        raise NnefError.of(
+            "input/option",
+            f"there is no instruction set {name!r}",
+            hint=f"one of {', '.join(TABLE)}, or {NATIVE} for this processor",
+        )
+    return TABLE[name]
+
+
+def setting(isa: Isa) -> str:
+    """What NNEFC_ISA has to be for other processes to make code for `isa`, as this one does."""
+    own = os.environ.get("NNEFC_ISA", "")
+    return own if own.startswith(BUILD) else isa.name
+
+
 @cache
 def host() -> Isa:
     """The row for this machine, tuned for its processor.
@@ -100,14 +121,26 @@ def host() -> Isa:
     `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
     comparisons, or `x86-64-v4-256`.  Raises NnefError `input/environment` if it names none of them,
     `internal/machine` where there is none.
+
+    In a process that makes code for other machines, and does not run it, any row (`BUILD`).
     """
+    wanted = os.environ.get("NNEFC_ISA", "")
+    if wanted.startswith(BUILD):
+        return row_of(wanted.removeprefix(BUILD))
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         raise _unsupported("a 64-bit little-endian processor")
     row = _row()
-    wanted = os.environ.get("NNEFC_ISA")
     if wanted and wanted != row.name:
         return _other(wanted, row)
     return replace(row, cpu=NATIVE, halves=row is X86_64_V4 and has_half_units())
+
+
+def executable() -> list[Isa]:
+    """The rows that code may be made for to run here, the best first; `host` is the first."""
+    best = host()
+    able = [isa for isa in TABLE.values() if isa.triple == best.triple]
+    names = [isa.name for isa in able]
+    return [best, *reversed(able[: names.index(best.name)])]
 
 
 def _other(name: str, best: Isa) -> Isa:

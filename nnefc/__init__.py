@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.tensors import TensorSpec
+    from nnefc.saving import load
     from nnefc.tuning import Tuning, tune
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ _HOMES = {
     "Tuning": "nnefc.tuning",
     "compile": "nnefc.api",
     "import_model": "nnefc.api",
+    "load": "nnefc.saving",
     "operation": "nnefc.frontends.nnef.custom",
     "save_archive": "nnefc.api",
     "tune": "nnefc.tuning",
@@ -51,6 +53,7 @@ __all__ = [
     "__version__",
     "compile",
     "import_model",
+    "load",
     "operation",
     "read_tensor",
     "save_archive",

@@ -191,10 +191,14 @@ def compile_with(
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
     from nnefc.runtime.model import CompiledModel
+    from nnefc.saving import FromGraph, Lowering
 
     program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
+    origin = FromGraph(graph, Lowering(threads, accuracy, methods))
     with memory_for("compile the model"):
-        return CompiledModel(program, graph, threads=check_threads(threads), progress=progress)
+        return CompiledModel.of(
+            program, graph, threads=check_threads(threads), progress=progress, origin=origin
+        )
 
 
 def lowered(
@@ -206,39 +210,68 @@ def lowered(
     hook: Hook | None = None,
 ) -> Program:
     """The launches that compute a graph on this machine, before any kernel is compiled."""
-    from nnefc.formats.files import release_pages
+    threads, _ = check_threads(threads), check_accuracy(accuracy)
+    with memory_for("compile the model"):
+        return lower_prepared(
+            prepared(graph, hook), threads=threads, accuracy=accuracy, methods=methods, hook=hook
+        )
+
+
+def prepared(graph: Graph, hook: Hook | None = None) -> Graph:
+    """A graph after the passes that do not ask for the machine; `graph` is left as it is."""
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
+    from nnefc.passes.pipeline import DEFAULT, run_pipeline
+
+    require_known(graph)
+    _require_fitting_data(graph)
+    working = graph.clone()
+    with memory_for("compile the model"):
+        run_pipeline(working, DEFAULT, hook=hook, lookup=custom_spec)
+    return working
+
+
+def lower_prepared(
+    graph: Graph,
+    *,
+    threads: int | None = None,
+    accuracy: str = "fast",
+    methods: Mapping[str, str] | None = None,
+    hook: Hook | None = None,
+    keep_sources: bool = False,
+) -> Program:
+    """The launches that compute a prepared graph on this machine; the graph is used up.
+
+    `keep_sources`: see `nnefc.lower.lower`.
+    """
+    from nnefc.formats.files import release_pages
     from nnefc.kernels.vector import lanes_of
     from nnefc.lower import lower
     from nnefc.ops.cost import parameter_bytes
     from nnefc.passes.batch_cost import Costs
     from nnefc.passes.convolution_method import WARM_PART, Chooser
-    from nnefc.passes.pipeline import for_machine, run_pipeline, run_split
+    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline, run_split
     from nnefc.passes.split_batch import SplitBatch
     from nnefc.runtime import choices
     from nnefc.runtime.machine import largest_cache
     from nnefc.runtime.team import team
 
-    threads = check_threads(threads)
     sums_only = check_accuracy(accuracy)
-    require_known(graph)
-    _require_fitting_data(graph)
-    working = graph.clone()
-    with memory_for("compile the model"):
-        if methods is None:
-            methods = {} if sums_only else choices.find(team(threads).threads)
-        cache = largest_cache()
-        choose = Chooser(sums_only, methods, warm=WARM_PART * parameter_bytes(working) <= cache)
-        passes = for_machine(lanes_of("float32"), choose)
-        run_pipeline(working, passes, hook=hook, lookup=custom_spec)
-        costs = Costs.of_machine(cache, team(threads).threads)
-        stages = run_split(working, SplitBatch(choose, costs), passes, hook=hook)
-        del working  # stages have what they need of it
-        release_pages()
-        program = lower(stages, release=release_pages, threads=threads)
-        release_pages()
-        return program
+    if methods is None:
+        methods = {} if sums_only else choices.find(team(threads).threads)
+    cache = largest_cache()
+    choose = Chooser(sums_only, methods, warm=WARM_PART * parameter_bytes(graph) <= cache)
+    passes = for_machine(lanes_of("float32"), choose)
+    run_pipeline(graph, passes, hook=hook, done=len(DEFAULT))
+    costs = Costs.of_machine(cache, team(threads).threads)
+    before = len(DEFAULT) + len(passes)
+    stages = run_split(graph, SplitBatch(choose, costs), before, hook=hook)
+    del graph  # stages have what they need of it
+    release = None if keep_sources else release_pages
+    program = lower(stages, release=release, threads=threads, keep_sources=keep_sources)
+    if release is not None:
+        release()
+    return program
 
 
 def _require_fitting_data(graph: Graph) -> None:

@@ -47,7 +47,8 @@ class Diagnostic:
 
     `rule` is a short stable name, `family/detail`; families are container, syntax,
     version, extension, definition, invocation, type, identifier, argument, custom,
-    quantization, data, flatten, input, limit and internal.  `docs/errors.md` lists all rules.
+    quantization, data, flatten, input, artifact, limit and internal.  `docs/errors.md` lists all
+    rules.
     `message` names the offending values; `hint` says how to mend it.
     """
 

@@ -63,13 +63,12 @@ DEFAULT: tuple[Pass, ...] = (
 
 
 def for_machine(block: int, choose: Chooser | None = None) -> tuple[Pass, ...]:
-    """`DEFAULT`, and what depends on the machine.
+    """What follows `DEFAULT`: passes that depend on the machine.
 
     `block`: channels in a block, the float32 items of a vector.  `choose`: how convolutions are
     computed, where costs alone are not to decide.
     """
     return (
-        *DEFAULT,
         FuseConvolution(block=block),
         ShuffleChannels(),
         AssignLayouts(block, choose or Chooser()),
@@ -103,10 +102,12 @@ def run_pipeline(
     *,
     hook: Hook | None = None,
     lookup: Lookup | None = None,
+    done: int = 0,
 ) -> bool:
     """Run `passes` over `graph`, in place; says whether anything changed.
 
     `lookup` gives the operations that are not in the table (custom ones).
+    `done`: how many passes have run before.
     """
     hooks = [*_environment(), *([hook] if hook else [])]
     any_changed = False
@@ -115,8 +116,9 @@ def run_pipeline(
         for each in hooks:
             each(graph, ran)
 
-    report(Ran(0, "import", True, 0.0))
-    for number, pass_ in enumerate(passes, 1):
+    if not done:
+        report(Ran(0, "import", True, 0.0))
+    for number, pass_ in enumerate(passes, done + 1):
         if lookup is not None and isinstance(pass_, ExpandCompounds):
             pass_ = replace(pass_, lookup=lookup)
         start = perf_counter()
@@ -127,15 +129,15 @@ def run_pipeline(
 
 
 def run_split(
-    graph: Graph, split: SplitBatch, passes: Sequence[Pass], *, hook: Hook | None = None
+    graph: Graph, split: SplitBatch, done: int, *, hook: Hook | None = None
 ) -> list[Stage]:
-    """The stages of `graph`, over which `passes` have run; hooks see each of them."""
+    """The stages of `graph`, over which `done` passes have run; hooks see each of them."""
     hooks = [*_environment(), *([hook] if hook else [])]
     start = perf_counter()
     stages = split.run(graph)
     seconds = perf_counter() - start
     for number, stage in enumerate(stages):
-        ran = Ran(10 * len(passes) + 10, split.name, len(stages) > 1, seconds, number, stage.turns)
+        ran = Ran(10 * done + 10, split.name, len(stages) > 1, seconds, number, stage.turns)
         for each in hooks:
             each(stage.graph, ran)
     return stages

@@ -20,11 +20,14 @@ from typing import Final
 from nnefc.errors import Diagnostic, NnefError, warn
 from nnefc.kernels.processor import model_name
 from nnefc.runtime.cache_entry import Header, code_of, pack
-from nnefc.runtime.cache_folder import CacheFolder, file_name
+from nnefc.runtime.cache_folder import SUFFIX, CacheFolder, file_name
 from nnefc.runtime.cache_key import Key
 
 DEFAULT_LIMIT: Final = 10**9
-"""Bytes."""
+"""Bytes of kernels."""
+WEIGHTS_LIMIT: Final = 8 * 10**9
+"""Bytes of weights."""
+WEIGHTS_SUFFIX: Final = ".weights"
 _UNITS: Final = {
     f"{prefix}{infix}": (1024 if infix else 1000) ** power
     for power, prefix in enumerate(["", "k", "m", "g", "t"])
@@ -91,13 +94,13 @@ def place() -> Path | None:
     return user_cache_path("nnefc") / "kernels"
 
 
-def limit() -> int:
-    """Bytes of entries that are kept: `NNEFC_CACHE_LIMIT`.
+def limit(default: int = DEFAULT_LIMIT) -> int:
+    """Bytes of entries that are kept, of kernels or of weights: `NNEFC_CACHE_LIMIT`.
 
     Raises NnefError `internal/cache` if that is no size.
     """
     text = os.environ.get("NNEFC_CACHE_LIMIT")
-    return parse_size(text) if text else DEFAULT_LIMIT
+    return parse_size(text) if text else default
 
 
 def parse_size(text: str) -> int:
@@ -118,24 +121,49 @@ def opened() -> CacheFolder | None:
     return None if path is None else CacheFolder(path, limit())
 
 
+def weights_place() -> Path | None:
+    """Where weights are kept that were made for kernels to read; None if the cache is off."""
+    path = place()
+    return path and path / "weights"
+
+
+def weights() -> CacheFolder | None:
+    """The folder of these, opened once; None if it is off or cannot be used."""
+    return _opened_weights(*_environment())
+
+
 def _folder() -> CacheFolder | None:
     """The folder of the cache, opened once; None if it is off or cannot be used."""
-    return _opened(*map(os.environ.get, ("NNEFC_CACHE", "NNEFC_CACHE_LIMIT", "XDG_CACHE_HOME")))
+    return _opened(*_environment())
+
+
+def _environment() -> tuple[str | None, ...]:
+    """What says where the cache is."""
+    return tuple(map(os.environ.get, ("NNEFC_CACHE", "NNEFC_CACHE_LIMIT", "XDG_CACHE_HOME")))
 
 
 @lru_cache(maxsize=1)
 def _opened(*_environment: str | None) -> CacheFolder | None:
     """The folder that the environment names."""
-    path = place()
+    return _open(place(), DEFAULT_LIMIT, SUFFIX)
+
+
+@lru_cache(maxsize=1)
+def _opened_weights(*_environment: str | None) -> CacheFolder | None:
+    return _open(weights_place(), WEIGHTS_LIMIT, WEIGHTS_SUFFIX) if _folder() else None
+
+
+def _open(path: Path | None, default: int, suffix: str) -> CacheFolder | None:
+    """A folder, of which the user hears if it cannot be used."""
     if path is None:
         return None
     try:
-        nbytes = limit()
+        nbytes = limit(default)
     except NnefError as error:
-        nbytes = DEFAULT_LIMIT
+        nbytes = default
         _complain(error.errors[0].message, error.errors[0].hint)
     try:
-        return CacheFolder(path, nbytes)
+        return CacheFolder(path, nbytes, suffix)
     except NnefError as error:
         _complain(
             error.errors[0].message,

@@ -10,19 +10,21 @@ When an entry was used last is the time of its file.
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from nnefc.errors import NnefError
 
 SUFFIX: Final = ".kernel"
+"""Of object code."""
 PARTIAL: Final = ".tmp-"
 """What the names of files begin with that are being written."""
 ABANDONED_SECONDS: Final = 3600
@@ -31,8 +33,8 @@ _DAY: Final = 86400
 """Seconds; the time of a file is renewed at most so often."""
 _LARGEST: Final = 1 << 28
 """Bytes of a file that is read: no kernel comes near, and memory is not given to what is none."""
-_ENTRY: Final = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
-_OTHER: Final = re.compile(rf"(?!{_ENTRY.pattern}$)[0-9a-f]{{32,128}}(\.\w+)?")
+_DIGITS: Final = re.compile("[0-9a-f]{64}")
+_OTHER: Final = re.compile(r"[0-9a-f]{32,128}(\.\w+)?")
 """What another version may have called an entry: a digest, perhaps with a suffix."""
 _POSIX: Final = os.name == "posix"
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -52,11 +54,12 @@ class EntryFile(NamedTuple):
 class CacheFolder:
     """Files by name.  What this process reads or writes it does not evict."""
 
-    def __init__(self, path: Path, limit: int) -> None:
+    def __init__(self, path: Path, limit: int, suffix: str = SUFFIX) -> None:
         """`limit`: bytes of entries to keep.  Raises NnefError `internal/cache` for a folder
         that cannot be made, or that others can write to.
         """
         self.path = path
+        self.suffix = suffix
         self.limit = limit
         self._prefix = f"{path}{os.sep}"
         self._used: set[str] = set()
@@ -92,6 +95,10 @@ class CacheFolder:
                 hint=f"remove what you did not put there, then: chmod go-w {self.path}",
             )
 
+    def file_name(self, name: str) -> str:
+        """The file of the entry of that name (hexadecimal digits)."""
+        return name + self.suffix
+
     # -- one file
 
     def read(self, name: str) -> bytes | None:
@@ -100,11 +107,14 @@ class CacheFolder:
         if found is None:
             return None
         data, changed = found
+        self._note_use(name, changed)
+        return data
+
+    def _note_use(self, name: str, changed: float) -> None:
         self._used.add(name)
         if abs(time.time() - changed) > _DAY:
             with suppress(OSError):
                 os.utime(self.path / name)
-        return data
 
     def look(self, name: str) -> bytes | None:
         """The same without noting a use."""
@@ -135,35 +145,82 @@ class CacheFolder:
         except FileNotFoundError:  # somebody has removed the folder
             self._prepare()
             self._put(name, data)
-        self._room -= len(data)
+        self._make_room(len(data))
+
+    def _make_room(self, written: int) -> None:
+        """Look at the limit, if there may be more than that now."""
+        self._room -= written
         if self._room < 0:
             self._tidy()
 
     def _put(self, name: str, data: bytes) -> None:
+        with self._beside(name) as file:
+            file.write(data)
+
+    @contextmanager
+    def _beside(self, name: str) -> Generator[BinaryIO]:
+        """A file that is put in place at the end of the block; after an exception there is none."""
         handle, partial = tempfile.mkstemp(prefix=PARTIAL, dir=self.path)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            with os.fdopen(handle, "r+b") as file:
+                yield file
             Path(partial).replace(self.path / name)
         except BaseException:
             with suppress(OSError):
                 Path(partial).unlink()
             raise
 
+    def map(self, name: str) -> mmap.mmap | None:
+        """A file in memory, which processes share, and a use; None as `read` says."""
+        try:
+            handle = os.open(f"{self._prefix}{name}", _OPEN)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(handle)
+            if not _is_own_file(status) or not status.st_size:
+                return None
+            mapping = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            return None
+        finally:
+            os.close(handle)
+        self._note_use(name, status.st_mtime)
+        return mapping
+
+    def make(self, name: str, size: int, fill: Callable[[mmap.mmap], None]) -> None:
+        """Write a file of so many bytes, zeros to begin with, that `fill` fills in memory.
+
+        Whole or not at all; raises OSError, also when there is no room for it.
+        """
+        self._used.add(name)
+        with self._beside(name) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)  # or a full disk kills whoever writes
+            else:
+                file.truncate(size)
+            fill(mmap.mmap(file.fileno(), size))
+        self._make_room(size)
+
     # -- all of them
 
     def entries(self) -> Iterator[EntryFile]:
         """All entries, in no order."""
         for item, status in self._files():
-            if entry := _entry(item, status):
+            if entry := self._entry(item, status):
                 yield entry
+
+    def _entry(self, item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
+        name = item.name.removesuffix(self.suffix)
+        named = name != item.name and _DIGITS.fullmatch(name)
+        return EntryFile(name, status.st_size, status.st_mtime) if named else None
 
     def remove(self, entries: Iterable[EntryFile]) -> int:
         """Remove entries; how many were there."""
         removed = 0
         for entry in entries:
             with suppress(OSError):
-                (self.path / file_name(entry.name)).unlink()
+                (self.path / self.file_name(entry.name)).unlink()
                 removed += 1
         return removed
 
@@ -178,13 +235,14 @@ class CacheFolder:
     def sweep(self) -> None:
         """Remove what other versions left, and processes that were killed while they wrote."""
         for item, status in self._files():
-            _sweep(item, status)
+            if not self._entry(item, status):
+                _sweep(item, status)
 
     def _tidy(self) -> None:
         """Sweep, and evict what was not used for longest while there is more than the limit."""
         entries: list[EntryFile] = []
         for item, status in self._files():
-            if entry := _entry(item, status):
+            if entry := self._entry(item, status):
                 entries.append(entry)
             else:
                 _sweep(item, status)
@@ -204,19 +262,14 @@ class CacheFolder:
         for entry in ordered:
             if evicted >= nbytes:
                 break
-            if file_name(entry.name) not in self._used and self.remove([entry]):
+            if self.file_name(entry.name) not in self._used and self.remove([entry]):
                 evicted += entry.size
         return evicted
 
 
 def file_name(name: str) -> str:
-    """The file of the entry of that name (hexadecimal digits)."""
+    """The file of the entry of that name (hexadecimal digits) with object code."""
     return name + SUFFIX
-
-
-def _entry(item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
-    named = _ENTRY.fullmatch(item.name)
-    return named and EntryFile(named[1], status.st_size, status.st_mtime)
 
 
 def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:

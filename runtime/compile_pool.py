@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from nnefc.errors import NnefError
+from nnefc.kernels.isa import setting
 from nnefc.runtime.compile_worker import read_message, write_message
 from nnefc.runtime.control_groups import free_memory
 from nnefc.runtime.objects import Source, label
@@ -177,7 +178,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **one, "NNEFC_ISA": isa.name},
+            env={**os.environ, **one, "NNEFC_ISA": setting(isa)},
         )
         self._thread: threading.Thread | None = None
 

@@ -20,15 +20,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from nnefc.kernels.fast_call import (
+from nnefc.kernels.call_state import (
     CAPSULE_POINTER,
-    FUNCTIONS,
     INPUT,
     OBJECT_TYPE,
     STATE,
     TYPE_NUMBER,
 )
-from nnefc.runtime.code import Code, compile_functions
+from nnefc.runtime import native
+from nnefc.runtime.code import Code
 from nnefc.runtime.tensors import TensorSpec
 
 Call = Callable[..., Any]
@@ -137,7 +137,7 @@ def _interface() -> _Interface | None:
     new_array = _new_array()
     if fields is None or not new_array:
         return None
-    code = compile_functions(FUNCTIONS)
+    code = native.code("fast_call")
     method = _Method(b"call", code.entry("nnefc_call"), _FASTCALL, b"Run the model.")
     increment = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value or 0
     return _Interface(fields, new_array, increment, code, method)

@@ -78,7 +78,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     ]
     code = compile_kernels(launch.kernel for launch in launches)
     plan = make_plan(Program(launches), 0, 0, code.offset)
-    arena = aligned(plan.arena.nbytes, "measuring its speed")
+    arena = aligned(plan.arena_bytes, "measuring its speed")
     arena[:] = 0  # pages that nobody wrote are one and the same
     bases = (ctypes.c_int64 * plan.table.size)()
     bases[BASE_CODE] = code.address

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from nnefc.errors import NnefError
+from nnefc.formats.files import FilePath
 from nnefc.ir import Graph
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
-from nnefc.runtime.code import compile_kernels
+from nnefc.runtime.compiled import Compiled, LaunchInfo, compile_program
 from nnefc.runtime.libm import libm_table
 from nnefc.runtime.objects import Progress
-from nnefc.runtime.plan import Plan, make_plan
-from nnefc.runtime.program import Program, Walk, Work
+from nnefc.runtime.plan import Plan
+from nnefc.runtime.program import Program, Walk
 from nnefc.runtime.signature import Signature
-from nnefc.runtime.team import executor_functions, team
+from nnefc.runtime.team import team
 from nnefc.runtime.tensors import (
     BY_NAME,
     TensorSpec,
@@ -39,25 +40,39 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+class Origin(Protocol):
+    """Where a model comes from: what it takes to write it into a file."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+        """Write an artifact."""
+        ...
+
+    def reduce(self, model: CompiledModel) -> Any:
+        """What `__reduce__` returns."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Launches:
+    """The origin of a model that was made of a program, which a file cannot hold."""
+
+    graph: Graph
+
+    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+        self.reduce(model)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        raise NnefError.of("input/argument", f"{model} was made of launches: it cannot be saved")
+
+
 def _fresh(spec: TensorSpec) -> Array:
     try:
         return np.empty(spec.shape, spec.dtype)
     except MemoryError:  # and say for what
         return empty(spec.shape, spec.dtype, f"output {spec.name!r}")
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchInfo:
-    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
-
-    It runs `times` times in a call, one for each part of a batch; tiles and work are those of once.
-    """
-
-    label: str
-    kernel: str
-    tiles: int
-    work: Work
-    times: int = 1
 
 
 _FAST_WORK = 1_000_000
@@ -87,39 +102,19 @@ class CompiledModel:
     like in the parent; its variables are then those of the child.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        graph: Graph,
-        *,
-        threads: int | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """`program` computes `graph`.  `threads` includes the caller; None: all usable CPUs."""
-        self.graph = graph
-        self.inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
+    def __init__(self, compiled: Compiled, origin: Origin, *, threads: int | None = None) -> None:
+        """`threads` includes the caller; None: all usable CPUs."""
+        self._compiled = compiled
+        self._origin = origin
+        self.inputs = compiled.inputs
         """What a call takes, in order."""
-        self.outputs = tuple(
-            TensorSpec.of(name, v.type) for name, v in zip(graph.output_names, graph.outputs)
-        )
+        self.outputs = compiled.outputs
         """What a call returns, in order."""
+        self.plan: Plan = compiled.plan
         self._signature = Signature(self.inputs, self.outputs)
-        self._code = compile_kernels(program.kernels, progress, beside=executor_functions())
-        self.plan: Plan = make_plan(program, len(self.inputs), len(self.outputs), self._code.offset)
-        self.launches = tuple(
-            LaunchInfo(
-                launch.label,
-                "+".join(kernel.symbol.removeprefix("nnefc_") for kernel in launch.kernels),
-                launch.tiles,
-                launch.work,
-                times,
-            )
-            for launch, times in Counter(program.launches).items()
-        )
-        self._constants = program.constants
-        self._variables = Variables(graph.variables, program.states)
+        self._variables = Variables(compiled.variables, compiled.states)
+        self._threads = threads
         self._team = team(threads)
-        self._fixed = self._fixed_bases()
         self._idle: list[_Context] = []
         """Contexts that no call uses now; `append` and `pop` are atomic."""
         self._first_input = self.plan.table.inputs
@@ -130,14 +125,28 @@ class CompiledModel:
         """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
         self._fast = self._fast_call()
 
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        graph: Graph,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        origin: Origin | None = None,
+    ) -> CompiledModel:
+        """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
+        compiled = compile_program(program, graph, progress)
+        return cls(compiled, origin or _Launches(graph), threads=threads)
+
     def _fast_call(self) -> FastCall | None:
         """For plans that take some microseconds, which the interpreter can wait for."""
-        work = sum(each.times * (each.work.flops + each.work.read) for each in self.launches)
-        if not self._is_simple or len(self.outputs) != 1 or work > _FAST_WORK:
+        few = self._compiled.work <= _FAST_WORK
+        if not self._is_simple or len(self.outputs) != 1 or not few:
             return None
         from nnefc.runtime.fast_call import make
 
-        self._fast_context = _Context(self._fixed, self.plan.table.size, self.plan.arena.nbytes)
+        self._fast_context = self._new_context()
         launches, count = self._launches
         return make(
             self.inputs,
@@ -149,15 +158,27 @@ class CompiledModel:
             first_input=self._first_input,
         )
 
-    def _fixed_bases(self) -> list[int]:
-        fixed = [0] * self.plan.table.size
-        fixed[BASE_CODE] = self._code.address
-        fixed[BASE_PARAMS] = self.plan.params.ctypes.data
+    def _new_context(self) -> _Context:
+        return _Context(self._fixed, self.plan.table.size, self.plan.arena_bytes)
+
+    @cached_property
+    def _constants(self) -> Sequence[Array]:
+        """Found when they are first needed: those of a file may have to be made."""
+        return self._compiled.constants()
+
+    @cached_property
+    def _fixed(self) -> list[int]:
+        """The table of bases without what belongs to a call."""
+        plan, table = self.plan, self.plan.table
+        fixed = [0] * table.size
+        fixed[BASE_CODE] = self._compiled.code.address
+        fixed[BASE_PARAMS] = plan.params.ctypes.data
         fixed[BASE_LIBM] = ctypes.addressof(libm_table())
-        for i, array in enumerate(self._constants):
-            fixed[self.plan.table.constants + i] = array.ctypes.data
-        for i, array in enumerate(self._variables.states):
-            fixed[self.plan.table.states + i] = array.ctypes.data
+        for first, arrays in (
+            (table.constants, self._constants),
+            (table.states, self._variables.states),
+        ):
+            fixed[first : first + len(arrays)] = map(address, arrays)
         return fixed
 
     # -- running
@@ -244,7 +265,7 @@ class CompiledModel:
         try:
             context = idle.pop()
         except IndexError:
-            context = _Context(self._fixed, self.plan.table.size, self.plan.arena.nbytes)
+            context = self._new_context()
         bases, i = context.bases, self._first_input
         for array in (*inputs, *outputs):
             bases[i] = address(array)
@@ -270,7 +291,7 @@ class CompiledModel:
         taken, results = self._signature.accept(arrays), [_fresh(spec) for spec in self.outputs]
         return profile(
             self.plan,
-            self._code.address,
+            self._compiled.code.address,
             lambda walk: self._run(taken, results, walk),
             seconds=seconds,
         )
@@ -286,7 +307,50 @@ class CompiledModel:
         """Give the variables that the graph updates their initial values."""
         self._variables.reset()
 
+    # -- into a file
+
+    def save(self, path: FilePath, *, targets: Sequence[str] = ("native",)) -> None:
+        """Write the model as an artifact, which `nnefc.load` opens at once.
+
+        Args:
+            path: A name that ends in .nnefc; a file that is there is replaced, when all is written.
+            targets: Processors to hold code for: "native" is this one with all that it can do, the
+                others are names of instruction sets, such as "x86-64-v3".  A model that was
+                loaded keeps those that its file has.
+
+        Variables that the graph updates keep their present values beside the initial ones.
+
+        Raises:
+            NnefError: `input/...` for targets that there are not, `data/write` if the file cannot
+                be written.
+        """
+        self._origin.save(self, path, targets)
+
+    def __reduce__(self) -> Any:
+        """Pickled is what `save` writes, and the number of threads."""
+        return self._origin.reduce(self)
+
+    @property
+    def state_keys(self) -> tuple[str, ...]:
+        """Labels, in lower case, of the variables that the graph updates."""
+        return self._compiled.states
+
+    @property
+    def threads_wanted(self) -> int | None:
+        """Threads as they were asked for; None: all usable CPUs."""
+        return self._threads
+
     # -- facts
+
+    @property
+    def graph(self) -> Graph:
+        """What the model computes; one that was loaded has it as it was lowered."""
+        return self._origin.graph
+
+    @property
+    def launches(self) -> tuple[LaunchInfo, ...]:
+        """The launches of the plan, in their order."""
+        return self._compiled.launches()
 
     @property
     def threads(self) -> int:
@@ -296,13 +360,13 @@ class CompiledModel:
     @property
     def arena_bytes(self) -> int:
         """Memory that a call needs for values between launches."""
-        return self.plan.arena.nbytes
+        return self.plan.arena_bytes
 
     @property
     def constant_bytes(self) -> int:
         """Memory of weights, as kernels want them, and of tables that go with them."""
-        return sum(array.nbytes for array in self._constants)
+        return self._compiled.constant_bytes
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
-        return f"<CompiledModel {self.graph.name}({inputs}) -> ({outputs})>"
+        return f"<CompiledModel {self._compiled.name}({inputs}) -> ({outputs})>"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.kernels.abi import BASE_ARENA, BASES, LAUNCH
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.arena import Arena, arrange
+from nnefc.runtime.arena import arrange
 from nnefc.runtime.program import Program, Ref
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ class Plan:
     """[steps]: which of the distinct launches of the program it is."""
     params: Words
     table: BaseTable
-    arena: Arena
+    arena_bytes: int
+    arena_lower_bound: int
+    """No arrangement of what lives in the arena needs less."""
     parallel: bool
     """Whether any launch has more than one tile."""
 
@@ -102,6 +104,7 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
         launch_of=launch_of,
         params=block,
         table=table,
-        arena=arena,
+        arena_bytes=arena.nbytes,
+        arena_lower_bound=arena.lower_bound,
         parallel=any(launch.tiles > 1 for launch in distinct),
     )

@@ -16,12 +16,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 
 from nnefc.kernels import team_state as state
-from nnefc.runtime.code import Code, compile_functions
+from nnefc.runtime import native
 from nnefc.runtime.control_groups import cpu_quotas
-from nnefc.runtime.objects import Function
 
 _CALLS = {"x86_64": (202, 203, 186), "aarch64": (98, 122, 178)}
 """Numbers of futex, sched_setaffinity and gettid."""
@@ -45,21 +44,6 @@ def usable_cpus() -> int:
     return count
 
 
-def executor_functions() -> list[Function]:
-    """What every plan needs beside its kernels."""
-    from nnefc.kernels.executor import FUNCTIONS
-
-    return [Function(*each) for each in FUNCTIONS]
-
-
-@cache
-def _executor() -> Code:
-    """The native executor; it stays in memory as long as the process."""
-    from nnefc.kernels.executor import FUNCTIONS
-
-    return compile_functions(FUNCTIONS)
-
-
 class Team:
     """`threads` includes the caller.  Workers start at the first run that needs them."""
 
@@ -75,7 +59,7 @@ class Team:
     @cached_property
     def alone_address(self) -> int:
         """Where the function `alone` is."""
-        return _executor().entry("nnefc_run_alone")
+        return native.code("executor").entry("nnefc_run_alone")
 
     @cached_property
     def alone(self) -> Callable[[int, int, int], None]:
@@ -84,7 +68,7 @@ class Team:
 
     @cached_property
     def _together(self) -> Callable[[int, int, int, int], None]:
-        address = _executor().entry("nnefc_run_together")
+        address = native.code("executor").entry("nnefc_run_together")
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
 
     def _renew(self) -> None:
@@ -120,7 +104,7 @@ class Team:
             failed = libc.pthread_create(
                 ctypes.byref(handle),
                 None,
-                ctypes.c_void_p(_executor().entry("nnefc_work")),
+                ctypes.c_void_p(native.code("executor").entry("nnefc_work")),
                 ctypes.c_void_p(self._state),
             )
             if failed:

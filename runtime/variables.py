@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -25,7 +25,7 @@ class Variables(MutableMapping[str, Array]):
     of the others are part of the compiled code.
     """
 
-    def __init__(self, variables: dict[str, Variable], mutable: list[str]) -> None:
+    def __init__(self, variables: Mapping[str, Variable], mutable: Sequence[str]) -> None:
         """`variables` and `mutable` by label in lower case; `mutable` in the order of states."""
         self._variables = variables
         self.lock: AbstractContextManager[object] = nullcontext()

@@ -90,7 +90,7 @@ class BlockedGraph:
             self.graph.add_output(layout(self.graph, value, None), f"y{i}")
         for i, value in enumerate(values):
             self.graph.add_output(memory(self.graph, value), f"memory{i}")
-        model = CompiledModel(lower(self.graph), self.graph, threads=threads)
+        model = CompiledModel.of(lower(self.graph), self.graph, threads=threads)
         inputs: list[Array] = []
         for x in self._arrays:
             inputs.append(guarded(x.shape, x.dtype, at_end=at_end))

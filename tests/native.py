@@ -46,7 +46,7 @@ def compute(
 ) -> tuple[Array, ...]:
     """What the compiled operation gives."""
     graph = graph_of(name, inputs, results, attributes)
-    got = CompiledModel(lower(graph), graph, threads=threads)(*inputs)
+    got = CompiledModel.of(lower(graph), graph, threads=threads)(*inputs)
     return got if isinstance(got, tuple) else (got,)
 
 

@@ -59,7 +59,7 @@ def run_graph(
     graph: Graph, *arrays: Array, threads: int = 1, at_end: bool = True
 ) -> tuple[Array, ...]:
     """All results of a graph as it is; inputs and outputs end, or start, where memory does."""
-    model = CompiledModel(lower(graph), graph, threads=threads)
+    model = CompiledModel.of(lower(graph), graph, threads=threads)
     inputs: list[Array] = []
     for x in arrays:
         inputs.append(guarded(x.shape, x.dtype, at_end=at_end))

@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "passes": {"ir", "ops"},
     "kernels": set(),
     "packing": {"kernels"},
-    "runtime": {"kernels", "ir", "packing"},
+    "runtime": {"formats", "kernels", "ir", "packing"},
     "lower": {"ir", "ops", "kernels", "packing", "runtime"},
     "digits": set(),
 }

@@ -50,7 +50,7 @@ def run(graph: Graph, *arrays: Array, threads: int = 1, count: int = 1) -> Array
     names = [op.name for op in graph.ops]
     assert names.count("attention") == count
     assert "softmax" not in names or not count
-    model = CompiledModel(lower(graph), graph, threads=threads)
+    model = CompiledModel.of(lower(graph), graph, threads=threads)
     inputs = [guarded(x.shape, x.dtype) for x in arrays]
     for given_array, x in zip(inputs, arrays, strict=True):
         given_array[...] = x

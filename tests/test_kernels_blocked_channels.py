@@ -112,5 +112,5 @@ def test_shuffle_of_row_major_tensors() -> None:
     type_ = TensorType(DType.FLOAT32, (2, 6, 3, 70))
     y = graph.insert(Op("shuffle_channels", values, {"source": source}, [type_])).output
     graph.add_output(y, "y")
-    got = CompiledModel(lower(graph), graph, threads=1)(*xs)
+    got = CompiledModel.of(lower(graph), graph, threads=1)(*xs)
     np.testing.assert_array_equal(got, np.concatenate(xs, 1)[:, source])

@@ -269,7 +269,7 @@ def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> 
         graph = graph_of("fused", [x, y], [TensorType(kind, shape)], {"expression": step})
         program = lower(graph)
         assert walks(program)[0].stream
-        model = CompiledModel(program, graph, threads=1)
+        model = CompiledModel.of(program, graph, threads=1)
         for skip in range(9):
             memory = np.full(x.nbytes + 64 + 2 * x.itemsize * 9, 0xAA, np.uint8)
             first = skip * x.itemsize

@@ -82,7 +82,7 @@ def compute(
     graph.add_output(graph.insert(Op(name, values, attributes, [result], ["y"])).output)
     out = guarded(result.dims, case.a.dtype, at_end=at_end)
     out.reshape(-1).view(np.uint8)[...] = 0xAA
-    CompiledModel(lower(graph), graph, threads=1)(*given_arrays, out=out)
+    CompiledModel.of(lower(graph), graph, threads=1)(*given_arrays, out=out)
     return out.copy()
 
 

@@ -39,7 +39,7 @@ class Build:
         for i, value in enumerate(values):
             self.graph.add_output(value, f"y{i}")
         self.program = lower(self.graph)
-        return CompiledModel(self.program, self.graph, threads=1)
+        return CompiledModel.of(self.program, self.graph, threads=1)
 
 
 def floats(*items: float) -> np.ndarray[Any, Any]:
@@ -226,5 +226,5 @@ def test_a_constant_that_repeats_one_item_takes_no_memory() -> None:
     graph.add_output(graph.insert(Op("mul", [x, k], {}, [type_])).output, "y")
     program = lower(graph)
     assert not program.constants
-    got = CompiledModel(program, graph, threads=1)(np.array([[1, 2]], np.float32))
+    got = CompiledModel.of(program, graph, threads=1)(np.array([[1, 2]], np.float32))
     np.testing.assert_array_equal(got, [[3, 6]] * 3)

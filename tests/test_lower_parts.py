@@ -36,7 +36,7 @@ def _copies(graph: Graph) -> int:
 def _agrees(graph: Graph) -> None:
     inputs = sample_inputs(graph)
     expected = evaluate(graph, inputs)
-    model = CompiledModel(lower(graph), graph, threads=1)
+    model = CompiledModel.of(lower(graph), graph, threads=1)
     found = model.run(inputs)
     for name, wanted in expected.outputs.items():
         np.testing.assert_allclose(found[name], wanted, 1e-12, 1e-12, err_msg=print_graph(graph))

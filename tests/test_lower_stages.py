@@ -15,7 +15,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.reference import evaluate
 from nnefc.passes.batch_cost import Costs, divisors
-from nnefc.passes.pipeline import for_machine, run_pipeline
+from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
 from nnefc.passes.split_batch import STORED, SplitBatch, rows_of
 from nnefc.runtime.model import CompiledModel
 from tests.graphs import fill_variables, sample_inputs
@@ -67,7 +67,7 @@ def network(body: str) -> Graph:
 
     graph = import_text(document(body))
     fill_variables(graph)
-    run_pipeline(graph, for_machine(lanes_of("float32")))
+    run_pipeline(graph, (*DEFAULT, *for_machine(lanes_of("float32"))))
     return graph
 
 
@@ -86,7 +86,7 @@ def ways(graph: Graph) -> list[list[int]]:
 
 def compiled(graph: Graph, items: Sequence[int]) -> CompiledModel:
     stages = SplitBatch(items=items).run(graph.clone())
-    return CompiledModel(lower(stages, threads=2), graph, threads=2)
+    return CompiledModel.of(lower(stages, threads=2), graph, threads=2)
 
 
 def one_by_one(graph: Graph, items: int = 1) -> CompiledModel:

@@ -28,7 +28,7 @@ def _check(spec: OpSpec, sample: Sample, scalar: DType, integer: DType) -> str:
     one = instance(spec, sample, scalar=scalar, integer=integer)
     expected = evaluate(one.graph, one.inputs)
     ExpandCompounds().run(one.graph)
-    model = CompiledModel(lower(one.graph), one.graph, threads=1)
+    model = CompiledModel.of(lower(one.graph), one.graph, threads=1)
     outputs = model.run(one.inputs)
     for name, want in expected.outputs.items():
         got = outputs[name]

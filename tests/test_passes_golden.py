@@ -20,11 +20,11 @@ from nnefc.ops.reference import evaluate
 from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
 from nnefc.passes.convolution_method import Chooser
-from nnefc.passes.pipeline import for_machine, rule_problems
+from nnefc.passes.pipeline import DEFAULT, for_machine, rule_problems
 from tests.graphs import fill_variables, sample_inputs
 
 GOLDEN = Path(__file__).parent / "golden"
-PASSES = {pass_.name: type(pass_) for pass_ in for_machine(8)}
+PASSES = {pass_.name: type(pass_) for pass_ in (*DEFAULT, *for_machine(8))}
 
 
 def _split(text: str) -> tuple[str, str, str]:

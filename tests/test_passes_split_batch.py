@@ -256,7 +256,7 @@ def test_stages_are_told_as_one_graph() -> None:
         turns.append(ran.turns)
 
     recorder(graph, Ran(0, "import", True, 0.0))
-    run_split(graph, SplitBatch(), (), hook=hook)
+    run_split(graph, SplitBatch(), 0, hook=hook)
     before, after = recorder.facts()
     assert turns == [8, 1]
     assert after["macs"] == before["macs"]
@@ -265,7 +265,7 @@ def test_stages_are_told_as_one_graph() -> None:
 
 def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNEFC_DUMP", str(tmp_path))
-    run_split(parse_graph(PICTURES), SplitBatch(), ())
+    run_split(parse_graph(PICTURES), SplitBatch(), 0)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["010_split_batch_00_x8.ir", "010_split_batch_01_x1.ir"]
     texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]

@@ -29,7 +29,7 @@ def two_inputs() -> CompiledModel:
     above = graph.insert(Op("gt", [a, zero.output], {}, [TensorType(BOOL, (2, 3))]))
     graph.add_output(total.output, "total")
     graph.add_output(above.output, "above")
-    return CompiledModel(lower(graph), graph, threads=1)
+    return CompiledModel.of(lower(graph), graph, threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_scalars_of_numpy_are_arrays_of_rank_0() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(F32, ()), "x")
     graph.add_output(graph.insert(Op("neg", [x], {}, [TensorType(F32, ())])).output, "y")
-    model = CompiledModel(lower(graph), graph)
+    model = CompiledModel.of(lower(graph), graph)
     assert model(np.float32(2.5)) == -2.5
 
 
@@ -183,7 +183,7 @@ def test_results_into_arrays_of_other_libraries(model: CompiledModel) -> None:
     graph = Graph()
     x = graph.add_input(TensorType(F32, (2, 3)), "x")
     graph.add_output(graph.insert(Op("neg", [x], {}, [TensorType(F32, (2, 3))])).output, "y")
-    neg = CompiledModel(lower(graph), graph, threads=1)
+    neg = CompiledModel.of(lower(graph), graph, threads=1)
     assert neg(A, out=total) is total  # alone, not a sequence of rows
     np.testing.assert_array_equal(total.numpy(), -A)
     with pytest.raises(NnefError, match="float64, expected float32"):
@@ -276,7 +276,7 @@ def test_wrong_targets(model: CompiledModel) -> None:
     x = graph.add_input(TensorType(F32, (3,)), "x")
     graph.add_output(x, "y")
     graph.add_output(x, "z")
-    same = CompiledModel(lower(graph), graph, threads=1)
+    same = CompiledModel.of(lower(graph), graph, threads=1)
     with pytest.raises(NnefError, match="overlaps"):
         same(np.zeros(3, np.float32), out=(shared[:3], shared[1:]))
 
@@ -293,7 +293,7 @@ def counter() -> CompiledModel:
     total = graph.insert(Op("add", [n, x], {}, [type_])).output
     graph.insert(Op("update", [n, total], {}, [type_]))
     graph.add_output(graph.insert(Op("add", [total, w], {}, [type_])).output, "y")
-    return CompiledModel(lower(graph), graph, threads=1)
+    return CompiledModel.of(lower(graph), graph, threads=1)
 
 
 def test_variables() -> None:
@@ -345,7 +345,7 @@ def test_callers_at_the_same_time_have_their_own_memory() -> None:
     for name in ("neg", "sqr", "sqrt", "neg"):
         y = graph.insert(Op(name, [y], {}, [TensorType(F32, (20_000,))])).output
     graph.add_output(y, "y")
-    model = CompiledModel(lower(graph), graph, threads=2)
+    model = CompiledModel.of(lower(graph), graph, threads=2)
 
     def call(seed: int) -> bool:
         given = np.full(20_000, seed, np.float32)
@@ -394,7 +394,7 @@ def test_what_does_not_fit_into_memory_is_said() -> None:
     x = graph.add_input(TensorType(F32, (1,)), "x")
     y = graph.insert(Op("tile", [x], {"repeats": (1 << 47,)}, [type_])).output
     graph.add_output(graph.insert(Op("neg", [y], {}, [type_])).output, "y")
-    model = CompiledModel(lower(graph), graph, threads=1)
+    model = CompiledModel.of(lower(graph), graph, threads=1)
     with pytest.raises(NnefError, match=r"output 'y': 562,949,953,421,312 bytes") as caught:
         model(np.zeros(1, np.float32))
     assert rules(caught) == ["limit/memory"]
@@ -404,7 +404,7 @@ def test_a_copy_of_an_input_that_does_not_fit_into_memory() -> None:
     graph = Graph()
     x = graph.add_input(TensorType(F32, (1 << 47,)), "x")
     graph.add_output(graph.insert(Op("neg", [x], {}, [x.type])).output, "y")
-    model = CompiledModel(lower(graph), graph, threads=1)
+    model = CompiledModel.of(lower(graph), graph, threads=1)
     with pytest.raises(NnefError, match="a copy of input 'x': 562,949,953,421,312") as caught:
         model(np.broadcast_to(np.float32(1), (1 << 47,)))
     assert rules(caught) == ["limit/memory"]

@@ -23,7 +23,7 @@ def chain(rows: int, *, threads: int) -> CompiledModel:
     y = build(graph, "exp", [x], {}).output
     z = build(graph, "transpose", [y], {"axes": [1, 0]}).output
     graph.add_output(build(graph, "sum_reduce", [z], {"axes": [0]}).output, "y")
-    return CompiledModel(lower(graph), graph, threads=threads)
+    return CompiledModel.of(lower(graph), graph, threads=threads)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -79,7 +79,7 @@ def test_a_profile_takes_what_a_call_takes() -> None:
 def test_a_plan_without_launches_has_no_profile() -> None:
     graph = Graph("empty")
     with pytest.raises(NnefError, match="nothing to profile"):
-        CompiledModel(lower(graph), graph).profile()
+        CompiledModel.of(lower(graph), graph).profile()
 
 
 def test_times_of_launches() -> None:

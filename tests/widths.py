@@ -67,12 +67,13 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     from nnefc.passes.blocked_rules import CONVOLUTIONS
     from nnefc.passes.convolution_method import Chooser, methods, operation_key
     from nnefc.passes.expand_compounds import ExpandCompounds
-    from nnefc.passes.pipeline import for_machine, run_pipeline
+    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
     from nnefc.passes.split_batch import STORED, SplitBatch, batch_of, rows_of
 
     def compiled(chosen: Mapping[str, str]) -> Graph:
         working = graph.clone()
-        run_pipeline(working, for_machine(lanes_of("float32"), Chooser(methods=chosen)))
+        passes = (*DEFAULT, *for_machine(lanes_of("float32"), Chooser(methods=chosen)))
+        run_pipeline(working, passes)
         return working
 
     alone = graph.clone()
@@ -99,7 +100,7 @@ def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[s
 
     inputs = {value.name: data(value.name, value.type) for value in graph.inputs}
     expected = evaluate(graph, inputs).outputs
-    got = CompiledModel(program, graph, threads=1).run(inputs)
+    got = CompiledModel.of(program, graph, threads=1).run(inputs)
     winograd = any(kernel.family.startswith("winograd") for kernel in program.kernels)
     tolerance = WINOGRAD_TOLERANCE if winograd else TOLERANCE[scalar]
     for name, want in expected.items():

@@ -137,16 +137,16 @@ def explain(
     """
     from nnefc.api import lowered
     from nnefc.kernels.isa import host
+    from nnefc.runtime import native
     from nnefc.runtime.cache_survey import Index, survey
     from nnefc.runtime.objects import key_of
-    from nnefc.runtime.team import executor_functions
 
     index = Index.of(survey(open_cache()))
     graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
     with reported_warnings():
         program = lowered(graph, threads=threads, accuracy=accuracy)
     isa = host()
-    sources = [*dict.fromkeys(program.kernels), *executor_functions()]
+    sources = [*dict.fromkeys(program.kernels), *native.functions("executor")]
     keys = [key_of(source, isa) for source in sources]
     answers = [index.explain(key) for key in keys if key is not None]
     if json:

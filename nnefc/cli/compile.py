@@ -108,7 +108,7 @@ def compile_(
         "launches": sum(launch.times for launch in launches),
         "kernels": kernels,
         "arena_bytes": compiled.arena_bytes,
-        "arena_lower_bound": compiled.plan.arena.lower_bound,
+        "arena_lower_bound": compiled.plan.arena_lower_bound,
         "parameter_bytes": parameter_bytes(graph),
         "constant_bytes": compiled.constant_bytes,
         "import_seconds": read_seconds,

@@ -35,14 +35,12 @@ def kernels_of(graphs: Iterable[Graph], threads: int | None) -> list[Kernel]:
 
 def warm_up(kernels: Iterable[Kernel]) -> Warmed:
     """Compile what is not in the cache; progress is shown on standard error."""
-    from nnefc.kernels import fast_call
     from nnefc.kernels.isa import host
-    from nnefc.runtime import cache
-    from nnefc.runtime.objects import Function, key_of, object_codes
-    from nnefc.runtime.team import executor_functions
+    from nnefc.runtime import cache, native
+    from nnefc.runtime.objects import key_of, object_codes
 
-    calls = (Function(*each) for each in fast_call.FUNCTIONS)
-    wanted, isa = [*kernels, *executor_functions(), *calls], host()
+    parts = (function for part in native.PARTS for function in native.functions(part))
+    wanted, isa = [*kernels, *parts], host()
     keys = [key_of(source, isa) for source in wanted]
     missing = sum(key is None or cache.find(key) is None for key in keys)
     with progress("compiling") as advance:

@@ -22,6 +22,8 @@ Parameters = tuple[Any, ...]
 Release = Callable[[], None]
 """Called when some tens of megabytes of the source were read."""
 
+VERSION: Final = 1
+"""Grows with every change of what a packing gives: files have packed weights."""
 NAMES: Final = ("direct", "panels", "winograd")
 
 

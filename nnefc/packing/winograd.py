@@ -4,7 +4,7 @@ The source is [outputs, inputs, rows, columns of taps].  Of each point of the gr
 [inputs, outputs], whose columns are in panels: [points, panels, inputs, columns of a panel].
 
 Parameters: the grid (rows, columns of points); inputs of an entry of the reduction, which zeros
-fill up to whole entries, as they do outputs to whole panels; the panels as ((columns, number), ...).
+fill up to whole entries, as they do outputs to whole panels; the panels ((columns, number), ...).
 
 Computed in float64, rounded once.
 """

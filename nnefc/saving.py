@@ -1,0 +1,219 @@
+"""Models into artifacts, and back: see docs/design/artifacts.md."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from nnefc import __version__
+from nnefc.errors import NnefError, Place
+from nnefc.formats.files import FilePath
+from nnefc.kernels.isa import NATIVE
+from nnefc.targets import Lowering
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.ir import Graph
+    from nnefc.runtime.artifact_build import Build
+    from nnefc.runtime.artifact_read import Artifact
+    from nnefc.runtime.artifact_write import Portable
+    from nnefc.runtime.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromGraph:
+    """The origin of a model that was compiled here."""
+
+    graph: Graph
+    how: Lowering = field(default_factory=Lowering)
+
+    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+        from nnefc.formats.atomic import replace_file
+
+        portable, builds = self._content(model, targets)
+        with replace_file(path) as file:
+            _write(file, portable, builds)
+        _make_derived_weights(path)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        file = io.BytesIO()
+        _write(file, *self._content(model, [NATIVE]))
+        return restored, (file.getvalue(), model.threads_wanted)
+
+    def _content(
+        self, model: CompiledModel, targets: Sequence[str]
+    ) -> tuple[Portable, list[Build]]:
+        from nnefc.api import prepared
+        from nnefc.targets import build_for, check_targets
+
+        wanted = check_targets(targets)
+        graph = prepared(self.graph)
+        _drop_unread(graph)
+        portable = _portable(graph, model, self.how)
+        return portable, build_for(wanted, graph, portable, self.how)
+
+
+def _make_derived_weights(path: FilePath) -> None:
+    """Let the first call of a loaded model find here what it would have to make."""
+    from nnefc.runtime import cache
+    from nnefc.runtime.artifact_file import open_file
+    from nnefc.runtime.artifact_read import Artifact
+
+    if cache.weights() is None:
+        return
+    with suppress(NnefError):  # the file may be gone again, or replaced
+        artifact = Artifact(open_file(path))
+        number = artifact.best_target()
+        if number is not None:
+            artifact.compiled(number).constants()
+
+
+def _drop_unread(graph: Graph) -> None:
+    """Forget the variables that no operation is left to read."""
+    read = {op.attributes["label"].lower() for op in graph.ops if op.name == "variable"}
+    graph.variables = {key: data for key, data in graph.variables.items() if key in read}
+
+
+def _write(file: BinaryIO, portable: Portable, builds: Sequence[Build]) -> None:
+    from nnefc.runtime.artifact_write import write_artifact
+
+    write_artifact(file, portable, builds)
+
+
+def _portable(graph: Graph, model: CompiledModel, how: Lowering) -> Portable:
+    """What a file holds of a graph that is prepared, and of the state of a model."""
+    import numpy as np
+
+    from nnefc.ir import print_graph
+    from nnefc.ir.text import large_constants
+    from nnefc.runtime.artifact_write import Portable, State
+
+    states: list[State] = []
+    arrays: dict[str, Array] = {f"@{key}": data for key, data in large_constants(graph).items()}
+    for key, variable in graph.variables.items():
+        initial = variable.data
+        assert initial is not None
+        if key in model.state_keys:
+            states.append(State(variable.label, initial, model.variables[variable.label]))
+        else:
+            arrays[f"={key}"] = initial
+    for name, array in arrays.items():
+        if not array.flags.c_contiguous:
+            arrays[name] = np.ascontiguousarray(array)
+    return Portable(
+        name=graph.name,
+        version=__version__,
+        inputs=model.inputs,
+        outputs=model.outputs,
+        ir=print_graph(graph),
+        arrays=arrays,
+        states=states,
+        options=how.options,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FromArtifact:
+    """The origin of a model that was loaded."""
+
+    artifact: Artifact
+
+    @property
+    def graph(self) -> Graph:
+        return self.artifact.graph
+
+    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+        from nnefc.formats.atomic import replace_file
+
+        with replace_file(path) as file:
+            file.writelines(self.artifact.with_states(model.variables))
+
+    def reduce(self, model: CompiledModel) -> Any:
+        parts = self.artifact.with_states(model.variables)
+        return restored, (b"".join(parts), model.threads_wanted)
+
+
+def load(
+    path: FilePath,
+    *,
+    threads: int | None = None,
+    digest: str | None = None,
+    verify: bool = False,
+) -> CompiledModel:
+    """Load a model that `CompiledModel.save` or `nnefc compile -o` wrote.
+
+    The file is mapped: weights are read when they are used, and processes share them.  **Loading
+    runs code of the file**: load what you trust, or what has the digest that you know.
+
+    Args:
+        path: An artifact, `.nnefc`.
+        threads: Threads a call may use, the calling one included; None: all usable CPUs.
+        digest: What `nnefc inspect` calls the digest of the file: it is refused if it has another.
+        verify: Compare all weights with their checksums; otherwise it is done if there are few, or
+            with `digest`.
+
+    Returns:
+        The model.  If the file has no code for this processor it is lowered from the graph that the
+        file holds, with a warning.
+
+    Raises:
+        NnefError: `data/file`; `artifact/...` if it is damaged, none, or of another version.
+    """
+    from nnefc.arguments import check_threads
+    from nnefc.runtime.artifact_file import open_file
+    from nnefc.runtime.artifact_read import Artifact
+
+    count = check_threads(threads)
+    return _model(Artifact(open_file(path, digest=digest, verify=verify)), count)
+
+
+def restored(data: bytes, threads: int | None) -> CompiledModel:
+    """A model from the bytes of an artifact: what unpickling calls."""
+    from nnefc.runtime.artifact_file import open_bytes
+    from nnefc.runtime.artifact_read import Artifact
+
+    return _model(Artifact(open_bytes(data)), threads)
+
+
+def _model(artifact: Artifact, threads: int | None) -> CompiledModel:
+    from nnefc.runtime.model import CompiledModel
+
+    origin = FromArtifact(artifact)
+    number = artifact.best_target()
+    if number is None:
+        model = _lowered_again(artifact, threads)
+    else:
+        model = CompiledModel(artifact.compiled(number), origin, threads=threads)
+    for label, value in artifact.present().items():
+        model.variables[label] = value
+    return model
+
+
+def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
+    from nnefc.api import lower_prepared
+    from nnefc.errors import Diagnostic, warn
+    from nnefc.kernels.isa import host
+    from nnefc.runtime.model import CompiledModel
+
+    held = ", ".join(dict.fromkeys(target["isa"] for target in artifact.targets)) or "none"
+    warn(
+        Diagnostic(
+            "artifact/target",
+            f"there is no code for this processor ({host().name}), only {held}: compiling it now",
+            Place(artifact.file.name),
+            "warning",
+            hint="save the model with this target too",
+        ),
+        stacklevel=4,
+    )
+    graph = artifact.graph
+    program = lower_prepared(
+        graph.clone(), threads=threads, accuracy=artifact.options["accuracy"], methods=None
+    )
+    return CompiledModel.of(program, graph, threads=threads, origin=FromArtifact(artifact))

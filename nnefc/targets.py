@@ -1,0 +1,142 @@
+"""Code for several instruction sets: that of this process here, others in processes of their own.
+
+The row of `kernels.isa` is one for a process, and much that is kept depends on it.  Another process
+gets the model without code in a file, and answers with a `Build`, which names arrays by number.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.errors import NnefError
+from nnefc.kernels.isa import BUILD, NATIVE, row_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.ir import Graph
+    from nnefc.runtime.artifact_build import Build
+    from nnefc.runtime.artifact_write import Portable
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """How a graph is lowered."""
+
+    threads: int | None = None
+    accuracy: str = "fast"
+    methods: Mapping[str, str] | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What holds for other processors, too."""
+        return {"accuracy": self.accuracy}
+
+
+def check_targets(targets: Sequence[str]) -> list[str]:
+    """Targets, each once; raises NnefError `input/option` for those that there are not."""
+    given: object = targets
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise NnefError.of(
+            "input/option", f"targets are {given!r}, expected a list of at least one"
+        )
+    for name in targets:
+        if name != NATIVE:
+            row_of(name)
+    return list(dict.fromkeys(targets))
+
+
+def build_for(
+    targets: Sequence[str], graph: Graph, portable: Portable, how: Lowering
+) -> list[Build]:
+    """The code of a prepared graph for each target."""
+    others = [name for name in targets if name != NATIVE]
+    arrays = list(portable.arrays.values())
+    if not others:
+        return [build_here(graph, arrays, how)]
+    from nnefc.runtime.artifact_write import write_artifact
+
+    found: dict[str, Build] = {}
+    if NATIVE in targets:
+        found[NATIVE] = build_here(graph, arrays, how)
+    with tempfile.TemporaryDirectory(prefix="nnefc-") as folder:
+        path = Path(folder) / "portable.nnefc"
+        with path.open("wb") as file:
+            write_artifact(file, portable, [])
+        for name in others:
+            found[name] = _build_apart(name, path, how)
+    return [found[name] for name in targets]
+
+
+def build_here(graph: Graph, arrays: Sequence[Array], how: Lowering) -> Build:
+    """The code of a prepared graph for the instruction set of this process; `arrays`: its own."""
+    from nnefc.api import lower_prepared
+    from nnefc.runtime.artifact_build import build
+
+    program = lower_prepared(
+        graph.clone(),
+        threads=how.threads,
+        accuracy=how.accuracy,
+        methods=how.methods,
+        keep_sources=True,
+    )
+    return build(program, arrays, len(graph.inputs), len(graph.outputs))
+
+
+def _build_apart(name: str, path: Path, how: Lowering) -> Build:
+    """The same in another process, from a file without code."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nnefc.targets", path],
+        input=pickle.dumps(how),
+        capture_output=True,
+        env={
+            **os.environ,
+            "NNEFC_ISA": BUILD + name,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+        check=False,
+    )
+    answer: Any = pickle.loads(done.stdout) if done.returncode == 0 and done.stdout else None
+    if isinstance(answer, NnefError):
+        raise answer
+    if answer is None:
+        said = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        raise NnefError.of(
+            "internal/code-generation",
+            f"no code for {name}: {(said or ['the process that makes it ended'])[-1]}",
+        )
+    return answer
+
+
+_PROTOCOL: Final = 5
+
+
+def main() -> None:
+    """Build for the row of NNEFC_ISA: file as argument, `Lowering` on standard input."""
+    from nnefc.runtime.artifact_file import open_file
+    from nnefc.runtime.artifact_read import Artifact
+
+    how: Lowering = pickle.load(sys.stdin.buffer)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        artifact = Artifact(open_file(sys.argv[1]))
+        answer: object = build_here(artifact.graph, artifact.arrays, how)
+    except NnefError as error:
+        answer = error
+    with answers:
+        pickle.dump(answer, answers, _PROTOCOL)
+
+
+if __name__ == "__main__":
+    main()

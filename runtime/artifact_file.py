@@ -1,0 +1,255 @@
+"""The file of an artifact: pieces of bytes, a manifest that names them, and checksums of it all.
+
+    offset  size
+         0    16  `MAGIC`
+        16     4  `FORMAT`, little-endian like all numbers here
+        20     4  0
+        24     8  size of the file
+        32     8  where the head begins
+        40     8  where the manifest begins, which reaches to the end
+        48    32  checksum of the manifest
+        80    32  checksum of the bytes before: the digest of the artifact
+       112     .  weights
+         .     .  the head
+         .     .  the manifest: JSON {"weights": checksum, "head": checksum, "content": ...}
+
+Weights are all that is large.  The head is what is compared at every loading: what a mistake in
+would make kernels read or write elsewhere.  Pieces are (offset, size), and begin at multiples of
+`ALIGNMENT`: those of the weights count from the beginning of the file, those of the head from
+where it begins.  Checksums are BLAKE2b of 32 bytes, in hexadecimal digits in the manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, cast
+
+import numpy as np
+
+from nnefc.errors import NnefError, Place
+from nnefc.formats.files import FilePath, open_regular, printable, reason, size_of
+from nnefc.runtime.arena import ALIGNMENT
+from nnefc.runtime.tensors import aligned
+
+Array = np.ndarray[Any, Any]
+Piece = tuple[int, int]
+"""(offset, size) in bytes."""
+
+MAGIC: Final = b"nnefc artifact\r\n"
+FORMAT: Final = 1
+_HEADER: Final = struct.Struct("<16sIIQQQ32s")
+_DIGEST_BYTES: Final = 32
+_START: Final = _HEADER.size + _DIGEST_BYTES
+_PAGE: Final = 4096
+_SMALL: Final = 1 << 20
+"""Bytes of weights that are compared at every loading, which takes a millisecond."""
+_LARGEST_MANIFEST: Final = 1 << 30
+SUFFIX: Final = ".nnefc"
+
+
+class Writer:
+    """Writes an artifact into a file that is open for writing, from its beginning."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = _START
+        self._digest = _digest()
+        self._head = bytearray()
+        file.write(bytes(_START))
+        self._pad(_PAGE)
+
+    def weights(self, array: Array) -> Piece:
+        """Append the items of an array, in the order of C."""
+        self._pad(ALIGNMENT)
+        piece = self._at, array.nbytes
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        self._file.write(data)
+        self._digest.update(data)
+        self._at += array.nbytes
+        return piece
+
+    def head(self, data: bytes | Array) -> Piece:
+        """Append to the head."""
+        self._head += bytes(-len(self._head) % ALIGNMENT)
+        content = data if isinstance(data, bytes) else data.tobytes()
+        piece = len(self._head), len(content)
+        self._head += content
+        return piece
+
+    def finish(self, content: dict[str, Any]) -> None:
+        """Write what is left, the header last."""
+        self._pad(_PAGE)
+        head = bytes(self._head)
+        header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
+        self._file.write(head)
+        self._file.write(manifest)
+        self._file.seek(0)
+        self._file.write(header)
+
+    def _pad(self, alignment: int) -> None:
+        padding = bytes(-self._at % alignment)
+        self._file.write(padding)
+        self._digest.update(padding)
+        self._at += len(padding)
+
+
+def _frame(
+    head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
+) -> tuple[bytes, bytes]:
+    """(header, manifest) of a file whose weights end at `head_at`."""
+    checksums = {"weights": weights_digest, "head": _digest(head).hexdigest()}
+    manifest = json.dumps({**checksums, "content": content}, separators=(",", ":")).encode()
+    manifest_at = head_at + len(head)
+    size = manifest_at + len(manifest)
+    checksum = _digest(manifest).digest()
+    header = _HEADER.pack(MAGIC, FORMAT, 0, size, head_at, manifest_at, checksum)
+    return header + _digest(header).digest(), manifest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArtifactFile:
+    """An artifact whose header, manifest and head are as they were written."""
+
+    name: str
+    """What messages call it."""
+    digest: str
+    content: dict[str, Any]
+    """Of the manifest."""
+    weights_digest: str
+    data: Array
+    """The file, byte by byte; mapped if it has a path."""
+    head_at: int
+    manifest_at: int
+
+    def weights(self, piece: object) -> Array:
+        """Bytes of the weights."""
+        offset, size = _piece(piece)
+        if offset < _START or offset + size > self.head_at:
+            raise ValueError(f"piece {piece} of the weights is outside the file")
+        return self.data[offset : offset + size]
+
+    def head(self, piece: object) -> Array:
+        """Bytes of the head."""
+        offset, size = _piece(piece)
+        if offset + size > self.manifest_at - self.head_at:
+            raise ValueError(f"piece {piece} of the head is outside the file")
+        return self.data[self.head_at + offset : self.head_at + offset + size]
+
+    def changed(self, pieces: Mapping[Piece, bytes]) -> Iterator[bytes | memoryview]:
+        """The bytes of a file that is the same but for some pieces of the head."""
+        head = bytearray(self.data[self.head_at : self.manifest_at].tobytes())
+        for (offset, size), data in pieces.items():
+            assert len(data) == size
+            head[offset : offset + size] = data
+        header, manifest = _frame(self.head_at, bytes(head), self.weights_digest, self.content)
+        yield from (header, self.data[_START : self.head_at].data, bytes(head), manifest)
+
+    def verify_weights(self) -> None:
+        """Raise NnefError `artifact/damaged` if the weights are not as they were written."""
+        if _digest(self.data[_START : self.head_at]).hexdigest() != self.weights_digest:
+            raise self.damaged("the checksum of the weights is wrong")
+
+    def damaged(self, message: str) -> NnefError:
+        """The error for a file that is not as it was written."""
+        return _refuse("artifact/damaged", message, self.name)
+
+
+def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False) -> ArtifactFile:
+    """Map an artifact.
+
+    Raises NnefError: `data/file` if there is no such file, `artifact/format` if it is none that
+    this version reads, `artifact/damaged` if it is not as it was written, `artifact/digest` if
+    its digest is not `digest`.  With `digest` or `verify` weights are compared, however large.
+    """
+    name = printable(os.fspath(path))
+    with open_regular(path) as file:
+        if size_of(file) < _START:
+            raise _refuse("artifact/format", "this is no artifact of nnefc", name)
+        try:
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise NnefError.of("data/file", f"cannot map: {reason(error)}", Place(name)) from None
+    data = np.frombuffer(mapping, np.uint8)
+    return _opened(data, name, digest, verify)
+
+
+def open_bytes(data: bytes) -> ArtifactFile:
+    """The same for the bytes of a file."""
+    if len(data) < _START:
+        raise _refuse("artifact/format", "this is no artifact of nnefc", "<bytes>")
+    memory = aligned(len(data), "an artifact")
+    memory[:] = np.frombuffer(data, np.uint8)
+    memory.flags.writeable = False
+    return _opened(memory, "<bytes>", None, False)
+
+
+def _opened(data: Array, name: str, digest: str | None, verify: bool) -> ArtifactFile:
+    header = data[: _HEADER.size].tobytes()
+    own = data[_HEADER.size : _START].tobytes()
+    magic, version, _, size, head_at, manifest_at, checksum = _HEADER.unpack(header)
+    if magic != MAGIC:
+        raise _refuse("artifact/format", "this is no artifact of nnefc", name, _hint(data))
+    if version != FORMAT:
+        made = "a newer" if version > FORMAT else "an older"
+        raise _refuse(
+            "artifact/format",
+            f"this is an artifact of format {version}, of {made} nnefc; this one reads {FORMAT}",
+            name,
+            "compile the model again",
+        )
+    if _digest(header).digest() != own:
+        raise _refuse("artifact/damaged", "the checksum of the header is wrong", name)
+    if size != data.size:
+        message = f"{data.size:,} bytes, it had {size:,} when written"
+        raise _refuse("artifact/damaged", message, name)
+    if not _START <= head_at <= manifest_at <= size <= manifest_at + _LARGEST_MANIFEST:
+        raise _refuse("artifact/damaged", "the header contradicts itself", name)
+    if digest is not None and digest.lower() != own.hex():
+        raise _refuse("artifact/digest", f"its digest is {own.hex()}, not {digest}", name)
+    manifest = data[manifest_at:].tobytes()
+    if _digest(manifest).digest() != checksum:
+        raise _refuse("artifact/damaged", "the checksum of the manifest is wrong", name)
+    try:
+        written: Any = json.loads(manifest)
+        weights, head, content = (written[key] for key in ("weights", "head", "content"))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _refuse("artifact/damaged", f"the manifest cannot be read: {error}", name) from error
+    if _digest(data[head_at:manifest_at]).hexdigest() != head:
+        raise _refuse("artifact/damaged", "the checksum of the head is wrong", name)
+    file = ArtifactFile(
+        name, own.hex(), cast(dict[str, Any], content), str(weights), data, head_at, manifest_at
+    )
+    if verify or digest is not None or head_at - _START <= _SMALL:
+        file.verify_weights()
+    return file
+
+
+def _piece(piece: object) -> Piece:
+    offset, size = cast(tuple[object, object], piece)
+    if not (isinstance(offset, int) and isinstance(size, int)) or offset < 0 or size < 0:
+        raise ValueError(f"piece {piece}")
+    return offset, size
+
+
+def _digest(data: Any = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)
+
+
+def _hint(data: Array) -> str:
+    """What a file may be that is none."""
+    start = data[:8].tobytes()
+    if start[:2] in (b"\x1f\x8b", b"PK", b"BZ") or start.startswith((b"version", b"\xfd7z")):
+        return "a model is compiled with nnefc.compile, or nnefc compile"
+    return ""
+
+
+def _refuse(rule: str, message: str, name: str, hint: str = "") -> NnefError:
+    if rule == "artifact/damaged":
+        hint = "get the file again, or compile the model again"
+    return NnefError.of(rule, message, Place(name), hint)

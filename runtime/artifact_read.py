@@ -1,0 +1,251 @@
+"""From the file of an artifact: what running needs, and the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from nnefc.ir import DType, TensorType, Variable
+from nnefc.kernels.isa import NATIVE, executable, host
+from nnefc.kernels.linker import Image
+from nnefc.kernels.processor import identity
+from nnefc.packing.inverse import Packed, View, restore
+from nnefc.runtime import derived_weights, native
+from nnefc.runtime.artifact_file import ArtifactFile
+from nnefc.runtime.code import Code
+from nnefc.runtime.compiled import Compiled, LaunchInfo
+from nnefc.runtime.derived import Derived
+from nnefc.runtime.derived_weights import Wanted
+from nnefc.runtime.plan import BaseTable, Plan
+from nnefc.runtime.program import Work
+from nnefc.runtime.tensors import TensorSpec, aligned_empty
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+
+Array = np.ndarray[Any, Any]
+Facts = Mapping[str, Any]
+
+
+class Artifact:
+    """A model in a file."""
+
+    def __init__(self, file: ArtifactFile) -> None:
+        """Raises NnefError `artifact/damaged` if the manifest is not as expected."""
+        self.file = file
+        with self._reading():
+            content = file.content
+            self.name = str(content["name"])
+            self.version = str(content["nnefc"])
+            self.inputs = tuple(map(_tensor, content["inputs"]))
+            self.outputs = tuple(map(_tensor, content["outputs"]))
+            self.options: Facts = content["options"]
+            self.targets: list[Facts] = content["targets"]
+            self._arrays: list[Facts] = content["arrays"]
+            self.states: list[Facts] = content["states"]
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        """Whatever cannot be read of a manifest is damage."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise self.file.damaged(f"the manifest is not as expected: {error!r}") from error
+
+    # -- the model
+
+    def best_target(self) -> int | None:
+        """The number of the target with the best code for this processor; None: there is none."""
+        rows = [row.name for row in executable()]
+        own = identity() if host().cpu == NATIVE else None
+        best: tuple[int, bool] | None = None
+        found: int | None = None
+        with self._reading():
+            for number, target in enumerate(self.targets):
+                if target["isa"] not in rows or target["interface"] != native.interface():
+                    continue
+                if target["cpu"] and target["cpu"] != own:
+                    continue
+                rank = (-rows.index(target["isa"]), bool(target["cpu"]))
+                if best is None or rank > best:
+                    best, found = rank, number
+        return found
+
+    def compiled(self, number: int) -> Compiled:
+        """The code of a target, mapped."""
+        with self._reading():
+            target = self.targets[number]
+            for part, facts in zip(native.PARTS, target["native"], strict=True):
+                native.provide(part, self._image(facts))
+            nbytes, lower_bound = target["arena"]
+            return Compiled(
+                name=self.name,
+                inputs=self.inputs,
+                outputs=self.outputs,
+                variables=self.variables(),
+                states=tuple(target["states"]),
+                code=Code(Image(self._head(target["code"]).tobytes(), {})),
+                plan=Plan(
+                    launches=self._words(target["launches"]).reshape(-1, 4),
+                    launch_of=self._words(target["launch_of"]),
+                    params=self._words(target["params"]),
+                    table=BaseTable(*target["table"]),
+                    arena_bytes=nbytes,
+                    arena_lower_bound=lower_bound,
+                    parallel=target["parallel"],
+                ),
+                work=target["work"],
+                launches=partial(self._launches, target),
+                constants=partial(self._constants, target),
+                constant_bytes=target["constant_bytes"],
+            )
+
+    def _head(self, piece: object) -> Array:
+        return self.file.head(piece)
+
+    def _words(self, piece: object) -> Array:
+        return self._head(piece).view(np.int64)
+
+    def _image(self, facts: Facts) -> Image:
+        return Image(self._head(facts["code"]).tobytes(), dict(facts["symbols"]))
+
+    def _launches(self, target: Facts) -> tuple[LaunchInfo, ...]:
+        with self._reading():
+            rows = json.loads(self._head(target["infos"]).tobytes())
+            return tuple(
+                LaunchInfo(label, kernel, tiles, Work(flops, read, written), times)
+                for label, kernel, tiles, flops, read, written, times in rows
+            )
+
+    # -- constants
+
+    def _constants(self, target: Facts) -> list[Array]:
+        """The constants of a target, in their order."""
+        with self._reading():
+            facts: list[Facts] = target["constants"]
+            missing = [i for i, each in enumerate(facts) if not self._is_stored(each)]
+            wanted = [self._wanted(facts[i]) for i in missing]
+            made = derived_weights.find_or_make(self.file.weights_digest, wanted, self._derived)
+            found = dict(zip(missing, made, strict=True))
+            return [found[i] if i in found else self._stored(f) for i, f in enumerate(facts)]
+
+    def _is_stored(self, facts: Facts) -> bool:
+        return "weights" in facts or "head" in facts
+
+    def _stored(self, facts: Facts) -> Array:
+        """The bytes of an array or constant."""
+        if "weights" in facts:
+            return self.file.weights(facts["weights"])
+        return self.file.head(facts["head"])
+
+    def _wanted(self, facts: Facts) -> Wanted:
+        number: int = facts["array"]
+        return Wanted(number, np.dtype(str(self._arrays[number]["dtype"])), _packed(facts))
+
+    def _derived(self, wanted: Wanted) -> Derived:
+        packed, array = wanted.packed, self.array(wanted.array)
+        if packed.view.last >= array.size:
+            raise ValueError("a view is outside its array")
+        return Derived(packed.view.of(array), packed.packing, packed.parameters)
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays of the graph, which has the same memory if they are stored as they are."""
+        return [self.array(i) for i in range(len(self._arrays))]
+
+    def array(self, number: int) -> Array:
+        """An array of the graph."""
+        facts = self._arrays[number]
+        dtype, shape = np.dtype(str(facts["dtype"])), tuple(facts["shape"])
+        if self._is_stored(facts):
+            return self._stored(facts).view(dtype).reshape(shape)
+        array = aligned_empty(shape, dtype)
+        pieces = [(_packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
+        restore(array, pieces)
+        return array
+
+    # -- variables, graph
+
+    def variables(self) -> dict[str, Variable]:
+        """Those that the graph updates, by label in lower case, with their initial values."""
+        with self._reading():
+            return {
+                str(facts["label"]).lower(): Variable(
+                    str(facts["label"]),
+                    TensorType(DType(facts["dtype"]), tuple(facts["shape"])),
+                    self._value(facts, "initial"),
+                )
+                for facts in self.states
+            }
+
+    def present(self) -> dict[str, Array]:
+        """The values of the same when the file was written, by label."""
+        with self._reading():
+            return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
+
+    def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+        """The bytes of a file with other present values of variables, by label."""
+        with self._reading():
+            pieces = {
+                tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
+                for facts in self.states
+            }
+            yield from self.file.changed(pieces)
+
+    def _value(self, facts: Facts, which: str) -> Array:
+        items = self._head(facts[which])
+        return items.view(np.dtype(str(facts["dtype"]))).reshape(tuple(facts["shape"]))
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph as it was before it was lowered for a processor."""
+        from nnefc.ir import parse_graph
+
+        with self._reading():
+            text = self._head(self.file.content["ir"]).tobytes().decode()
+            arrays = {str(facts["name"]): i for i, facts in enumerate(self._arrays)}
+            large = _Arrays(self, {n[1:]: i for n, i in arrays.items() if n.startswith("@")})
+            graph = parse_graph(text, f"{self.file.name}: graph", data=large)
+            for key, variable in self.variables().items():
+                graph.variables[key].data = variable.data
+            for name, number in arrays.items():
+                if not name.startswith("@"):
+                    graph.variables[name[1:].lower()].data = self.array(number)
+            return graph
+
+
+class _Arrays(Mapping[str, Array]):
+    """Arrays by digest, read when they are asked for."""
+
+    def __init__(self, artifact: Artifact, numbers: dict[str, int]) -> None:
+        self._artifact = artifact
+        self._numbers = numbers
+
+    def __getitem__(self, digest: str) -> Array:
+        return self._artifact.array(self._numbers[digest])
+
+    def __iter__(self) -> Any:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def _tensor(facts: Facts) -> TensorSpec:
+    return TensorSpec(str(facts["name"]), tuple(facts["shape"]), np.dtype(str(facts["dtype"])))
+
+
+def _packed(facts: Facts) -> Packed:
+    offset, shape, strides = facts["view"]
+    view = View(offset, tuple(shape), tuple(strides))
+    return Packed(view, facts["packing"], _tuples(facts["parameters"]))
+
+
+def _tuples(value: object) -> Any:
+    """Lists, which tuples are in JSON, as tuples again."""
+    return tuple(map(_tuples, cast(list[object], value))) if isinstance(value, list) else value

@@ -1,0 +1,107 @@
+"""What it takes to run a model: the result of compiling, or what a file holds of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnefc.ir import Variable
+from nnefc.runtime import native
+from nnefc.runtime.code import Code, compile_kernels
+from nnefc.runtime.plan import Plan, make_plan
+from nnefc.runtime.program import Work
+from nnefc.runtime.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.runtime.objects import Progress
+    from nnefc.runtime.program import Program
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInfo:
+    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
+
+    It runs `times` times in a call, one for each part of a batch; tiles and work are those of once.
+    """
+
+    label: str
+    kernel: str
+    tiles: int
+    work: Work
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """Code and data of a model; it has no graph, and does not change."""
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    variables: Mapping[str, Variable]
+    """By label in lower case, with their initial values."""
+    states: tuple[str, ...]
+    """Keys of those that have a mutable buffer, in the order of the table of bases."""
+    code: Code
+    plan: Plan
+    work: int
+    """Operations, and bytes that are read, of a call."""
+    launches: Callable[[], tuple[LaunchInfo, ...]]
+    constants: Callable[[], Sequence[Array]]
+    """In the order of the table of bases; whoever runs the plan keeps them."""
+    constant_bytes: int
+
+
+def tensors(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """What a call of a graph takes, and what it returns."""
+    inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
+    names = zip(graph.output_names, graph.outputs, strict=True)
+    return inputs, tuple(TensorSpec.of(name, v.type) for name, v in names)
+
+
+def compile_program(program: Program, graph: Graph, progress: Progress | None = None) -> Compiled:
+    """Compile the kernels of `program`, which computes `graph`, and make its plan."""
+    inputs, outputs = tensors(graph)
+    code = compile_kernels(program.kernels, progress, beside=native.functions("executor"))
+    plan = make_plan(program, len(inputs), len(outputs), code.offset)
+    launches = launch_infos(program)
+    arrays = [each if isinstance(each, np.ndarray) else each.array() for each in program.constants]
+    return Compiled(
+        name=graph.name,
+        inputs=inputs,
+        outputs=outputs,
+        variables=graph.variables,
+        states=tuple(program.states),
+        code=code,
+        plan=plan,
+        work=total_work(launches),
+        launches=lambda: launches,
+        constants=lambda: arrays,
+        constant_bytes=sum(array.nbytes for array in arrays),
+    )
+
+
+def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:
+    """The distinct launches of a program, in their order."""
+    return tuple(
+        LaunchInfo(
+            launch.label,
+            "+".join(kernel.symbol.removeprefix("nnefc_") for kernel in launch.kernels),
+            launch.tiles,
+            launch.work,
+            times,
+        )
+        for launch, times in Counter(program.launches).items()
+    )
+
+
+def total_work(launches: Sequence[LaunchInfo]) -> int:
+    """Operations, and bytes that are read, of all launches."""
+    return sum(each.times * (each.work.flops + each.work.read) for each in launches)

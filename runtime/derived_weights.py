@@ -1,0 +1,120 @@
+"""Weights that an artifact does not hold as kernels read them, made when they are first needed.
+
+What is made for one target of an artifact is one file of the cache folder, named by a digest of all
+that it depends on; it is mapped, so that processes share it.  Without a cache it is memory.
+
+    offset  size
+         0    16  `MAGIC`
+        16    32  the name of the entry
+        48    32  checksum of all that follows; compared by `nnefc cache verify` only
+        80     .  zeros, then the arrays, each at a multiple of `ALIGNMENT`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.packing import VERSION
+from nnefc.packing.inverse import Packed
+from nnefc.runtime import cache
+from nnefc.runtime.arena import ALIGNMENT
+from nnefc.runtime.derived import Derived
+
+Array = np.ndarray[Any, Any]
+
+MAGIC: Final = b"nnefc weights 1\n"
+_DIGEST_BYTES: Final = 32
+_CHECKSUM: Final = len(MAGIC) + _DIGEST_BYTES
+_START: Final = _CHECKSUM + _DIGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A packing of an array of a file."""
+
+    array: int
+    dtype: np.dtype[Any]
+    packed: Packed
+
+    @property
+    def nbytes(self) -> int:
+        return self.packed.size * self.dtype.itemsize
+
+
+def find_or_make(
+    origin: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], Derived]
+) -> list[Array]:
+    """The packed arrays, in their order.
+
+    `origin`: a digest of what the arrays are of; `derive`: says what one is made of.
+    """
+    if not wanted:
+        return []
+    folder = cache.weights()
+    if folder is None:
+        return [derive(each).array() for each in wanted]
+    name = _name(origin, wanted)
+    file = folder.file_name(name)
+    places = list(_places(wanted))
+    size = places[-1] + wanted[-1].nbytes
+
+    def fill(memory: mmap.mmap) -> None:
+        data = np.frombuffer(memory, np.uint8)
+        for each, array in zip(wanted, _arrays(data, wanted, places), strict=True):
+            derive(each).into(array)
+        data[_CHECKSUM:_START] = np.frombuffer(_digest(data[_START:]), np.uint8)
+        data[:_CHECKSUM] = np.frombuffer(MAGIC + bytes.fromhex(name), np.uint8)
+
+    mapping = folder.map(file)
+    if mapping is None or not _is_entry(mapping, name, size):
+        try:
+            folder.make(file, size, fill)
+        except OSError:
+            return [derive(each).array() for each in wanted]
+        mapping = folder.map(file)
+    if mapping is None or not _is_entry(mapping, name, size):  # somebody has removed it already
+        return [derive(each).array() for each in wanted]
+    return _arrays(np.frombuffer(mapping, np.uint8), wanted, places)
+
+
+def is_whole(data: Array, name: str) -> bool:
+    """Whether the file of an entry is as it was written."""
+    if data.size < _START or data[:_CHECKSUM].tobytes() != MAGIC + bytes.fromhex(name):
+        return False
+    return data[_CHECKSUM:_START].tobytes() == _digest(data[_START:])
+
+
+def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
+    return len(mapping) == size and mapping[:_CHECKSUM] == MAGIC + bytes.fromhex(name)
+
+
+def _name(origin: str, wanted: Sequence[Wanted]) -> str:
+    facts = [(each.array, each.dtype.name, astuple(each.packed)) for each in wanted]
+    return _digest(json.dumps([VERSION, origin, facts]).encode()).hex()
+
+
+def _places(wanted: Sequence[Wanted]) -> Iterator[int]:
+    """Where the arrays are in the file."""
+    at = _START
+    for each in wanted:
+        at += -at % ALIGNMENT
+        yield at
+        at += each.nbytes
+
+
+def _arrays(data: Array, wanted: Sequence[Wanted], places: Sequence[int]) -> list[Array]:
+    return [
+        data[place : place + each.nbytes].view(each.dtype)
+        for each, place in zip(wanted, places, strict=True)
+    ]
+
+
+def _digest(data: Any) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()

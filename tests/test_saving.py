@@ -1,0 +1,226 @@
+"""Models in files: what is loaded computes what was saved, here, elsewhere and again."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.errors import NnefError, NnefWarning
+from nnefc.kernels.isa import host
+from nnefc.runtime.artifact_file import open_file
+from tests.saved import COUNTER, MIXED, TINY, Array, compiled, inputs, results
+
+
+def same(first: list[Array], second: list[Array]) -> None:
+    for x, y in zip(first, second, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
+def python(program: str, *arguments: object, **environment: str) -> str:
+    """What a program prints, in a process of its own; it says nothing on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("accuracy", ["fast", "strict"])
+def test_what_is_loaded_is_what_was_saved(
+    tmp_path: Path, document: str, threads: int, accuracy: str
+) -> None:
+    model = compiled(tmp_path, document, threads=threads, accuracy=accuracy)
+    model.save(tmp_path / "net.nnefc")
+    loaded = nnefc.load(tmp_path / "net.nnefc", threads=threads, verify=True)
+    assert loaded.inputs == model.inputs
+    assert loaded.outputs == model.outputs
+    assert loaded.launches == model.launches
+    assert loaded.arena_bytes == model.arena_bytes
+    assert loaded.constant_bytes == model.constant_bytes
+    assert repr(loaded) == repr(model)
+    for seed in range(3):
+        same(results(loaded, seed), results(model, seed))
+    for which in (loaded, model):
+        which.reset()
+    same(results(loaded), results(model))
+
+
+def test_the_file_is_the_same_each_time(tmp_path: Path) -> None:
+    model = compiled(tmp_path, MIXED)
+    for name in ("a", "b"):
+        model.save(tmp_path / name)
+    nnefc.load(tmp_path / "a").save(tmp_path / "c")
+    assert len({(tmp_path / name).read_bytes() for name in "abc"}) == 1
+
+
+_ALONE = """
+import sys
+for heavy in ("numba", "llvmlite"):
+    sys.modules[heavy] = None
+import numpy, nnefc
+model = nnefc.load(sys.argv[1])
+found = model(*numpy.load(sys.argv[2]).values())
+numpy.savez(sys.argv[3], *(found if isinstance(found, tuple) else [found]))
+heavy = ("numba", "llvmlite", "typer", "rich", "nnefc.passes", "nnefc.lower", "nnefc.syntax")
+print([name for name in heavy if sys.modules.get(name)])
+"""
+
+
+@pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
+@pytest.mark.parametrize("cache", ["", "off"])
+def test_a_process_needs_numpy_and_nothing_else(tmp_path: Path, document: str, cache: str) -> None:
+    model = compiled(tmp_path, document)
+    model.save(tmp_path / "net.nnefc")
+    np.savez(tmp_path / "in.npz", *inputs(model))
+    names = [tmp_path / name for name in ("net.nnefc", "in.npz", "out.npz")]
+    assert python(_ALONE, *names, NNEFC_CACHE=cache or str(tmp_path / "cache")) == "[]\n"
+    expected = results(model)
+    same(list(np.load(tmp_path / "out.npz").values()), expected)
+
+
+def test_states_are_kept_beside_their_first_values(tmp_path: Path) -> None:
+    model = compiled(tmp_path, COUNTER)
+    first = model.variables["sum"]
+    results(model)
+    now = model.variables["sum"]
+    model.save(tmp_path / "net.nnefc")
+    loaded = nnefc.load(tmp_path / "net.nnefc")
+    assert list(loaded.variables) == ["Sum"]
+    np.testing.assert_array_equal(loaded.variables["sum"], now)
+    results(loaded)
+    later = loaded.variables["sum"]
+    loaded.save(tmp_path / "later.nnefc")
+    np.testing.assert_array_equal(nnefc.load(tmp_path / "later.nnefc").variables["sum"], later)
+    loaded.reset()
+    np.testing.assert_array_equal(loaded.variables["sum"], first)
+
+
+def test_models_can_be_pickled(tmp_path: Path) -> None:
+    for document in (MIXED, COUNTER):
+        model = compiled(tmp_path, document, threads=2)
+        results(model)
+        for each in (model, pickle.loads(pickle.dumps(model))):
+            copy = pickle.loads(pickle.dumps(each))
+            assert copy.threads == model.threads
+            same(results(copy), results(each))
+        model.reset()
+
+
+def test_models_pass_to_other_processes(tmp_path: Path) -> None:
+    model = compiled(tmp_path, MIXED, threads=1)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        (found,) = pool.map(results, [model])
+    same(found, results(model))
+
+
+@pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
+def test_the_graph_computes_the_same(tmp_path: Path, document: str) -> None:
+    model = compiled(tmp_path, document, accuracy="strict")
+    model.save(tmp_path / "net.nnefc")
+    graph = nnefc.load(tmp_path / "net.nnefc").graph
+    again = nnefc.compile(graph, accuracy="strict")
+    for x, y in zip(results(again), results(model), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+_ROW = """
+import sys, numpy, nnefc, json, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model = nnefc.load(sys.argv[1])
+found = model(*numpy.load(sys.argv[2]).values())
+numpy.savez(sys.argv[3], *(found if isinstance(found, tuple) else [found]))
+print(json.dumps([str(each.message) for each in caught]))
+"""
+
+
+@pytest.mark.parametrize("document", [MIXED, COUNTER], ids=["mixed", "counter"])
+def test_other_processors_compile_what_the_file_holds(tmp_path: Path, document: str) -> None:
+    model = compiled(tmp_path, document)
+    model.save(tmp_path / "net.nnefc")
+    np.savez(tmp_path / "in.npz", *inputs(model))
+    names = [tmp_path / name for name in ("net.nnefc", "in.npz", "out.npz")]
+    (said,) = json.loads(python(_ROW, *names, NNEFC_ISA="x86-64-v2"))
+    assert "there is no code for this processor (x86-64-v2)" in said
+    for x, y in zip(np.load(tmp_path / "out.npz").values(), results(model), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4 * abs(y).max())
+
+
+@pytest.mark.parametrize("document", [MIXED, COUNTER], ids=["mixed", "counter"])
+def test_a_file_may_hold_code_for_several_processors(tmp_path: Path, document: str) -> None:
+    model = compiled(tmp_path, document)
+    model.save(tmp_path / "net.nnefc", targets=["native", "x86-64-v2", "aarch64"])
+    targets = open_file(tmp_path / "net.nnefc").content["targets"]
+    assert [target["isa"] for target in targets] == [host().name, "x86-64-v2", "aarch64"]
+    assert [bool(target["cpu"]) for target in targets] == [True, False, False]
+    assert len({tuple(target["code"]) for target in targets}) == 3
+    same(results(nnefc.load(tmp_path / "net.nnefc")), results(model))
+    model.reset()
+    expected = results(model)
+    np.savez(tmp_path / "in.npz", *inputs(model))
+    names = [tmp_path / name for name in ("net.nnefc", "in.npz", "out.npz")]
+    for cache in (str(tmp_path / "cache"), str(tmp_path / "cache"), "off"):
+        assert python(_ALONE, *names, NNEFC_CACHE=cache, NNEFC_ISA="x86-64-v2") == "[]\n"
+        for x, y in zip(np.load(tmp_path / "out.npz").values(), expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4 * abs(y).max())
+
+
+def test_a_file_stays_as_it_was_if_it_cannot_be_written(tmp_path: Path) -> None:
+    model = compiled(tmp_path, TINY)
+    with pytest.raises(NnefError) as caught:
+        model.save(tmp_path / "none" / "net.nnefc")
+    assert caught.value.errors[0].rule == "data/write"
+    model.save(tmp_path / "net.nnefc")
+    before = (tmp_path / "net.nnefc").read_bytes()
+    with pytest.raises(NnefError) as caught:
+        model.save(tmp_path / "net.nnefc", targets=["pdp-11"])
+    assert caught.value.errors[0].rule == "input/option"
+    assert (tmp_path / "net.nnefc").read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["graph.nnef", "net.nnefc"]
+
+
+def test_weights_are_stored_once(tmp_path: Path) -> None:
+    model = compiled(tmp_path, MIXED)
+    model.save(tmp_path / "net.nnefc")
+    file = open_file(tmp_path / "net.nnefc")
+    weights = sum(variable.type.nbytes for variable in model.graph.variables.values())
+    assert file.head_at < 1.05 * weights + (1 << 16)
+    forms = [
+        form for array in file.content["arrays"] for form in ("packed", "weights") if form in array
+    ]
+    assert {"packed", "weights"} == set(forms), "both ways are there"
+
+
+def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
+    from nnefc.api import prepared
+    from nnefc.lower import lower
+    from nnefc.runtime.model import CompiledModel
+
+    graph = compiled(tmp_path, TINY).graph
+    model = CompiledModel.of(lower(prepared(graph)), graph)
+    with pytest.raises(NnefError, match="made of launches"):
+        model.save(tmp_path / "net.nnefc")
+
+
+def test_loading_warns_of_nothing(tmp_path: Path) -> None:
+    compiled(tmp_path, TINY).save(tmp_path / "net.nnefc")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NnefWarning)
+        nnefc.load(tmp_path / "net.nnefc")
