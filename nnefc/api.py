@@ -267,10 +267,10 @@ def lower_prepared(
     before = len(DEFAULT) + len(passes)
     stages = run_split(graph, SplitBatch(choose, costs), before, hook=hook)
     del graph  # stages have what they need of it
+    release_pages()
     release = None if keep_sources else release_pages
     program = lower(stages, release=release, threads=threads, keep_sources=keep_sources)
-    if release is not None:
-        release()
+    release_pages()
     return program
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -183,3 +185,14 @@ def test_what_is_packed_otherwise_is_kept_apart() -> None:
     for name, want in expected.items():
         size = float(np.abs(want).max())
         np.testing.assert_allclose(found[name], want, 0, 2e-4 * size, err_msg=name)
+
+
+def test_what_weights_are_made_of_is_let_go() -> None:
+    constants = Constants(Program())
+    source = np.ones((64, 64), np.float32)
+    constants.packed(source.T[:, :32], "panels", (2, 8))
+    constants.derived([source.reshape(-1)], ("sum",), lambda: source.sum(keepdims=True))
+    watched = weakref.ref(source)
+    del source
+    gc.collect()
+    assert watched() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,7 @@ class Constants:
         key = (*map(_view, sources), *how)
         found = self._derived.get(key)
         if found is None:
-            found = self._derived[key] = self.place(make())
-            self._alive += sources
+            found = self._remember(key, sources, self.place(make()))
         return found
 
     def packed(
@@ -76,9 +76,25 @@ class Constants:
             derived = Derived(source, packing, parameters)
             found = Ref(Buffer("constant", derived.nbytes, len(self._kept)))
             self._kept.append(derived if self._keep_sources else derived.array(release))
-            self._derived[key] = found
-            self._alive.append(source)
+            self._remember(key, [source], found)
         return found
+
+    def _remember(self, key: Key, sources: Sequence[Array], place: Ref) -> Ref:
+        """Find what was made of `sources` again, as long as they are there.
+
+        They are not kept for that: what was made of them takes as much memory once more.
+        """
+        self._derived[key] = place
+        for source in sources:
+            weakref.finalize(_owner(source), self._derived.pop, key, None).atexit = False
+        return place
+
+
+def _owner(array: Array) -> Array:
+    """The array that a view is of; what is not an array stays where it is."""
+    while isinstance(array.base, type(array)):
+        array = array.base
+    return array
 
 
 def _memory(array: Array) -> Key:
