@@ -191,7 +191,8 @@ def test_what_weights_are_made_of_is_let_go() -> None:
     constants = Constants(Program())
     source = np.ones((64, 64), np.float32)
     constants.packed(source.T[:, :32], "panels", (2, 8))
-    constants.derived([source.reshape(-1)], ("sum",), lambda: source.sum(keepdims=True))
+    total = source.sum(keepdims=True)
+    constants.derived([source.reshape(-1)], ("sum",), lambda: total)
     watched = weakref.ref(source)
     del source
     gc.collect()
