@@ -11,7 +11,7 @@ puts in is seen here and not when the image runs elsewhere.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from nnefc.errors import NnefError
@@ -54,19 +54,32 @@ class _Relocation:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """At image offset `place`: refer to `symbol`, which is defined elsewhere."""
+
+    place: int
+    kind: int
+    """ELF relocation type."""
+    symbol: str
+    addend: int
+
+
+@dataclass(frozen=True, slots=True)
 class Image:
     """Position-independent code: `symbols` are offsets into `code`."""
 
     code: bytes
     symbols: dict[str, int]
+    references: tuple[Reference, ...] = ()
+    """What another linker has to resolve."""
 
 
 def _refuse(message: str) -> NnefError:
     return NnefError.of("internal/link", message)
 
 
-def link(objects: Iterable[bytes]) -> Image:
-    """Join ELF objects of one machine.
+def link(objects: Iterable[bytes], external: Collection[str] = ()) -> Image:
+    """Join ELF objects of one machine; references to `external` symbols are left to others.
 
     Raises NnefError `internal/link` for what an image cannot hold: undefined or doubly
     defined symbols, writable data, other relocations than relative ones, malformed objects.
@@ -84,12 +97,16 @@ def link(objects: Iterable[bytes]) -> Image:
         raise _refuse("objects for different machines")
     patch = _patch_aarch64 if _AARCH64 in machines else _patch_x86_64
     undefined = {r.target for r in relocations if isinstance(r.target, str)} - symbols.keys()
-    if undefined:
-        raise _refuse(f"undefined symbols: {', '.join(sorted(map(str, undefined)))}")
+    if strange := undefined.difference(external):
+        raise _refuse(f"undefined symbols: {', '.join(sorted(map(str, strange)))}")
+    references: list[Reference] = []
     for r in relocations:
+        if isinstance(r.target, str) and r.target in undefined:
+            references.append(Reference(r.place, r.kind, r.target, r.addend))
+            continue
         target = symbols[r.target] if isinstance(r.target, str) else r.target
         patch(image, r.place, r.kind, target + r.addend)
-    return Image(bytes(image), symbols)
+    return Image(bytes(image), symbols, tuple(references))
 
 
 def _add(

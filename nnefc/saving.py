@@ -41,6 +41,14 @@ class FromGraph:
             _write(file, portable, builds)
         _make_derived_weights(path)
 
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        from nnefc.emit.folder import write_c
+
+        portable, (build,) = self._content(model, [target])
+        return write_c(path, portable, build, name)
+
     def reduce(self, model: CompiledModel) -> Any:
         file = io.BytesIO()
         _write(file, *self._content(model, [NATIVE]))
@@ -133,6 +141,18 @@ class FromArtifact:
 
         with replace_file(path) as file:
             file.writelines(self.artifact.with_states(model.variables))
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        from nnefc.emit.folder import write_c
+        from nnefc.targets import build_for, check_targets
+
+        how = Lowering(model.threads_wanted, self.artifact.options["accuracy"])
+        wanted, graph = check_targets([target]), self.graph
+        portable = _portable(graph, model, how)
+        (build,) = build_for(wanted, graph, portable, how)
+        return write_c(path, portable, build, name)
 
     def reduce(self, model: CompiledModel) -> Any:
         parts = self.artifact.with_states(model.variables)

@@ -50,6 +50,12 @@ class Origin(Protocol):
         """Write an artifact."""
         ...
 
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        """Write a folder for C programs: the names of its files."""
+        ...
+
     def reduce(self, model: CompiledModel) -> Any:
         """What `__reduce__` returns."""
         ...
@@ -63,6 +69,11 @@ class _Launches:
 
     def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
         self.reduce(model)
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        return self.reduce(model)
 
     def reduce(self, model: CompiledModel) -> Any:
         raise NnefError.of("input/argument", f"{model} was made of launches: it cannot be saved")
@@ -325,6 +336,28 @@ class CompiledModel:
                 be written.
         """
         self._origin.save(self, path, targets)
+
+    def emit_c(
+        self, folder: FilePath, *, name: str | None = None, target: str = "native"
+    ) -> list[str]:
+        """Write the model for programs in C, which need neither Python nor nnefc.
+
+        Args:
+            folder: A folder to make, or an empty one.
+            name: What the names of functions and files begin with: NAME_create, NAME_run ...; None:
+                the name of the graph, as far as C can have it.
+            target: The processor to compile for: "native" is this one with all that it can do, the
+                others are names of instruction sets, such as "x86-64-v3".
+
+        Returns:
+            The names of the files in it: NAME.o, libNAME.so if there is a linker here, NAME.h,
+            NAME.weights if there are more than a few, main.c, CMakeLists.txt.
+
+        Raises:
+            NnefError: `input/...` for a name or target that there cannot be, `data/write` if the
+                folder cannot be written.
+        """
+        return self._origin.emit_c(self, folder, name, target)
 
     def __reduce__(self) -> Any:
         """Pickled is what `save` writes, and the number of threads."""

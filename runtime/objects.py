@@ -93,6 +93,12 @@ def object_codes(sources: Iterable[Source], progress: Progress | None = None) ->
     return [_objects[source] for source in wanted]
 
 
+def object_code_for(source: Source, isa: Isa) -> bytes:
+    """The ELF object for machines that are of a row, found or compiled in this process."""
+    key = key_of(source, isa)
+    return (cache.find(key) if key else None) or _compile(source, isa, key)
+
+
 @dataclass(slots=True)
 class _Steps:
     """How far a call has come."""

@@ -22,16 +22,16 @@ from nnefc.kernels import team_state as state
 from nnefc.runtime import native
 from nnefc.runtime.control_groups import cpu_quotas
 
-_CALLS = {"x86_64": (202, 203, 186), "aarch64": (98, 122, 178)}
+SYSTEM_CALLS = {"x86_64": (202, 203, 186), "aarch64": (98, 122, 178)}
 """Numbers of futex, sched_setaffinity and gettid."""
-_SPINS = 2000
+SPINS = 2000
 """About 30 us: longer than between two launches, shorter than anybody notices."""
 _teams: weakref.WeakSet[Team]
 
 
 def supports_threads() -> bool:
     """Whether plans can run on several threads here."""
-    return sys.platform == "linux" and platform.machine() in _CALLS
+    return sys.platform == "linux" and platform.machine() in SYSTEM_CALLS
 
 
 def usable_cpus() -> int:
@@ -47,7 +47,7 @@ def usable_cpus() -> int:
 class Team:
     """`threads` includes the caller.  Workers start at the first run that needs them."""
 
-    def __init__(self, threads: int, spins: int = _SPINS) -> None:
+    def __init__(self, threads: int, spins: int = SPINS) -> None:
         """`spins`: how often a thread looks for work before it sleeps."""
         self.threads = min(threads, state.MAX_WORKERS + 1) if supports_threads() else 1
         self._spins = spins
@@ -96,7 +96,7 @@ class Team:
         self._put(state.SPINS, self._spins)
         self._put(state.SYSCALL, _function_address(libc.syscall))
         self._put(state.GETCPU, _function_address(libc.sched_getcpu))
-        numbers = _CALLS[platform.machine()]
+        numbers = SYSTEM_CALLS[platform.machine()]
         for offset, number in zip((state.FUTEX, state.SETAFFINITY, state.GETTID), numbers):
             self._put(offset, number)
         for _ in range(self.threads - 1):
@@ -139,7 +139,7 @@ class Team:
             return
         libc = ctypes.CDLL(None)
         self._put(state.STOP, 1)
-        futex = _CALLS[platform.machine()][0]
+        futex = SYSTEM_CALLS[platform.machine()][0]
         word = ctypes.c_int32.from_address(self._state + state.WAKE)
         while self._workers:
             word.value += 1

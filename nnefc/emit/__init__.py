@@ -1,0 +1,1 @@
+"""Models for programs in C: an object, a header, weights, an example.  See docs/design/c.md."""

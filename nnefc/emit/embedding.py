@@ -1,0 +1,179 @@
+"""A build as an object for linkers: code, plan, small constants, the functions of C programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from nnefc.emit.constants import Constants, Data
+from nnefc.emit.features import needed
+from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
+from nnefc.kernels import embedded, embedded_state, foreign
+from nnefc.kernels.embedded_state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
+from nnefc.kernels.isa import AARCH64, X86_64_V2
+from nnefc.kernels.isa import TABLE as ROWS
+from nnefc.kernels.linker import Image, Reference, link
+from nnefc.kernels.object_file import MACHINES, Section, Symbol, object_file
+from nnefc.runtime.arena import ALIGNMENT
+from nnefc.runtime.artifact_build import Build
+from nnefc.runtime.native import PARTS
+from nnefc.runtime.objects import Function, object_code_for
+from nnefc.runtime.team import SPINS, SYSTEM_CALLS
+
+Array = np.ndarray[Any, Any]
+
+_PAGE: Final = 4096
+_BASELINES: Final = {"x86_64": X86_64_V2, "aarch64": AARCH64}
+"""What the functions of C programs are compiled for: they ask what the processor can do."""
+
+# What no instruction of LLVM's language is: CPUID(leaf, part, where to), XGETBV(where to).
+_CPUID: Final = bytes.fromhex(
+    "53"  # push rbx
+    "4989d0"  # mov r8, rdx
+    "89f8"  # mov eax, edi
+    "89f1"  # mov ecx, esi
+    "0fa2"  # cpuid
+    "418900"  # mov [r8], eax
+    "41895804"  # mov [r8 + 4], ebx
+    "41894808"  # mov [r8 + 8], ecx
+    "4189500c"  # mov [r8 + 12], edx
+    "5b"  # pop rbx
+    "c3"  # ret
+)
+_XGETBV: Final = bytes.fromhex(
+    "31c9"  # xor ecx, ecx
+    "0f01d0"  # xgetbv
+    "8907"  # mov [rdi], eax
+    "895704"  # mov [rdi + 4], edx
+    "c3"  # ret
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """An object, and whether a file of weights belongs to it."""
+
+    object: bytes
+    has_weights: bool
+
+
+def embed(
+    build: Build, arrays: Sequence[Array], states: Sequence[Array], face: Interface, file: BinaryIO
+) -> Embedded:
+    """The object of a build; its weights are written to `file`.
+
+    arrays: those of the graph.  states: the initial value of each state of the build.
+    """
+    machine = ROWS[build.isa].triple.partition("-")[0]
+    code = _Code()
+    code.add(build.image)
+    executor = code.add(build.native[PARTS.index("executor")])
+    baseline = _BASELINES[machine]
+    objects = [object_code_for(Function(*each), baseline) for each in embedded.FUNCTIONS]
+    exported = {name: f"{face.name}_{name}" for name in face.functions}
+    code.add(link(objects, foreign.EXTERNAL), exported)
+    x86 = machine == "x86_64"
+    cpuid = code.add(Image(_CPUID, {"nnefc_cpuid": 0}))["nnefc_cpuid"] if x86 else 0
+    xgetbv = code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0
+    futex, setaffinity, gettid = SYSTEM_CALLS[machine]
+
+    data = Data(MODEL.nbytes)
+    constants = Constants(file, data, arrays)
+    plan, table = build.plan, build.plan.table
+    pieces = [
+        PIECE.pack(in_weights=w, offset=at) for w, at in map(constants.place, build.constants)
+    ]
+    rows: list[list[int]] = []
+    place = _aligned(TABLE + 8 * table.size, ALIGNMENT)
+    for initial in states:
+        in_weights, offset = constants.place(initial)
+        rows.append(
+            STATE.pack(in_weights=in_weights, offset=offset, nbytes=initial.nbytes, place=place)
+        )
+        place = _aligned(place + initial.nbytes, ALIGNMENT)
+    arena = _aligned(place, _PAGE)
+    weights = constants.finish()
+    symbols: list[Symbol] = []
+    for name, tensors in face.tables.items():
+        if tensors:
+            at = data.add(b"".join(map(_tensor, tensors)))
+            symbols.append(Symbol(name, ".rodata", at, TENSOR.size * len(tensors), exported=True))
+    words = MODEL.pack(
+        weights=weights,
+        features=needed(build),
+        cpuid=cpuid,
+        xgetbv=xgetbv,
+        alone=executor["nnefc_run_alone"],
+        together=executor["nnefc_run_together"],
+        work=executor["nnefc_work"],
+        futex=futex,
+        setaffinity=setaffinity,
+        gettid=gettid,
+        spins=SPINS,
+        block=_aligned(arena + plan.arena_bytes, _PAGE),
+        first_constant=table.constants,
+        constants=len(build.constants),
+        constant_table=data.words([word for row in pieces for word in row]),
+        first_state=table.states,
+        states=len(rows),
+        state_table=data.words([word for row in rows for word in row]),
+        first_input=table.inputs,
+        inputs=len(face.inputs),
+        outputs=len(face.outputs),
+        arena=arena,
+        launches=data.words(plan.launches.reshape(-1).tolist()),
+        launch_count=len(plan.launches),
+        params=data.words(plan.params.tolist()),
+        parallel=plan.parallel,
+        texts=[data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
+    )
+    data.bytes[: MODEL.nbytes] = np.array(words, np.int64).tobytes()
+    symbols.append(Symbol(embedded_state.DATA, ".rodata", 0, MODEL.nbytes))
+    sections = [
+        Section(".text", bytes(code.bytes), _PAGE, executable=True, references=code.references),
+        Section(".rodata", bytes(data.bytes), ALIGNMENT),
+    ]
+    made = object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
+    return Embedded(made, any(weights))
+
+
+class _Code:
+    """Images one after the other, each at a page of its own, as `linker` expects."""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+        self.symbols = [Symbol(embedded_state.CODE, ".text", 0, 0)]
+        self.references: list[Reference] = []
+
+    def add(self, image: Image, exported: dict[str, str] | None = None) -> dict[str, int]:
+        """Append an image: where its symbols are.  `exported`: other names for those to be seen."""
+        self.bytes += bytes(-len(self.bytes) % _PAGE)
+        start = len(self.bytes)
+        self.bytes += image.code
+        ends = sorted([*image.symbols.values(), len(image.code)])
+        for name, offset in image.symbols.items():
+            size = next((end for end in ends if end > offset), offset) - offset
+            other = (exported or {}).get(name)
+            self.symbols.append(
+                Symbol(other or name, ".text", start + offset, size, exported=other is not None)
+            )
+        self.references += [
+            Reference(start + r.place, r.kind, r.symbol, r.addend) for r in image.references
+        ]
+        return {name: start + offset for name, offset in image.symbols.items()}
+
+
+def _aligned(at: int, alignment: int) -> int:
+    return -(-at // alignment) * alignment
+
+
+def _tensor(tensor: Tensor) -> bytes:
+    """A `NAME_tensor`, see `header`."""
+    spec = tensor.spec
+    dims = [*spec.shape, *[1] * (DIMS - len(spec.shape))]
+    return TENSOR.pack(
+        tensor.label, tensor.type.number, len(spec.shape), tensor.items, tensor.nbytes, *dims
+    )

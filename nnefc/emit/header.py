@@ -1,0 +1,278 @@
+"""The C header of an embedded model, and what it says of tensors."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from nnefc import __version__
+from nnefc.emit.names import identifiers
+from nnefc.errors import NnefError
+from nnefc.kernels.embedded_state import STATUS
+from nnefc.runtime.tensors import TensorSpec
+
+DIMS: Final = 8
+"""Room for extents in a `NAME_tensor`."""
+_NAME_BYTES: Final = 128
+TENSOR: Final = struct.Struct(f"<{_NAME_BYTES}siiQQ{DIMS}q")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemType:
+    """A type of items: in `NAME_type`, and of C."""
+
+    name: str
+    number: int
+    c: str
+
+
+_TYPES: Final = {
+    np.dtype(name): ItemType(name.upper(), number, c)
+    for number, (name, c) in enumerate(
+        [
+            ("float32", "float"),
+            ("float64", "double"),
+            ("int32", "int32_t"),
+            ("int64", "int64_t"),
+            ("bool", "uint8_t"),
+        ]
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input, output or state."""
+
+    spec: TensorSpec
+    identifier: str
+
+    @property
+    def type(self) -> ItemType:
+        """Of its items."""
+        found = _TYPES.get(self.spec.dtype)
+        if found is None:
+            raise NnefError.of(
+                "input/dtype", f"{self.spec} has items that there is no type of C for"
+            )
+        return found
+
+    @property
+    def items(self) -> int:
+        return math.prod(self.spec.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.items * self.spec.dtype.itemsize
+
+    @property
+    def label(self) -> bytes:
+        """The name as a `NAME_tensor` has it: cut off where it is too long, and ended by 0."""
+        return self.spec.name.encode()[: _NAME_BYTES - 1].decode(errors="ignore").encode()
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a C program sees of a model."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    states: tuple[Tensor, ...]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+        states: Sequence[TensorSpec],
+    ) -> Interface:
+        """Identifiers of all tensors differ.  Raises NnefError `input/dtype`, `input/shape`."""
+        specs = [*inputs, *outputs, *states]
+        tensors = [
+            Tensor(spec, text)
+            for spec, text in zip(specs, identifiers([s.name for s in specs]), strict=True)
+        ]
+        for tensor in tensors:
+            _ = tensor.type  # raises
+            if len(tensor.spec.shape) > DIMS:
+                raise NnefError.of(
+                    "input/shape", f"{tensor.spec} has more than {DIMS} dimensions, too many for C"
+                )
+        first, second = len(inputs), len(inputs) + len(outputs)
+        groups = tensors[:first], tensors[first:second], tensors[second:]
+        return cls(name, *map(tuple, groups))
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        """What follows the name of the model and `_` in the names of functions."""
+        own = {"create", "run", "threads", "destroy", "status_text"}
+        return frozenset(own | ({"reset", "state"} if self.states else set()))
+
+    @property
+    def tables(self) -> dict[str, tuple[Tensor, ...]]:
+        """Arrays of `NAME_tensor`, by name."""
+        return {
+            f"{self.name}_input_info": self.inputs,
+            f"{self.name}_output_info": self.outputs,
+            f"{self.name}_state_info": self.states,
+        }
+
+    @property
+    def macro(self) -> str:
+        """What names of macros and enumerators begin with."""
+        return self.name.upper()
+
+
+def header(face: Interface, about: str, has_weights: bool) -> str:
+    """The text of `NAME.h`; `about`: a line on what the code is for."""
+    name, macro = face.name, face.macro
+    weights = f"file {name}.weights" if has_weights else "there is none, give NULL"
+    lines = [
+        f"/* {name}: {about}. Written by nnefc {__version__}; see docs/c.md there. */",
+        f"#ifndef {macro}_H",
+        f"#define {macro}_H",
+        "",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *_sizes(face),
+        "/* The model with memory of its own.  Instances are independent of each other; calls of",
+        "   one from several threads wait for each other. */",
+        f"typedef struct {name}_model {name}_model;",
+        "",
+        "typedef enum {",
+        *_enumerators(
+            macro, ((key, number, text) for number, (key, text) in enumerate(STATUS.items()))
+        ),
+        f"}} {name}_status;",
+        "",
+        f"/* One pointer for each tensor, to {macro}_..._ITEMS items: row-major, aligned as their",
+        "   type is; outputs must not overlap anything else. */",
+        *_structure(face, "inputs", face.inputs, "const "),
+        *_structure(face, "outputs", face.outputs, ""),
+        "/* A new instance, or NULL; why is in *status, unless that is NULL.",
+        f"   weights: path of the weights: {weights}.",
+        "   threads: those that a call may use, the calling one included; 0: as many as there are",
+        "   processors that the process may run on. */",
+        f"{name}_model *{name}_create(",
+        f"    const char *weights, int threads, {name}_status *status);",
+        "",
+        "/* One inference. */",
+        f"{name}_status {name}_run(",
+        f"    {name}_model *net, const {name}_inputs *inputs, const {name}_outputs *outputs);",
+        "",
+        *_states(face),
+        "/* Threads that calls use, the calling one included: 1 if there is work for one only. */",
+        f"int {name}_threads(const {name}_model *net);",
+        "",
+        "/* Stop its threads and free its memory; NULL is allowed. */",
+        f"void {name}_destroy({name}_model *net);",
+        "",
+        "/* A status for people. */",
+        f"const char *{name}_status_text({name}_status status);",
+        "",
+        *_descriptions(face),
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {macro}_H */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _sizes(face: Interface) -> Iterator[str]:
+    macro = face.macro
+    for what, tensors in (
+        ("input", face.inputs),
+        ("output", face.outputs),
+        ("state", face.states),
+    ):
+        yield f"#define {macro}_{what.upper()}_COUNT {len(tensors)}"
+        for tensor in tensors:
+            spec, prefix = tensor.spec, f"{macro}_{tensor.identifier.upper()}"
+            shape = ", ".join(map(str, spec.shape))
+            yield f"/* {what} {_comment(spec.name)}: {spec.dtype.name} [{shape}] */"
+            yield f"#define {prefix}_RANK {len(spec.shape)}"
+            if spec.shape:
+                yield f"#define {prefix}_DIMS {{{shape}}}"
+            yield f"#define {prefix}_ITEMS {tensor.items}"
+            yield f"#define {prefix}_BYTES {tensor.nbytes}"
+        yield ""
+
+
+def _enumerators(macro: str, rows: Iterator[tuple[str, int, str]]) -> Iterator[str]:
+    listed = list(rows)
+    for key, number, text in listed:
+        comma = "," if number != listed[-1][1] else ""
+        yield f"    {macro}_{key} = {number}{comma} /* {text} */"
+
+
+def _structure(face: Interface, what: str, tensors: Sequence[Tensor], const: str) -> list[str]:
+    fields = [f"    {const}{tensor.type.c} *{tensor.identifier};" for tensor in tensors]
+    return [
+        "typedef struct {",
+        *(fields or ["    const void *none;"]),
+        f"}} {face.name}_{what};",
+        "",
+    ]
+
+
+def _states(face: Interface) -> list[str]:
+    name = face.name
+    if not face.states:
+        return []
+    return [
+        "/* Give the variables that the graph updates the values that they begin with. */",
+        f"void {name}_reset({name}_model *net);",
+        "",
+        f"/* The present value of variable {name}_state_info[index], to be read or changed while",
+        "   there is no call; NULL if there is no such variable. */",
+        f"void *{name}_state({name}_model *net, int index);",
+        "",
+    ]
+
+
+def _descriptions(face: Interface) -> list[str]:
+    name, macro = face.name, face.macro
+    rows = ((kind.name, kind.number, kind.c) for kind in _TYPES.values())
+    tables = [
+        f"extern const {name}_tensor {table}[{len(tensors)}];"
+        for table, tensors in face.tables.items()
+        if tensors
+    ]
+    return [
+        "/* The same facts as data. */",
+        "typedef enum {",
+        *_enumerators(macro, rows),
+        f"}} {name}_type;",
+        "",
+        "typedef struct {",
+        f"    char name[{_NAME_BYTES}];",
+        f"    int32_t type; /* a {name}_type */",
+        "    int32_t rank;",
+        "    uint64_t items;",
+        "    uint64_t bytes;",
+        f"    int64_t dims[{DIMS}]; /* the first `rank` of them */",
+        f"}} {name}_tensor;",
+        "",
+        *tables,
+        "",
+    ]
+
+
+def _comment(text: str) -> str:
+    """A text that does not end a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").encode("ascii", "replace").decode()

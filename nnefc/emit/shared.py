@@ -1,0 +1,59 @@
+"""Shared libraries, where this machine has a linker."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from nnefc.errors import Diagnostic, warn
+from nnefc.kernels.isa import TABLE, host
+
+_COMPILERS: Final = ("cc", "gcc", "clang")
+_LIBRARIES: Final = ("-lm", "-lpthread")
+
+
+def link_shared(folder: Path, name: str, isa: str) -> bool:
+    """Make `libNAME.so` of `NAME.o` in a folder; False if there is no linker for that here.
+
+    Warns, `artifact/linker`, if there is one and it fails.
+    """
+    command = _linker(TABLE[isa].triple)
+    if command is None:
+        return False
+    library = f"lib{name}.so"
+    done = subprocess.run(
+        [*command, "-shared", "-o", library, f"{name}.o", *_LIBRARIES],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0 and (folder / library).exists():
+        return True
+    (folder / library).unlink(missing_ok=True)
+    said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    warn(
+        Diagnostic(
+            "artifact/linker",
+            f"no {library}: {command[0]} failed: {said}",
+            severity="warning",
+            hint=f"{name}.o is whole; link it with your program",
+        ),
+        stacklevel=2,
+    )
+    return False
+
+
+def _linker(triple: str) -> list[str] | None:
+    """The command that links for a machine, if there is one."""
+    machine = triple.partition("-")[0]
+    if triple == host().triple:
+        for compiler in _COMPILERS:
+            if shutil.which(compiler):
+                return [compiler]
+        if shutil.which("ld"):
+            return ["ld"]
+    cross = f"{machine}-linux-gnu-gcc"
+    return [cross] if shutil.which(cross) else None
