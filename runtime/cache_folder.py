@@ -170,8 +170,8 @@ class CacheFolder:
                 Path(partial).unlink()
             raise
 
-    def map(self, name: str) -> mmap.mmap | None:
-        """A file in memory, which processes share, and a use; None as `read` says."""
+    def map(self, name: str, *, use: bool = True) -> mmap.mmap | None:
+        """A file in memory, which processes share; None as `read` says.  Noted if it is a use."""
         try:
             handle = os.open(f"{self._prefix}{name}", _OPEN)
         except OSError:
@@ -185,7 +185,8 @@ class CacheFolder:
             return None
         finally:
             os.close(handle)
-        self._note_use(name, status.st_mtime)
+        if use:
+            self._note_use(name, status.st_mtime)
         return mapping
 
     def make(self, name: str, size: int, fill: Callable[[mmap.mmap], None]) -> None:

@@ -8,16 +8,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nnefc.cli.cache import parse_age
 from nnefc.cli.cache_shown import age
+from nnefc.cli.common import size
 from nnefc.errors import NnefError
 from nnefc.kernels.isa import host
 from nnefc.kernels.processor import model_name
-from nnefc.runtime import cache, cache_entry, cache_key
+from nnefc.packing.inverse import Packed, View
+from nnefc.runtime import cache, cache_entry, cache_key, derived_weights
 from nnefc.runtime.cache_folder import PARTIAL
 from nnefc.runtime.cache_key import Key
+from nnefc.runtime.derived import Derived
+from nnefc.runtime.derived_weights import Wanted
 from tests.cached import entry, key
 from tests.command_line import Cli
 
@@ -322,3 +327,78 @@ def test_warm_for_a_model(cli: Cli, net: Path, folder: Path) -> None:
     again = json.loads(cli("cache", "warm", "-m", net, "--json").out)
     assert again["kernels"] == first["kernels"]
     assert again["compiled"] < first["compiled"]
+
+
+# -- weights
+
+
+def keep_weights(folder: Path, origin: str) -> Path:
+    """An entry of weights, as an artifact has it made; its file."""
+    source = np.arange(60, dtype=np.float32).reshape(6, 10)
+    packed = Packed(View(0, (6, 10), (10, 1)), "panels", (3, 2))
+    before = set((folder / "weights").glob("*"))
+    derived_weights.find_or_make(
+        origin,
+        [Wanted(0, source.dtype, packed)],
+        lambda _: Derived(source, packed.packing, packed.parameters),
+    )
+    (path,) = set((folder / "weights").glob("*")) - before
+    return path
+
+
+def test_weights_are_listed(cli: Cli, folder: Path) -> None:
+    assert "of weights" not in cli("cache", "list").out
+    cache.keep(key(), b"code")
+    sizes = {path.name: path.stat().st_size for path in (keep_weights(folder, o) for o in "ab")}
+    shown = cli("cache", "list").out
+    assert "1 entry, " in shown
+    assert f"2 entries of weights, {size(sum(sizes.values()))} of at most 7.451 GiB in " in shown
+    kernel, *weights = json.loads(cli("cache", "list", "--json").out)
+    assert kernel["kind"] == "kernel"
+    assert {w["kind"] for w in weights} == {"weights"}
+    assert {f"{w['name']}.weights": w["bytes"] for w in weights} == sizes
+    assert set(weights[0]) == set(kernel)
+
+
+def test_weights_are_verified(cli: Cli, folder: Path) -> None:
+    cache.keep(key(), b"code")
+    bad, good, empty = (keep_weights(folder, origin) for origin in "abc")
+    assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
+    data = bytearray(bad.read_bytes())
+    data[-1] ^= 1
+    bad.write_bytes(data)
+    empty.write_bytes(b"")
+    for path in (bad, good):
+        wait_until_old(path, 3 * 86400)
+    result = cli("cache", "verify")
+    assert result.status == 1
+    assert f"damaged: {bad}\n" in result.out
+    assert f"damaged: {empty}\n" in result.out
+    assert result.out.endswith("4 entries: 2 whole, 2 damaged\n")
+    assert time.time() - good.stat().st_mtime > 2 * 86400
+    facts = json.loads(cli("cache", "verify", "--repair", "--json").out)
+    assert (facts["entries"], facts["whole"], facts["removed"]) == (4, 2, 2)
+    assert list((folder / "weights").iterdir()) == [good]
+    assert cli("cache", "verify").status == 0
+
+
+def test_weights_are_cleared(cli: Cli, folder: Path) -> None:
+    cache.keep(key(), b"code")
+    old, new = (keep_weights(folder, origin) for origin in "ab")
+    wait_until_old(old, 40 * 86400)
+    nbytes = old.stat().st_size
+    facts = json.loads(cli("cache", "clear", "--older-than", "30d", "--json").out)
+    assert facts == {"removed": 1, "removed_bytes": nbytes, "left": 2}
+    assert new.exists()
+    assert cli("cache", "clear").out.startswith("removed 2 entries, ")
+    assert list((folder / "weights").iterdir()) == []
+    assert keep_weights(folder, "a") == old
+
+
+def test_each_of_the_two_is_bounded(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_weights(folder, "a")
+    assert "weights" in cli("cache", "path", "--help").out
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3 MiB")
+    assert cli("cache", "list").out.count("of at most 3 MiB in ") == 2

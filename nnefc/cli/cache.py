@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from nnefc.cli.cache_shown import SECONDS, explain, list_, open_cache
+from nnefc.cli.cache_weights import folders, open_weights, survey_weights
 from nnefc.cli.common import (
     Json,
     RandomWeights,
@@ -47,7 +48,8 @@ def parse_age(text: str) -> float:
 def path(json: Json = False) -> None:
     """Print the folder of the cache.
 
-    NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds its size (1 GB).
+    NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds the size of the kernels
+    (1 GB), and that of the weights in the folder below, which artifacts have made (8 GB).
 
     Examples:
 
@@ -75,7 +77,8 @@ def verify(
 ) -> None:
     """Compare the checksums of all entries; status 1 if one is damaged and stays.
 
-    Damaged entries are never used, so that this is never needed: it tells of disks that forget.
+    Damaged kernels are never used, so that this is never needed for them: it tells of disks that
+    forget. Of weights, which artifacts have made, no more than name and size is compared otherwise.
 
     Examples:
 
@@ -83,22 +86,24 @@ def verify(
 
         nnefc cache verify --repair
     """
-    from nnefc.runtime.cache_folder import file_name
     from nnefc.runtime.cache_survey import survey
 
-    folder = open_cache()
-    entries = list(survey(folder))
-    damaged = [entry for entry in entries if entry.state == "damaged"]
-    whole = sum(entry.state == "whole" for entry in entries)
+    kernels, weights = open_cache(), open_weights()
+    entries = [(kernels, entry.file, entry.state) for entry in survey(kernels)]
+    if weights is not None:
+        for file, is_whole in survey_weights(weights):
+            entries.append((weights, file, "whole" if is_whole else "damaged"))
+    damaged = [(folder, file) for folder, file, state in entries if state == "damaged"]
+    whole = sum(state == "whole" for _, _, state in entries)
     other = len(entries) - whole - len(damaged)
-    removed = folder.remove(entry.file for entry in damaged) if repair else 0
+    removed = sum(folder.remove([file]) for folder, file in damaged) if repair else 0
     if json:
         facts = {"entries": len(entries), "whole": whole, "other_format": other}
-        names = [entry.file.name for entry in damaged]
+        names = [file.name for _, file in damaged]
         print_json({**facts, "damaged": names, "removed": removed})
     else:
-        for entry in damaged:
-            typer.echo(f"damaged: {folder.path / file_name(entry.file.name)}")
+        for folder, file in damaged:
+            typer.echo(f"damaged: {folder.path / folder.file_name(file.name)}")
         notes = [f"{whole:,} whole"]
         notes += [f"{len(damaged):,} damaged"] if damaged else []
         notes += [f"{other:,} of another format"] if other else []
@@ -120,7 +125,7 @@ def clear(
 ) -> None:
     """Remove all entries, or those that were not used lately; what tuning has found stays.
 
-    Models and processes that use them go on.
+    Models and processes that use them go on. Weights that were made for artifacts go too.
 
     Examples:
 
@@ -129,16 +134,19 @@ def clear(
         nnefc cache clear --older-than 30d
     """
     at_least = None if older_than is None else parse_age(older_than)
-    folder, now = open_cache(), time.time()
-    entries = list(folder.entries())
-    chosen = [entry for entry in entries if at_least is None or now - entry.used > at_least]
-    removed = folder.remove(chosen)
-    folder.sweep()
-    nbytes = sum(entry.size for entry in chosen)
+    now = time.time()
+    there = removed = nbytes = 0
+    for folder in folders(open_cache()):
+        entries = list(folder.entries())
+        chosen = [entry for entry in entries if at_least is None or now - entry.used > at_least]
+        there += len(entries)
+        removed += folder.remove(chosen)
+        folder.sweep()
+        nbytes += sum(entry.size for entry in chosen)
     if json:
-        print_json({"removed": removed, "removed_bytes": nbytes, "left": len(entries) - removed})
+        print_json({"removed": removed, "removed_bytes": nbytes, "left": there - removed})
         return
-    left = f", {len(entries) - removed:,} left" if len(entries) > removed else ""
+    left = f", {there - removed:,} left" if there > removed else ""
     typer.echo(f"removed {count(removed, 'entry', 'entries')}, {size(nbytes)}{left}")
 
 
@@ -158,6 +166,8 @@ def warm(
     json: Json = False,
 ) -> None:
     """Compile kernels ahead of time, on all processors: those that most networks need.
+
+    Artifacts have their kernels with them: there is nothing to warm.
 
     Examples:
 

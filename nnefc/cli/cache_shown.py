@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.cli.cache_weights import open_weights, weights_record
 from nnefc.cli.common import (
     Accuracy,
     Json,
@@ -54,6 +55,8 @@ def open_cache() -> CacheFolder:
 def list_(json: Json = False) -> None:
     """List the entries: kernel, arguments, instruction set, size, age, last use (to a day).
 
+    The last line counts the weights that are kept for artifacts; --json lists them too.
+
     Examples:
 
         nnefc cache list
@@ -62,10 +65,11 @@ def list_(json: Json = False) -> None:
     """
     from nnefc.runtime.cache_survey import survey
 
-    folder = open_cache()
+    folder, weights = open_cache(), open_weights()
     entries = sorted(survey(folder), key=_order)
+    kept = [] if weights is None else sorted(weights.entries())
     if json:
-        print_json([_record(entry) for entry in entries])
+        print_json([*map(_record, entries), *map(weights_record, kept)])
         return
     numeric = ["size", "age", "last use"]
     view = table(
@@ -90,6 +94,12 @@ def list_(json: Json = False) -> None:
         f"{count(len(entries), 'entry', 'entries')}, {size(total)} of at most "
         f"{size(folder.limit)} in {folder.path}"
     )
+    if weights is not None and kept:
+        total = sum(file.size for file in kept)
+        out.print(
+            f"{count(len(kept), 'entry', 'entries')} of weights, {size(total)} of at most "
+            f"{size(weights.limit)} in {weights.path}"
+        )
 
 
 def _order(entry: Stored) -> tuple[str, str, str]:
@@ -104,6 +114,7 @@ def _facts_of(entry: Stored) -> Mapping[str, str]:
 def _record(entry: Stored) -> dict[str, Any]:
     header = entry.header
     return {
+        "kind": "kernel",
         "name": entry.file.name,
         "state": entry.state,
         "bytes": entry.file.size,
@@ -127,7 +138,8 @@ def explain(
     """Say for each kernel of a model whether it is in the cache, and if not, why.
 
     What is not there is compared with the nearest entry of the same kernel: another source, another
-    processor, another version of numba. Nothing is compiled, and nothing is written.
+    processor, another version of numba. Nothing is compiled, and nothing is written. Artifacts have
+    their kernels with them, and need no cache.
 
     Examples:
 

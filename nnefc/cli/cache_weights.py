@@ -1,0 +1,58 @@
+"""`nnefc cache`: the weights that artifacts do not hold as kernels read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nnefc.runtime.cache_folder import CacheFolder, EntryFile
+
+
+def folders(kernels: CacheFolder) -> list[CacheFolder]:
+    """The folder of kernels, and that of weights if there is one yet."""
+    weights = open_weights()
+    return [kernels] if weights is None else [kernels, weights]
+
+
+def open_weights() -> CacheFolder | None:
+    """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
+    from nnefc.runtime.cache import WEIGHTS_LIMIT, WEIGHTS_SUFFIX, limit, weights_place
+    from nnefc.runtime.cache_folder import CacheFolder
+
+    place = weights_place()
+    if place is None or not place.is_dir():
+        return None
+    return CacheFolder(place, limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX)
+
+
+def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
+    """All entries, and whether they are as they were written, in no order; that is no use of them.
+
+    Reads all of each.
+    """
+    import numpy as np
+
+    from nnefc.runtime.derived_weights import is_whole
+
+    for file in folder.entries():
+        mapping = folder.map(folder.file_name(file.name), use=False)
+        if mapping is not None:
+            yield file, is_whole(np.frombuffer(mapping, np.uint8), file.name)
+        elif not file.size:  # which cannot be mapped
+            yield file, False
+
+
+def weights_record(file: EntryFile) -> dict[str, Any]:
+    """An entry for JSON; whether it is whole is not known, that takes reading it all."""
+    return {
+        "kind": "weights",
+        "name": file.name,
+        "state": None,
+        "bytes": file.size,
+        "used": file.used,
+        "created": None,
+        "machine": None,
+        "facts": None,
+    }
