@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact_read import Artifact
     from nnefc.runtime.artifact_write import Portable
     from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.objects import Progress
 
     Array = np.ndarray[Any, Any]
 
@@ -33,10 +34,16 @@ class FromGraph:
     graph: Graph
     how: Lowering = field(default_factory=Lowering)
 
-    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
         from nnefc.formats.atomic import replace_file
 
-        portable, builds = self._content(model, targets)
+        portable, builds = self._content(model, targets, progress)
         with replace_file(path) as file:
             _write(file, portable, builds)
         _make_derived_weights(path)
@@ -55,7 +62,7 @@ class FromGraph:
         return restored, (file.getvalue(), model.threads_wanted)
 
     def _content(
-        self, model: CompiledModel, targets: Sequence[str]
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
         from nnefc.api import prepared
         from nnefc.targets import build_for, check_targets
@@ -64,7 +71,7 @@ class FromGraph:
         graph = prepared(self.graph)
         _drop_unread(graph)
         portable = _portable(graph, model, self.how)
-        return portable, build_for(wanted, graph, portable, self.how)
+        return portable, build_for(wanted, graph, portable, self.how, progress)
 
 
 def _make_derived_weights(path: FilePath) -> None:
@@ -136,7 +143,13 @@ class FromArtifact:
     def graph(self) -> Graph:
         return self.artifact.graph
 
-    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
         from nnefc.formats.atomic import replace_file
 
         with replace_file(path) as file:
@@ -190,7 +203,7 @@ def load(
     from nnefc.runtime.artifact_read import Artifact
 
     count = check_threads(threads)
-    return _model(Artifact(open_file(path, digest=digest, verify=verify)), count)
+    return model_of(Artifact(open_file(path, digest=digest, verify=verify)), count)
 
 
 def restored(data: bytes, threads: int | None) -> CompiledModel:
@@ -198,10 +211,11 @@ def restored(data: bytes, threads: int | None) -> CompiledModel:
     from nnefc.runtime.artifact_file import open_bytes
     from nnefc.runtime.artifact_read import Artifact
 
-    return _model(Artifact(open_bytes(data)), threads)
+    return model_of(Artifact(open_bytes(data)), threads)
 
 
-def _model(artifact: Artifact, threads: int | None) -> CompiledModel:
+def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
+    """The model in a file that is open, with the values that its variables had."""
     from nnefc.runtime.model import CompiledModel
 
     origin = FromArtifact(artifact)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.artifact_build import Build
     from nnefc.runtime.artifact_write import Portable
+    from nnefc.runtime.objects import Progress
 
     Array = np.ndarray[Any, Any]
 
@@ -57,23 +58,35 @@ def check_targets(targets: Sequence[str]) -> list[str]:
 
 
 def build_for(
-    targets: Sequence[str], graph: Graph, portable: Portable, how: Lowering
+    targets: Sequence[str],
+    graph: Graph,
+    portable: Portable,
+    how: Lowering,
+    progress: Progress | None = None,
 ) -> list[Build]:
-    """The code of a prepared graph for each target."""
+    """The code of a prepared graph for each target; `progress(done, total, target)` for each."""
     others = [name for name in targets if name != NATIVE]
     arrays = list(portable.arrays.values())
+
+    def advance(done: int, name: str) -> None:
+        if progress is not None:
+            progress(done, len(targets), name)
+
     if not others:
+        advance(0, NATIVE)
         return [build_here(graph, arrays, how)]
     from nnefc.runtime.artifact_write import write_artifact
 
     found: dict[str, Build] = {}
     if NATIVE in targets:
+        advance(0, NATIVE)
         found[NATIVE] = build_here(graph, arrays, how)
     with tempfile.TemporaryDirectory(prefix="nnefc-") as folder:
         path = Path(folder) / "portable.nnefc"
         with path.open("wb") as file:
             write_artifact(file, portable, [])
         for name in others:
+            advance(len(found), name)
             found[name] = _build_apart(name, path, how)
     return [found[name] for name in targets]
 

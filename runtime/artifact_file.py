@@ -1,7 +1,7 @@
 """The file of an artifact: pieces of bytes, a manifest that names them, and checksums of it all.
 
     offset  size
-         0    16  `MAGIC`
+         0    16  `formats.artifact.MAGIC`
         16     4  `FORMAT`, little-endian like all numbers here
         20     4  0
         24     8  size of the file
@@ -33,6 +33,7 @@ from typing import Any, BinaryIO, Final, cast
 import numpy as np
 
 from nnefc.errors import NnefError, Place
+from nnefc.formats.artifact import MAGIC
 from nnefc.formats.files import FilePath, open_regular, printable, reason, size_of
 from nnefc.runtime.arena import ALIGNMENT
 from nnefc.runtime.tensors import aligned
@@ -41,7 +42,6 @@ Array = np.ndarray[Any, Any]
 Piece = tuple[int, int]
 """(offset, size) in bytes."""
 
-MAGIC: Final = b"nnefc artifact\r\n"
 FORMAT: Final = 1
 _HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
@@ -50,7 +50,6 @@ _PAGE: Final = 4096
 _SMALL: Final = 1 << 20
 """Bytes of weights that are compared at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
-SUFFIX: Final = ".nnefc"
 
 
 class Writer:
@@ -154,6 +153,15 @@ class ArtifactFile:
         """Raise NnefError `artifact/damaged` if the weights are not as they were written."""
         if _digest(self.data[_START : self.head_at]).hexdigest() != self.weights_digest:
             raise self.damaged("the checksum of the weights is wrong")
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the file, of its weights and its head."""
+        return {
+            "bytes": self.data.size,
+            "weights_bytes": self.head_at - _START,
+            "head_bytes": self.manifest_at - self.head_at,
+        }
 
     def damaged(self, message: str) -> NnefError:
         """The error for a file that is not as it was written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +31,22 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """The code for one instruction set, for people."""
+
+    isa: str
+    cpu: str
+    """The processor that it is for; empty: any with this instruction set."""
+    code_bytes: int
+    constant_bytes: int
+    """Weights, as kernels want them, and tables."""
+    arena_bytes: int
+    launches: int
+    obstacle: str
+    """Why this process cannot run it; empty: it can."""
 
 
 class Artifact:
@@ -62,19 +79,35 @@ class Artifact:
     def best_target(self) -> int | None:
         """The number of the target with the best code for this processor; None: there is none."""
         rows = [row.name for row in executable()]
-        own = identity() if host().cpu == NATIVE else None
         best: tuple[int, bool] | None = None
         found: int | None = None
         with self._reading():
             for number, target in enumerate(self.targets):
-                if target["isa"] not in rows or target["interface"] != native.interface():
-                    continue
-                if target["cpu"] and target["cpu"] != own:
+                if _obstacle(target):
                     continue
                 rank = (-rows.index(target["isa"]), bool(target["cpu"]))
                 if best is None or rank > best:
                     best, found = rank, number
         return found
+
+    def target_infos(self) -> list[TargetInfo]:
+        """What there is code for."""
+        with self._reading():
+            return [
+                TargetInfo(
+                    isa=str(target["isa"]),
+                    cpu=str(target["cpu"]),
+                    code_bytes=sum(
+                        self._head(piece).size
+                        for piece in (target["code"], *(part["code"] for part in target["native"]))
+                    ),
+                    constant_bytes=int(target["constant_bytes"]),
+                    arena_bytes=int(target["arena"][0]),
+                    launches=self._words(target["launch_of"]).size,
+                    obstacle=_obstacle(target),
+                )
+                for target in self.targets
+            ]
 
     def compiled(self, number: int) -> Compiled:
         """The code of a target, mapped."""
@@ -217,6 +250,15 @@ class Artifact:
                 if not name.startswith("@"):
                     graph.variables[name[1:].lower()].data = self.array(number)
             return graph
+
+
+def _obstacle(target: Facts) -> str:
+    """Why this process cannot run the code of a target; empty: it can."""
+    if target["isa"] not in [row.name for row in executable()]:
+        return "other instructions"
+    if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
+        return "another processor"
+    return "" if target["interface"] == native.interface() else "another version of nnefc"
 
 
 class _Arrays(Mapping[str, Array]):

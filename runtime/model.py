@@ -46,7 +46,13 @@ class Origin(Protocol):
     @property
     def graph(self) -> Graph: ...
 
-    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
         """Write an artifact."""
         ...
 
@@ -67,7 +73,13 @@ class _Launches:
 
     graph: Graph
 
-    def save(self, model: CompiledModel, path: FilePath, targets: Sequence[str]) -> None:
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str],
+        progress: Progress | None = None,
+    ) -> None:
         self.reduce(model)
 
     def emit_c(
@@ -320,7 +332,13 @@ class CompiledModel:
 
     # -- into a file
 
-    def save(self, path: FilePath, *, targets: Sequence[str] = ("native",)) -> None:
+    def save(
+        self,
+        path: FilePath,
+        *,
+        targets: Sequence[str] = ("native",),
+        progress: Progress | None = None,
+    ) -> None:
         """Write the model as an artifact, which `nnefc.load` opens at once.
 
         Args:
@@ -328,6 +346,7 @@ class CompiledModel:
             targets: Processors to hold code for: "native" is this one with all that it can do, the
                 others are names of instruction sets, such as "x86-64-v3".  A model that was
                 loaded keeps those that its file has.
+            progress: Called as `progress(done, total, target)` when code for a target is begun.
 
         Variables that the graph updates keep their present values beside the initial ones.
 
@@ -335,7 +354,7 @@ class CompiledModel:
             NnefError: `input/...` for targets that there are not, `data/write` if the file cannot
                 be written.
         """
-        self._origin.save(self, path, targets)
+        self._origin.save(self, path, targets, progress)
 
     def emit_c(
         self, folder: FilePath, *, name: str | None = None, target: str = "native"

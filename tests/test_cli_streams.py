@@ -61,6 +61,8 @@ def test_a_full_disk_is_an_error() -> None:
         ("nnefc profile --so", ["--sort"]),
         ("nnefc profile --sort ", ["time", "order", "loss"]),
         ("nnefc run --scalar ", ["float32", "float64"]),
+        ("nnefc compile --target nat", ["native"]),
+        ("nnefc compile --target native,x86-64-v2,aa", ["native,x86-64-v2,aarch64"]),
     ],
 )
 def test_the_shell_completes(words: str, expected: list[str]) -> None:

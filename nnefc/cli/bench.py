@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.batch import Batch, batch_shapes
+from nnefc.cli.artifacts import Given, Loaded, ModelOrArtifact, open_model
+from nnefc.cli.batch import Batch
 from nnefc.cli.common import (
     Accuracy,
     Json,
     LimitOptions,
-    Model,
     RandomWeights,
     Scalar,
     Shapes,
-    compile_graph,
     console,
     count,
-    load,
     parse_limits,
     parse_shapes,
     print_json,
@@ -42,11 +40,12 @@ from nnefc.cli.measuring import (
 )
 
 if TYPE_CHECKING:
-    from nnefc.ir import Graph
     from nnefc.runtime.model import CompiledModel
 
 _SAMPLES = 1000
 """Runs whose times are kept in JSON: enough to compare medians."""
+_STAGES = {"python": "start Python", "read": "read the model", "first_run": "first run"}
+"""What stages of a cold start are called, where not by their names."""
 _USUAL = 0.95
 """Share of the runs that histograms show: the slowest ones would take all the room."""
 
@@ -62,7 +61,8 @@ ThreadCounts = Annotated[
 
 
 def bench(
-    model: Model,
+    context: typer.Context,
+    model: ModelOrArtifact,
     seconds: Annotated[float, typer.Option("--duration", help="Seconds to measure.")] = 3.0,
     warmup: Annotated[float, typer.Option(help="Seconds to run before measuring.")] = 0.5,
     streams: Annotated[
@@ -95,9 +95,13 @@ def bench(
     99 % (bootstrap) and differs from it by at least 1 %. It says neither of another model or batch,
     and compares what has the same number of threads and streams.
 
+    The start of an artifact is that of a process that loads it, and compiles nothing.
+
     Examples:
 
         nnefc bench net.nnef.tgz
+
+        nnefc bench net.nnefc
 
         nnefc bench graph.nnef --random-weights 1 --threads 1,2 --duration 10
 
@@ -108,30 +112,44 @@ def bench(
         nnefc bench net.nnef.tgz --compare before.json
     """
     from nnefc.cli.bench_compare import compare_facts, print_comparison, read_facts
+    from nnefc.cli.cold_start import cold_start_of_artifact
     from nnefc.ops.cost import macs
 
     require_seconds("--duration", seconds)
     require_seconds("--warmup", warmup, zero=True)
     counts = parse_threads(threads)
     earlier = None if compare is None else read_facts(compare)
-    shapes = batch_shapes(model, batch, shape, limit)
-    graph = load(model, shapes=shapes, random_weights=random_weights, scalar=scalar, limits=limit)
+    given = open_model(
+        context,
+        model,
+        shape=shape,
+        random_weights=random_weights,
+        batch=batch,
+        scalar=scalar,
+        accuracy=accuracy,
+        limit=limit,
+    )
     results: list[dict[str, Any]] = []
     facts: dict[str, Any] = {
         "model": model,
-        "batch": _batch(graph),
-        "macs": sum(macs(op) for op in graph.ops),
+        "batch": _batch(given),
+        "macs": sum(macs(op) for op in given.graph.ops),
         "machine": _machine(),
         "results": results,
     }
     for number in counts:
-        compiled = compile_graph(graph, number, accuracy)
+        compiled = given.compiled(number)
         facts["arena_bytes"] = compiled.arena_bytes
-        results.append(_measure(compiled, facts, streams, warmup, seconds))
+        results.append(_measure(given, compiled, facts, streams, warmup, seconds))
     if cold:
-        facts["cold_start_ms"] = _cold_start(
-            model, shapes, random_weights, scalar, counts[0], accuracy, limit
+        stages = (
+            cold_start_of_artifact(model, counts[0])
+            if isinstance(given, Loaded)
+            else _cold_start(
+                model, given.shapes, random_weights, scalar, counts[0], accuracy, limit
+            )
         )
+        facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
     comparison = None if earlier is None else compare_facts(earlier, facts)
     if json:
         print_json(facts if comparison is None else {**facts, "comparison": comparison})
@@ -154,19 +172,25 @@ def parse_threads(option: str | None) -> list[int | None]:
     return list(dict.fromkeys(counts))
 
 
-def _batch(graph: Graph) -> int:
+def _batch(given: Given) -> int:
     """How many inputs a call takes: the first dimension of the first external."""
-    return graph.inputs[0].type.dims[0] if graph.inputs and graph.inputs[0].type.dims else 1
+    first = given.inputs[0].type.dims if given.inputs else ()
+    return first[0] if first else 1
 
 
 def _measure(
-    compiled: CompiledModel, facts: dict[str, Any], streams: int, warmup: float, seconds: float
+    given: Given,
+    compiled: CompiledModel,
+    facts: dict[str, Any],
+    streams: int,
+    warmup: float,
+    seconds: float,
 ) -> dict[str, Any]:
     """Latencies and throughput of `streams` callers at once."""
     from nnefc.runtime.tensors import random_array
 
     def caller(seed: int) -> Callable[[], Any]:
-        inputs = [random_array(v.type, seed, v.name) for v in compiled.graph.inputs]
+        inputs = [random_array(v.type, seed, v.name) for v in given.inputs]
         return lambda: compiled(*inputs)
 
     times, elapsed = run_streams([caller(i) for i in range(streams)], warmup, seconds)
@@ -241,7 +265,7 @@ def _cold_start(
 
     from nnefc.cli.cold_start import cold_start
 
-    stages = cold_start(
+    return cold_start(
         model,
         import_options={
             "shapes": parse_shapes(shapes),
@@ -251,7 +275,6 @@ def _cold_start(
         compile_options={"threads": threads, "accuracy": accuracy},
         limits=asdict(parse_limits(limit)),
     )
-    return {stage: 1e3 * t for stage, t in stages.items()}
 
 
 def _machine() -> dict[str, Any]:
@@ -299,11 +322,11 @@ def _print(facts: dict[str, Any]) -> None:
     out.print(f"arena {size(facts['arena_bytes'])}, batch {facts['batch']}")
     if "cold_start_ms" in facts:
         stages = {stage: duration(ms / 1e3) for stage, ms in facts["cold_start_ms"].items()}
-        out.print(
-            f"cold start {stages['total']}: start Python {stages['python']}, import "
-            f"{stages['import']}, read the model {stages['read']}, compile {stages['compile']} "
-            f"({_kernels()}), first run {stages['first_run']}"
-        )
+        total = stages.pop("total")
+        if "compile" in stages:
+            stages["compile"] += f" ({_kernels()})"
+        listed = ", ".join(f"{_STAGES.get(stage, stage)} {text}" for stage, text in stages.items())
+        out.print(f"cold start {total}: {listed}")
 
 
 def _kernels() -> str:

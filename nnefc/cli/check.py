@@ -29,7 +29,8 @@ def check(
 ) -> None:
     """Check documents, and the data and quantization that come with them.
 
-    A document without data is valid; one that lacks the data of some variables is not.
+    A document without data is valid; one that lacks the data of some variables is not. An artifact
+    has no document: nnefc inspect --verify compares its checksums.
 
     Silent, with status 0, if all are valid.  Otherwise every error goes to standard
     error as FILE:LINE:COLUMN: error: ..., and the status is 1.

@@ -194,10 +194,15 @@ def compile_graph(
             methods=methods,
             hook=hook,
         )
-    if threads is not None and compiled.threads < threads:
-        most = f"{count(compiled.threads, 'thread')} used, the most there can be"
-        report([Diagnostic("input/threads", f"--threads {threads}: {most}", severity="note")])
+    note_threads(compiled, threads)
     return compiled
+
+
+def note_threads(compiled: CompiledModel, wanted: int | None) -> None:
+    """Say so if a model uses fewer threads than `--threads` asks for."""
+    if wanted is not None and compiled.threads < wanted:
+        most = f"{count(compiled.threads, 'thread')} used, the most there can be"
+        report([Diagnostic("input/threads", f"--threads {wanted}: {most}", severity="note")])
 
 
 @contextmanager

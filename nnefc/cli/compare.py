@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.batch import Batch, batch_shapes
+from nnefc.cli.artifacts import ModelOrArtifact, open_model
+from nnefc.cli.batch import Batch
 from nnefc.cli.common import (
     Accuracy,
     Json,
     LimitOptions,
-    Model,
     RandomWeights,
     Scalar,
     Shapes,
@@ -20,7 +20,6 @@ from nnefc.cli.common import (
     compile_graph,
     console,
     count,
-    load,
     print_json,
     print_table,
     table,
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
 
 
 def compare(
-    model: Model,
+    context: typer.Context,
+    model: ModelOrArtifact,
     input: Inputs = None,
     tolerance: Annotated[
         float, typer.Option(help="Largest error relative to the largest magnitude of a tensor.")
@@ -63,23 +63,31 @@ def compare(
     The outputs come from the model as it is normally compiled; the tensors in between from
     a second compilation that keeps them all.  Status 1 if one differs by more than the tolerance.
 
+    Of an artifact the outputs are those of the code in the file; the reference evaluates the graph
+    in the file, where batch normalisation, for instance, is part of the weights.
+
     Examples:
 
         nnefc compare net.nnef.tgz
 
         nnefc compare net.nnef.tgz -i input.npy --all --tolerance 1e-5
+
+        nnefc compare net.nnefc
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
-    graph = load(
+    given = open_model(
+        context,
         model,
-        shapes=batch_shapes(model, batch, shape, limit),
+        shape=shape,
         random_weights=random_weights,
+        batch=batch,
         scalar=scalar,
-        limits=limit,
+        accuracy=accuracy,
+        limit=limit,
     )
-    inputs = read_inputs(graph, input, random_inputs)
-    rows = compare_graph(graph, inputs, threads, accuracy)
+    inputs = read_inputs(given.inputs, input, random_inputs)
+    rows = compare_models(given.graph, inputs, given.compiled(threads), threads, given.accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]
     if json:
         first = bad[0]["tensor"] if bad else None
@@ -124,7 +132,19 @@ def compare_graph(
     threads: int | None = None,
     accuracy: str = "fast",
 ) -> list[dict[str, Any]]:
-    """One row per tensor in execution order, then one per output of the ordinary compilation.
+    """`compare_models` with the graph as it is normally compiled."""
+    compiled = compile_graph(graph, threads, accuracy)
+    return compare_models(graph, inputs, compiled, threads, accuracy)
+
+
+def compare_models(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    compiled: CompiledModel,
+    threads: int | None,
+    accuracy: str,
+) -> list[dict[str, Any]]:
+    """One row per tensor in execution order, then one per output of `compiled`.
 
     `error` is the largest absolute difference over the largest magnitude of the reference
     (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
@@ -146,7 +166,7 @@ def compare_graph(
     kept.output_names = [f"#{i}" for i in range(len(tensors))]
     arrays = [inputs[value.name] for value in graph.inputs]
     instrumented = _run(compile_graph(kept, threads, accuracy), arrays)
-    outputs = _run(compile_graph(graph, threads, accuracy), arrays)
+    outputs = _run(compiled, arrays)
     expected = evaluate(kept, inputs, keep="all", lookup=spec).values
     rows = [
         _row(value.name or f"#{i}", op.name, "tensor", array, expected[value], value in outcomes)

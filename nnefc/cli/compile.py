@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nnefc.cli.artifacts import check_output, complete_targets, file_facts, save, show_targets
 from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
@@ -34,6 +36,28 @@ from nnefc.cli.tuned import measure, show_tuning, tuning_facts
 
 def compile_(
     model: Model,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.nnefc",
+            readable=False,
+            help="Write the compiled model into a file, an artifact, whole or not at all: other "
+            "commands and nnefc.load take it, without a compiler.",
+        ),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            metavar="NAME[,NAME...]",
+            help="Processors that the file has code for (default: native, this one with all that "
+            "it can do): instruction sets, such as x86-64-v3 or aarch64; repeatable. Weights are "
+            "stored as the first one wants them.",
+            autocompletion=complete_targets,
+        ),
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each pass did, and what it gained.")
@@ -56,7 +80,7 @@ def compile_(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Compile a model and show the plan: launches, kernels, memory, time.
+    """Compile a model and show the plan: launches, kernels, memory, time; -o keeps it.
 
     With --explain also the passes over the graph: how many operations it had before and after, and
     how many multiply-adds and bytes between operations there are then.
@@ -70,6 +94,10 @@ def compile_(
 
         nnefc compile net.nnef.tgz
 
+        nnefc compile net.nnef.tgz -o net.nnefc
+
+        nnefc compile net.nnef.tgz -o net.nnefc --target native,x86-64-v3,aarch64
+
         nnefc compile net.nnef.tgz --explain
 
         nnefc compile net.nnef.tgz --tune --threads 2
@@ -80,6 +108,7 @@ def compile_(
 
     if tune and accuracy == "strict":
         raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
+    targets = check_output(output, target)
     start = time.perf_counter()
     graph = load(
         model,
@@ -114,6 +143,13 @@ def compile_(
         "import_seconds": read_seconds,
         "compile_seconds": compile_seconds,
     }
+    artifact: dict[str, Any] | None = None
+    if output is not None:
+        start = time.perf_counter()
+        written = file_facts(save(compiled, output, targets))
+        seconds = time.perf_counter() - start
+        artifact = {"path": str(output), "seconds": seconds, **written}
+        facts["artifact"] = artifact
     if explain:
         facts["passes"] = recorder.facts()
     if tuning is not None:
@@ -150,3 +186,6 @@ def compile_(
         f"{size(facts['arena_lower_bound'])}; weights {size(facts['parameter_bytes'])}, "
         f"as kernels want them {size(facts['constant_bytes'])}"
     )
+    if artifact is not None:
+        out.print(f"{output}: {size(artifact['bytes'])}, digest {artifact['digest']}")
+        show_targets(out, artifact["targets"])

@@ -22,7 +22,7 @@ def flatten(
     """Print the flattened document (chapter 6 of the specification).
 
     Fragments of the document are expanded and attributes are evaluated; what remains is a
-    sequence of standard operations that reads back as the same graph.
+    sequence of standard operations that reads back as the same graph. An artifact has no document.
 
     Examples:
 

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nnefc.cli.artifacts import (
+    Loaded,
+    ModelOrArtifact,
+    file_facts,
+    names_artifact,
+    open_artifact,
+    show_targets,
+)
 from nnefc.cli.common import (
     Json,
     LimitOptions,
-    Model,
     Shapes,
     console,
     count,
@@ -24,11 +31,15 @@ from nnefc.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from nnefc.ir import Graph, Op
+    from nnefc.runtime.artifact_read import Artifact
 
 
 def inspect(
-    model: Model,
+    context: typer.Context,
+    model: ModelOrArtifact,
     weights: Annotated[
         bool, typer.Option("--weights", "-w", help="Describe the variables and their values.")
     ] = False,
@@ -39,11 +50,22 @@ def inspect(
         Path | None,
         typer.Option(readable=False, help="Write a page with the picture and the tables."),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare all checksums of an artifact.")
+    ] = False,
+    digest: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="The digest that an artifact must have: an error if not."),
+    ] = None,
     shape: Shapes = None,
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
     """Show the operations of a model: shapes, parameters, multiply-accumulates, memory.
+
+    Of an artifact also its digest, the processors that it has code for, its sizes, and the
+    variables that the graph updates. Its operations are those that are left to lower. None of its
+    code runs.
 
     Examples:
 
@@ -52,14 +74,24 @@ def inspect(
         nnefc inspect net.nnef.tgz --weights
 
         nnefc inspect graph.nnef --html net.html
+
+        nnefc inspect net.nnefc --verify
     """
     from nnefc.formats.atomic import replace_file
 
     for path, suffix in ((svg, ".svg"), (html, ".html")):
         if path is not None and path.suffix != suffix:
             raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
-    graph = load(model, shapes=shape, limits=limit, data=weights)
-    facts = describe(graph)
+    if names_artifact(model):
+        artifact = open_artifact(context, model, digest=digest, verify=verify)
+        graph = Loaded(artifact).graph
+        verified = verify or digest is not None
+        facts = {**describe(graph), "artifact": describe_artifact(artifact, verified)}
+    elif verify or digest is not None:
+        raise usage(f"{model} is no artifact: --verify and --digest have nothing to compare")
+    else:
+        graph = load(model, shapes=shape, limits=limit, data=weights)
+        facts = describe(graph)
     if weights:
         facts["variables"] = describe_weights(graph)
     if svg is not None or html is not None:
@@ -95,6 +127,23 @@ def describe(graph: Graph) -> dict[str, Any]:
         "macs": sum(row["macs"] or 0 for row in operations),
         "activation_bytes": largest_live_bytes(graph) if known else None,
     }
+
+
+def describe_artifact(artifact: Artifact, verified: bool) -> dict[str, Any]:
+    """What there is to say of the file, beside the graph in it."""
+    import numpy as np
+
+    present = artifact.present()
+    states = [
+        {
+            **_tensor(variable.label, variable.type),
+            "changed": not np.array_equal(
+                np.asarray(variable.data), present[variable.label], equal_nan=True
+            ),
+        }
+        for variable in artifact.variables().values()
+    ]
+    return {**file_facts(artifact), "states": states, "verified": verified}
 
 
 def _tensor(name: str, type_: Any) -> dict[str, Any]:
@@ -144,15 +193,34 @@ def describe_weights(graph: Graph) -> list[dict[str, Any]]:
     return rows
 
 
+def _print_file(out: Console, facts: dict[str, Any]) -> None:
+    for state in facts["states"]:
+        changed = ", changed since the start" if state["changed"] else ""
+        out.print(f"state   {state['name']}: {state['dtype']}[{_extents(state)}]{changed}")
+    out.print(
+        f"file    {size(facts['bytes'])}: weights {size(facts['weights_bytes'])}, code, graph and "
+        f"tables {size(facts['head_bytes'])}; written by nnefc {facts['nnefc']}, format "
+        f"{facts['format']}, accuracy {facts['accuracy']}"
+    )
+    right = ", all checksums are right" if facts["verified"] else ""
+    out.print(f"digest  {facts['digest']}{right}")
+    show_targets(out, facts["targets"])
+
+
 def _extents(tensor: dict[str, Any]) -> str:
     return "?" if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
 
 
 def _print(facts: dict[str, Any], weights: bool) -> None:
     out = console()
+    artifact = facts.get("artifact")
+    if artifact is not None:
+        out.print(f"name    {facts['name']}")
     for kind in ("inputs", "outputs"):
         listed = ", ".join(f"{t['name']}: {t['dtype']}[{_extents(t)}]" for t in facts[kind])
         out.print(f"{kind[:-1]:7} {listed}")
+    if artifact is not None:
+        _print_file(out, artifact)
     if weights:
         columns = ("label", "shape", "type", "items", "min", "max", "mean", "std", "zeros")
         view = table(*columns, numeric=columns[3:], fold=["label"])

@@ -167,6 +167,8 @@ def _op_box(op: Op, drawn: Set[Value]) -> _Box:
 
 def _stored(op: Op, drawn: Set[Value]) -> str:
     """Variables and constants without a box among the operands: `filter 32x1x3x3, bias 1x32`."""
+    import numpy as np
+
     from nnefc.ops.table import operations
 
     spec = operations().get(op.name)
@@ -180,8 +182,8 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
         if value in drawn or value.op is None:
             continue
         name = names.get(value, f"#{i + 1}")
-        literal: Any = value.op.attributes.get("value", ())
-        if value.op.name == "variable" or len(literal) != 1:
+        literal = np.ravel(value.op.attributes.get("value", ()))
+        if value.op.name == "variable" or literal.size != 1:
             parts.setdefault(f" {_extents(value)}", []).append(name)
         elif not (name == "bias" and literal[0] == 0):  # which is that there is none
             parts.setdefault(f" = {literal[0]:g}", []).append(name)

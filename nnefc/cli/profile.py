@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.batch import Batch, batch_shapes
+from nnefc.cli.artifacts import ModelOrArtifact, open_model
+from nnefc.cli.batch import Batch
 from nnefc.cli.common import (
     Accuracy,
     Json,
     LimitOptions,
-    Model,
     RandomWeights,
     Scalar,
     Shapes,
     Threads,
-    compile_graph,
     console,
     count,
-    load,
     print_json,
     print_table,
     quantity,
@@ -38,7 +36,8 @@ if TYPE_CHECKING:
 
 
 def profile(
-    model: Model,
+    context: typer.Context,
+    model: ModelOrArtifact,
     sort: Annotated[
         Sort, typer.Option(help="By time, in order of execution, or by time above the limit.")
     ] = Sort.TIME,
@@ -93,6 +92,7 @@ def profile(
         nnefc profile net.nnef.tgz --sort order --trace trace.json --picture profile.svg
     """
     from nnefc.formats.atomic import replace_file
+    from nnefc.ir import DType
     from nnefc.runtime.machine import measure
     from nnefc.runtime.tensors import random_array
 
@@ -100,29 +100,33 @@ def profile(
     for path, option, suffix in ((trace, "--trace", ".json"), (picture, "--picture", ".svg")):
         if path is not None and path.suffix != suffix:
             raise usage(f"{option} {path}: the name should end in {suffix}")
-    graph = load(
+    given = open_model(
+        context,
         model,
-        shapes=batch_shapes(model, batch, shape, limit),
+        shape=shape,
         random_weights=random_weights,
+        batch=batch,
         scalar=scalar,
-        limits=limit,
+        accuracy=accuracy,
+        limit=limit,
     )
-    compiled = compile_graph(graph, threads, accuracy)
-    inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
+    compiled = given.compiled(threads)
+    inputs = [random_array(value.type, 0, value.name) for value in given.inputs]
     machines = {n: measure(n, seconds=0.2 * n) for n in {1, compiled.threads}}
     found = compiled.profile(*inputs, seconds=seconds)
-    itemsize = 8 if scalar == "float64" else 4
+    doubles = any(v.type.dtype is DType.FLOAT64 for op in given.graph.ops for v in op.outputs)
+    itemsize = 8 if doubles else 4
     launches = rows(compiled.launches, found, machines, itemsize, best=best)
     if trace is not None:
         from nnefc.cli.trace import write_trace
 
         with replace_file(trace) as file:
-            file.write(write_trace(graph.name, compiled.launches, found))
+            file.write(write_trace(given.name, compiled.launches, found))
     if picture is not None:
         from nnefc.cli.icicle import draw
 
         with replace_file(picture) as file:
-            title = f"{graph.name}, {count(compiled.threads, 'thread')}"
+            title = f"{given.name}, {count(compiled.threads, 'thread')}"
             file.write(draw(title, launches).encode())
     shown = arrange(launches, by, sort)
     facts = summary(compiled, found, launches, machines[compiled.threads])

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.batch import Batch, batch_shapes
+from nnefc.cli.artifacts import Loaded, ModelOrArtifact, open_model, require_suffix
+from nnefc.cli.batch import Batch
 from nnefc.cli.common import (
     Accuracy,
     Json,
     LimitOptions,
-    Model,
     RandomWeights,
     Scalar,
     Shapes,
     Threads,
-    compile_graph,
     console,
-    load,
     print_json,
     print_table,
     report,
@@ -27,6 +25,7 @@ from nnefc.cli.common import (
     usage,
 )
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.formats.artifact import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph, Value
+    from nnefc.runtime.model import CompiledModel
 
 Inputs = Annotated[
     list[str] | None,
@@ -61,7 +61,8 @@ FIRST = 8
 
 
 def run(
-    model: Model,
+    context: typer.Context,
+    model: ModelOrArtifact,
     input: Inputs = None,
     output: Annotated[
         Path | None,
@@ -90,7 +91,7 @@ def run(
             metavar="ARCHIVE",
             readable=False,
             help="Write the model with its variables as they are after the last cycle: a .tgz or "
-            ".tar file, or a folder.",
+            ".tar file, a folder, or an artifact (.nnefc), as which an artifact is written again.",
         ),
     ] = None,
     random_inputs: RandomInputs = None,
@@ -114,28 +115,33 @@ def run(
         nnefc run graph.nnef --random-weights 1 --random-inputs 1 --reference
 
         nnefc run rnn.nnef.tgz -i x.npy --steps 10 --save after.nnef.tgz
-    """
-    from nnefc.api import save_archive
 
+        nnefc run rnn.nnefc -i x.npy --save after.nnefc
+    """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
-    graph = load(
+    given = open_model(
+        context,
         model,
-        shapes=batch_shapes(model, batch, shape, limit),
+        shape=shape,
         random_weights=random_weights,
+        batch=batch,
         scalar=scalar,
-        limits=limit,
+        accuracy=accuracy,
+        limit=limit,
     )
-    inputs = read_inputs(graph, input, random_inputs)
+    if save is not None and isinstance(given, Loaded):
+        require_suffix("--save", save)
+    inputs = read_inputs(given.inputs, input, random_inputs)
     if reference:
-        results = _evaluate_reference(graph, inputs, steps)
+        results = _evaluate_reference(given.graph, inputs, steps)
     else:
-        compiled = compile_graph(graph, threads, accuracy)
+        compiled = given.compiled(threads)
         results = compiled.run(inputs)
         for _ in range(steps - 1):
             compiled.run(inputs, out=results)
         if save is not None:
-            save_archive(save, compiled)
+            _save(compiled, save)
     if output is not None:
         write_outputs(output, results)
     if json:
@@ -152,6 +158,16 @@ def run(
                 _values(array),
             )
         print_table(console(), rows)
+
+
+def _save(compiled: CompiledModel, path: Path) -> None:
+    """Write a model with its variables as they are."""
+    if path.suffix == SUFFIX:
+        compiled.save(path)
+        return
+    from nnefc.api import save_archive
+
+    save_archive(path, compiled)
 
 
 def _evaluate_reference(
@@ -194,9 +210,9 @@ def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def read_inputs(
-    graph: Graph, options: Sequence[str] | None, seed: int | None
+    wanted: Sequence[Value], options: Sequence[str] | None, seed: int | None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays for the inputs of a graph: files by name, the rest random if there is a seed.
+    """The arrays for the inputs of a model: files by name, the rest random if there is a seed.
 
     What is changed or ignored on the way is noted on standard error.
     """
@@ -204,7 +220,7 @@ def read_inputs(
     from nnefc.runtime.tensors import random_array
 
     notes = Diagnostics()
-    names = [value.name for value in graph.inputs]
+    names = [value.name for value in wanted]
     given: dict[str, np.ndarray[Any, Any]] = {}
     for option in options or ():
         name, equals, path = option.partition("=")
@@ -213,7 +229,7 @@ def read_inputs(
         elif name not in names:
             raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
         if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
-            given.update(_read_image(graph, _only(name, names, given, option), path, notes))
+            given.update(_read_image(wanted, _only(name, names, given, option), path, notes))
             continue
         loaded = load_array(path)
         if isinstance(loaded, dict):
@@ -222,7 +238,7 @@ def read_inputs(
             )
         else:
             given[_only(name, names, given, option)] = loaded
-    missing = [value for value in graph.inputs if value.name not in given]
+    missing = [value for value in wanted if value.name not in given]
     if missing and seed is None:
         listed = ", ".join(f"{value.name} ({value.type})" for value in missing)
         raise usage(
@@ -230,7 +246,7 @@ def read_inputs(
         )
     for value in missing:
         given[value.name] = random_array(value.type, seed or 0, value.name)
-    arrays = {value.name: _as_type(given[value.name], value, notes) for value in graph.inputs}
+    arrays = {value.name: _as_type(given[value.name], value, notes) for value in wanted}
     report(notes.warnings)
     return arrays
 
@@ -281,11 +297,11 @@ def _single(arrays: Mapping[str, np.ndarray[Any, Any]], option: str) -> np.ndarr
 
 
 def _read_image(
-    graph: Graph, name: str, path: str, notes: Diagnostics
+    wanted: Sequence[Value], name: str, path: str, notes: Diagnostics
 ) -> dict[str, np.ndarray[Any, Any]]:
     from nnefc.formats.image import read_image
 
-    for value in graph.inputs:
+    for value in wanted:
         if value.name == name:
             type_ = value.type
             return {name: read_image(path, type_.dims, type_.dtype.numpy, diagnostics=notes)}

@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 
 from nnefc.errors import NnefError, Place
 from nnefc.formats.archive import open_compressed_tar, open_tar, open_zip
+from nnefc.formats.artifact import MAGIC
 from nnefc.formats.container_writer import write_container
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
@@ -197,6 +198,13 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
     except OSError as error:
         raise NnefError.of("container/file", f"cannot read: {reason(error)}", Place(name)) from None
     suffix = path.suffix.lower()
+    if start.startswith(MAGIC):
+        raise NnefError.of(
+            "container/format",
+            "this is an artifact: a compiled model, without its document",
+            Place(name),
+            "nnefc.load opens it; nnefc run, bench, profile, compare and inspect take it",
+        )
     compression = next((c for magic, c in _COMPRESSIONS.items() if start.startswith(magic)), None)
     if compression is not None:
         members = open_compressed_tar(file, compression, name, limits)

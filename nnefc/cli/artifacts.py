@@ -1,0 +1,275 @@
+"""Artifacts on the command line: where a model is taken one is too, and `compile -o` writes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from nnefc.cli.batch import batch_shapes
+from nnefc.cli.common import (
+    compile_graph,
+    load,
+    model_path,
+    note_threads,
+    print_table,
+    progress,
+    reported_warnings,
+    size,
+    table,
+    usage,
+)
+from nnefc.errors import NnefError, Place
+from nnefc.formats.artifact import SUFFIX, is_artifact
+from nnefc.formats.files import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.ir import Graph, Value
+    from nnefc.runtime.artifact_read import Artifact
+    from nnefc.runtime.model import CompiledModel
+
+ModelOrArtifact = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder or archive (.tar, .tgz, .tar.gz, .tar.bz2, .tar.xz, .zip) with graph.nnef "
+        "in it, a graph.nnef, or an artifact (.nnefc), which needs no compiler and takes no "
+        "options that say how to compile. Loading an artifact runs code that is in it.",
+    ),
+]
+_HOW: Final = frozenset({"shape", "batch", "random_weights", "scalar", "accuracy", "limit"})
+"""Parameters that say how a document becomes a compiled model: an artifact is one."""
+
+
+@dataclass(slots=True, eq=False)
+class Document:
+    """A model that was read, and is compiled."""
+
+    graph: Graph
+    shapes: Sequence[str]
+    """Those of its externals that were replaced, as `--shape` has them."""
+    accuracy: str
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @property
+    def inputs(self) -> Sequence[Value]:
+        return self.graph.inputs
+
+    def compiled(self, threads: int | None) -> CompiledModel:
+        """The model, for so many threads."""
+        return compile_graph(self.graph, threads, self.accuracy)
+
+
+@dataclass(eq=False)
+class Loaded:
+    """A model in an artifact."""
+
+    artifact: Artifact
+
+    @property
+    def accuracy(self) -> str:
+        """How its graph was compiled."""
+        return str(self.artifact.options["accuracy"])
+
+    @property
+    def name(self) -> str:
+        return self.artifact.name
+
+    @cached_property
+    def inputs(self) -> Sequence[Value]:
+        """Names and types, which take no reading of the graph."""
+        from nnefc.ir import DType, TensorType, Value
+
+        return [
+            Value(TensorType(DType(spec.dtype.name), tuple(spec.shape)), spec.name)
+            for spec in self.artifact.inputs
+        ]
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph in the file, whose variables have the values that they had when it was written:
+        those that the model begins with.
+        """
+        from dataclasses import replace
+
+        graph = self.artifact.graph.clone()
+        for label, value in self.artifact.present().items():
+            variable = graph.variables[label.lower()]
+            graph.variables[label.lower()] = replace(variable, data=value)
+        return graph
+
+    def compiled(self, threads: int | None) -> CompiledModel:
+        """The model, for so many threads."""
+        from nnefc.saving import model_of
+
+        with reported_warnings():
+            compiled = model_of(self.artifact, threads)
+        note_threads(compiled, threads)
+        return compiled
+
+
+Given = Document | Loaded
+"""A model as a command was given it."""
+
+
+def open_model(
+    context: typer.Context,
+    model: str,
+    *,
+    shape: Sequence[str] | None,
+    random_weights: int | None,
+    batch: int | None,
+    scalar: str,
+    accuracy: str,
+    limit: Sequence[str] | None,
+) -> Given:
+    """The model that a command was given, with its options; those that cannot apply are errors."""
+    if names_artifact(model):
+        return Loaded(open_artifact(context, model))
+    shapes = batch_shapes(model, batch, shape, limit)
+    graph = load(model, shapes=shapes, random_weights=random_weights, scalar=scalar, limits=limit)
+    return Document(graph, shapes, accuracy)
+
+
+def names_artifact(model: str) -> bool:
+    """Whether a model as it was typed is an artifact."""
+    return is_artifact(model_path(model))
+
+
+def open_artifact(
+    context: typer.Context, path: str, *, digest: str | None = None, verify: bool = False
+) -> Artifact:
+    """Open an artifact; options of the command that are for documents are errors."""
+    from nnefc.runtime.artifact_file import open_file
+    from nnefc.runtime.artifact_read import Artifact
+
+    typed = [
+        max(parameter.opts, key=len)
+        for parameter in context.command.params
+        if parameter.name in _HOW and _is_typed(context, parameter.name)
+    ]
+    if typed:
+        raise NnefError.of(
+            "input/option",
+            f"this is compiled already: {', '.join(typed)} cannot apply",
+            Place(printable(path)),
+            f"they say how to compile: nnefc compile MODEL {' '.join(typed)} -o {Path(path).name}",
+        )
+    return Artifact(open_file(path, digest=digest, verify=verify))
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+# -- writing
+
+
+def complete_targets(incomplete: str) -> list[str]:
+    """What a list of targets may go on with."""
+    from nnefc.kernels.isa import NATIVE, TABLE
+
+    before, comma, _ = incomplete.rpartition(",")
+    chosen = before.split(",")
+    return [f"{before}{comma}{name}" for name in (NATIVE, *TABLE) if name not in chosen]
+
+
+def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str]:
+    """The targets of the artifact that is to be written; whatever is wrong with either is an error
+    now, before anything is compiled.
+    """
+    from nnefc.kernels.isa import NATIVE
+    from nnefc.targets import check_targets
+
+    if output is None:
+        if targets:
+            raise usage(
+                f"--target {','.join(targets)}: there is no file to put the code into",
+                f"add -o net{SUFFIX}",
+            )
+        return []
+    require_suffix("-o", output)
+    if not output.absolute().parent.is_dir():
+        place = Place(printable(str(output)))
+        raise NnefError.of("data/write", "there is no such folder", place, "make it first")
+    return check_targets([name for each in targets or [NATIVE] for name in each.split(",")])
+
+
+def require_suffix(option: str, path: Path) -> None:
+    """Raise NnefError unless a path can be that of an artifact."""
+    if path.suffix != SUFFIX:
+        raise usage(
+            f"{option} {path}: the name of an artifact ends in {SUFFIX}",
+            f"{option} {path.parent / (path.name.partition('.')[0] or 'net')}{SUFFIX}",
+        )
+
+
+def save(model: CompiledModel, path: Path, targets: Sequence[str]) -> Artifact:
+    """Write an artifact, and open what was written; progress is shown on standard error."""
+    from nnefc.runtime.artifact_file import open_file
+    from nnefc.runtime.artifact_read import Artifact
+
+    with reported_warnings(), progress("saving") as advance:
+        model.save(path, targets=targets, progress=advance)
+    return Artifact(open_file(path))
+
+
+def file_facts(artifact: Artifact) -> dict[str, Any]:
+    """Size, digest and targets of an artifact, as plain data."""
+    from nnefc.runtime.artifact_file import FORMAT
+
+    number = artifact.best_target()
+    return {
+        "digest": artifact.file.digest,
+        "nnefc": artifact.version,
+        "format": FORMAT,
+        "accuracy": str(artifact.options["accuracy"]),
+        **artifact.file.sizes,
+        "targets": [
+            {
+                "isa": target.isa,
+                "cpu": _short(target.cpu),
+                "code_bytes": target.code_bytes,
+                "constant_bytes": target.constant_bytes,
+                "arena_bytes": target.arena_bytes,
+                "launches": target.launches,
+                "fits": not target.obstacle,
+                "obstacle": target.obstacle,
+                "chosen": i == number,
+            }
+            for i, target in enumerate(artifact.target_infos())
+        ],
+    }
+
+
+def show_targets(out: Console, targets: Sequence[Mapping[str, Any]]) -> None:
+    """A table of the targets of `file_facts`."""
+    numeric = ["code", "weights", "arena", "launches"]
+    view = table("target", "processor", *numeric, "here", numeric=numeric, fold=["processor"])
+    for target in targets:
+        fits = "taken" if target["chosen"] else "yes" if target["fits"] else "no: "
+        view.add_row(
+            target["isa"],
+            target["cpu"] or "any",
+            size(target["code_bytes"]),
+            size(target["constant_bytes"]),
+            size(target["arena_bytes"]),
+            str(target["launches"]),
+            fits + target["obstacle"],
+        )
+    print_table(out, view)
+
+
+def _short(cpu: str) -> str:
+    """What tells processors apart, without the list of their features."""
+    return cpu.rpartition("; ")[0] or cpu.partition(" ")[0]

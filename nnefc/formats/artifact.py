@@ -1,0 +1,23 @@
+"""What tells the file of an artifact; `nnefc.runtime.artifact_file` reads the rest of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from nnefc.errors import NnefError
+from nnefc.formats.files import FilePath, open_regular
+
+MAGIC: Final = b"nnefc artifact\r\n"
+"""What it begins with."""
+SUFFIX: Final = ".nnefc"
+"""What its name ends in."""
+
+
+def is_artifact(path: FilePath) -> bool:
+    """Whether a path is that of an artifact: by its suffix, there or not, or by its content."""
+    try:
+        with open_regular(path) as file:
+            return Path(path).suffix == SUFFIX or file.read(len(MAGIC)) == MAGIC
+    except (NnefError, OSError, ValueError):
+        return Path(path).suffix == SUFFIX and not Path(path).exists()
