@@ -25,7 +25,7 @@ from nnefc.cli.common import (
     table,
     usage,
 )
-from nnefc.cli.run import Inputs, RandomInputs, read_inputs
+from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -187,5 +187,6 @@ def compile_(
         f"as kernels want them {size(facts['constant_bytes'])}"
     )
     if artifact is not None:
-        out.print(f"{output}: {size(artifact['bytes'])}, digest {artifact['digest']}")
+        out.print(f"{output}: {size(artifact['bytes'])}")
+        out.print(f"digest {artifact['digest']}")
         show_targets(out, artifact["targets"])
