@@ -157,6 +157,28 @@ def test_older_instruction_sets(emitted: Emitted, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-4 * abs(y).max())
 
 
+CROSS = shutil.which("aarch64-linux-gnu-gcc")
+EMULATOR = next(filter(None, map(shutil.which, ("qemu-aarch64", "qemu-aarch64-static"))), None)
+
+
+@pytest.mark.skipif(not CROSS or not EMULATOR, reason="no compiler and emulator for aarch64")
+@of("mixed", "counter", "kinds")
+def test_another_architecture(emitted: Emitted, tmp_path: Path) -> None:
+    """Needs Debian's gcc-aarch64-linux-gnu and qemu-user."""
+    assert CROSS and EMULATOR
+    folder = tmp_path / "c"
+    emitted.model.reset()
+    emitted.model.emit_c(folder, target="aarch64")
+    command = [CROSS, "-static", "main.c", f"{emitted.name}.o", "-o", "example.arm", *LIBRARIES]
+    subprocess.run(command, cwd=folder, check=True)
+    program = folder / "example"
+    program.write_text(f'#!/bin/sh\nexec {EMULATOR} ./example.arm "$@"\n')
+    program.chmod(0o755)
+    expected = results(emitted.model)
+    for y, got in zip(expected, run_main(program, 2, inputs(emitted.model), expected)):
+        np.testing.assert_allclose(got, y, rtol=1e-4, atol=1e-4 * abs(y).max())
+
+
 @needs_compiler
 def test_a_loaded_model(tmp_path: Path) -> None:
     model = compiled(tmp_path, MIXED)

@@ -33,7 +33,7 @@ def link_shared(folder: Path, name: str, isa: str) -> bool:
     if done.returncode == 0 and (folder / library).exists():
         return True
     (folder / library).unlink(missing_ok=True)
-    said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+    said = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
     warn(
         Diagnostic(
             "artifact/linker",
