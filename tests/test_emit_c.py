@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -19,7 +20,8 @@ from nnefc.kernels.embedded_state import FEATURE_WORDS, STATUS
 from nnefc.kernels.isa import TABLE, host
 from nnefc.runtime.tensors import TensorSpec
 from tests import elf
-from tests.saved import COUNTER, MIXED, TINY, compiled, inputs, results
+from tests.command_line import Cli
+from tests.saved import COUNTER, MIXED, TINY, compiled, inputs, results, write
 
 Array = np.ndarray[Any, Any]
 
@@ -551,6 +553,53 @@ def test_the_same_model_gives_the_same_files(tmp_path: Path) -> None:
     assert model.emit_c(tmp_path / "b") == names
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+# -- the command
+
+
+def test_compile_emits_c(cli: Cli, tmp_path: Path) -> None:
+    document = write(tmp_path, MIXED)
+    options = ("--random-weights", 3, "--emit", "c")
+    result = cli("compile", document, *options, "-o", tmp_path / "c", "--name", "net")
+    assert result.status == 0, result.err
+    model = compiled(tmp_path, MIXED)
+    names = model.emit_c(tmp_path / "other", name="net")
+    assert f"{tmp_path / 'c'}: CMakeLists.txt (" in result.out
+    for name in names:
+        assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    more = ("-o", tmp_path / "arm", "--target", "aarch64", "--json")
+    result = cli("compile", document, *options, *more)
+    emitted = json.loads(result.out)["emitted"]
+    assert emitted["target"] == "aarch64"
+    assert emitted["path"] == str(tmp_path / "arm")
+    for name, nbytes in emitted["files"].items():
+        assert (tmp_path / "arm" / name).stat().st_size == nbytes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--emit", "rust", "-o", "c"], "--emit rust: this is not known [input/option]"),
+        (["--emit", "c"], "there is no folder to write into [input/option]"),
+        (["--name", "net"], "--name net: nothing gets a name [input/option]"),
+        (["--emit", "c", "-o", "c", "--name", "1"], "cannot begin the names of C functions"),
+        (["--emit", "c", "-o", "no/c"], "its folder is not there [data/write]"),
+        (["--emit", "c", "-o", "full"], "this is there, and no empty folder [data/write]"),
+        (["--emit", "c", "-o", "c", "--target", "native,aarch64"], "an object has code for one"),
+        (["--emit", "c", "-o", "c", "--target", "vax"], "no instruction set 'vax'"),
+    ],
+)
+def test_wrong_options(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    result = cli("compile", "there-is-no-such-model", *options)
+    assert result.status != 0
+    assert message in result.err
+    assert [p.name for p in tmp_path.iterdir()] == ["full"]
 
 
 # -- names

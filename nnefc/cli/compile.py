@@ -30,6 +30,7 @@ from nnefc.cli.common import (
     table,
     usage,
 )
+from nnefc.cli.emitting import Emit, Name, check_emit, show_emitted, write_folder
 from nnefc.cli.explain import Recorder
 from nnefc.cli.tuned import measure, show_tuning, tuning_facts
 
@@ -44,7 +45,7 @@ def compile_(
             metavar="FILE.nnefc",
             readable=False,
             help="Write the compiled model into a file, an artifact, whole or not at all: other "
-            "commands and nnefc.load take it, without a compiler.",
+            "commands and nnefc.load take it, without a compiler. With --emit, the folder.",
         ),
     ] = None,
     target: Annotated[
@@ -58,6 +59,8 @@ def compile_(
             autocompletion=complete_targets,
         ),
     ] = None,
+    emit: Emit = None,
+    name: Name = None,
     plan: Annotated[bool, typer.Option("--plan", help="List the launches of the plan.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say what each pass did, and what it gained.")
@@ -98,6 +101,8 @@ def compile_(
 
         nnefc compile net.nnef.tgz -o net.nnefc --target native,x86-64-v3,aarch64
 
+        nnefc compile net.nnef.tgz --emit c -o net
+
         nnefc compile net.nnef.tgz --explain
 
         nnefc compile net.nnef.tgz --tune --threads 2
@@ -108,7 +113,8 @@ def compile_(
 
     if tune and accuracy == "strict":
         raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
-    targets = check_output(output, target)
+    emission = check_emit(emit, output, name, target)
+    targets = check_output(output, target) if emission is None else []
     start = time.perf_counter()
     graph = load(
         model,
@@ -144,7 +150,10 @@ def compile_(
         "compile_seconds": compile_seconds,
     }
     artifact: dict[str, Any] | None = None
-    if output is not None:
+    emitted: dict[str, Any] | None = None
+    if emission is not None:
+        facts["emitted"] = emitted = write_folder(compiled, emission)
+    elif output is not None:
         start = time.perf_counter()
         written = file_facts(save(compiled, output, targets))
         seconds = time.perf_counter() - start
@@ -186,6 +195,8 @@ def compile_(
         f"{size(facts['arena_lower_bound'])}; weights {size(facts['parameter_bytes'])}, "
         f"as kernels want them {size(facts['constant_bytes'])}"
     )
+    if emitted is not None:
+        show_emitted(out, emitted)
     if artifact is not None:
         out.print(f"{output}: {size(artifact['bytes'])}")
         out.print(f"digest {artifact['digest']}")
