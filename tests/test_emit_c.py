@@ -29,7 +29,7 @@ COMPILER = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 CXX = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 WARNINGS = ("-Wall", "-Wextra", "-pedantic", "-Werror")
-LIBRARIES = ("-lm", "-lpthread")
+LIBRARIES = ("-lm", "-lpthread", "-Wl,--fatal-warnings")
 
 KINDS = """\
 version 1.0;

@@ -11,7 +11,7 @@ from nnefc.errors import Diagnostic, warn
 from nnefc.kernels.isa import TABLE, host
 
 _COMPILERS: Final = ("cc", "gcc", "clang")
-_LIBRARIES: Final = ("-lm", "-lpthread")
+_LIBRARIES: Final = ("-lm", "-lpthread", "-lc")
 
 
 def link_shared(folder: Path, name: str, isa: str) -> bool:
