@@ -7,10 +7,7 @@ gets the model without code in a file, and answers with a `Build`, which names a
 from __future__ import annotations
 
 import os
-import pickle
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,13 +72,15 @@ def build_for(
     if not others:
         advance(0, NATIVE)
         return [build_here(graph, arrays, how)]
+    from tempfile import TemporaryDirectory
+
     from nnefc.runtime.artifact_write import write_artifact
 
     found: dict[str, Build] = {}
     if NATIVE in targets:
         advance(0, NATIVE)
         found[NATIVE] = build_here(graph, arrays, how)
-    with tempfile.TemporaryDirectory(prefix="nnefc-") as folder:
+    with TemporaryDirectory(prefix="nnefc-") as folder:
         path = Path(folder) / "portable.nnefc"
         with path.open("wb") as file:
             write_artifact(file, portable, [])
@@ -108,6 +107,9 @@ def build_here(graph: Graph, arrays: Sequence[Array], how: Lowering) -> Build:
 
 def _build_apart(name: str, path: Path, how: Lowering) -> Build:
     """The same in another process, from a file without code."""
+    import pickle
+    import subprocess
+
     done = subprocess.run(
         [sys.executable, "-P", "-m", "nnefc.targets", path],
         input=pickle.dumps(how),
@@ -136,6 +138,8 @@ _PROTOCOL: Final = 5
 
 def main() -> None:
     """Build for the row of NNEFC_ISA: file as argument, `Lowering` on standard input."""
+    import pickle
+
     from nnefc.runtime.artifact_file import open_file
     from nnefc.runtime.artifact_read import Artifact
 

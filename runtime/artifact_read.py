@@ -16,18 +16,18 @@ from nnefc.kernels.isa import NATIVE, executable, host
 from nnefc.kernels.linker import Image
 from nnefc.kernels.processor import identity
 from nnefc.packing.inverse import Packed, View, restore
-from nnefc.runtime import derived_weights, native
+from nnefc.runtime import native
 from nnefc.runtime.artifact_file import ArtifactFile
 from nnefc.runtime.code import Code
 from nnefc.runtime.compiled import Compiled, LaunchInfo
-from nnefc.runtime.derived import Derived
-from nnefc.runtime.derived_weights import Wanted
 from nnefc.runtime.plan import BaseTable, Plan
 from nnefc.runtime.program import Work
 from nnefc.runtime.tensors import TensorSpec, aligned_empty
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
+    from nnefc.runtime.derived import Derived
+    from nnefc.runtime.derived_weights import Wanted
 
 Array = np.ndarray[Any, Any]
 Facts = Mapping[str, Any]
@@ -162,10 +162,20 @@ class Artifact:
         with self._reading():
             facts: list[Facts] = target["constants"]
             missing = [i for i, each in enumerate(facts) if not self._is_stored(each)]
-            wanted = [self._wanted(facts[i]) for i in missing]
-            made = derived_weights.find_or_make(self.file.weights_digest, wanted, self._derived)
-            found = dict(zip(missing, made, strict=True))
+            found = self._make(facts, missing) if missing else {}
             return [found[i] if i in found else self._stored(f) for i, f in enumerate(facts)]
+
+    def _make(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
+        """The constants that are not stored, by number."""
+        from nnefc.runtime.derived_weights import Wanted, find_or_make
+
+        wanted: list[Wanted] = []
+        for i in missing:
+            number: int = facts[i]["array"]
+            dtype = np.dtype(str(self._arrays[number]["dtype"]))
+            wanted.append(Wanted(number, dtype, _packed(facts[i])))
+        made = find_or_make(self.file.weights_digest, wanted, self._derived)
+        return dict(zip(missing, made, strict=True))
 
     def _is_stored(self, facts: Facts) -> bool:
         return "weights" in facts or "head" in facts
@@ -176,11 +186,9 @@ class Artifact:
             return self.file.weights(facts["weights"])
         return self.file.head(facts["head"])
 
-    def _wanted(self, facts: Facts) -> Wanted:
-        number: int = facts["array"]
-        return Wanted(number, np.dtype(str(self._arrays[number]["dtype"])), _packed(facts))
-
     def _derived(self, wanted: Wanted) -> Derived:
+        from nnefc.runtime.derived import Derived
+
         packed, array = wanted.packed, self.array(wanted.array)
         if packed.view.last >= array.size:
             raise ValueError("a view is outside its array")

@@ -14,7 +14,6 @@ import mmap
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -160,7 +159,9 @@ class CacheFolder:
     @contextmanager
     def _beside(self, name: str) -> Generator[BinaryIO]:
         """A file that is put in place at the end of the block; after an exception there is none."""
-        handle, partial = tempfile.mkstemp(prefix=PARTIAL, dir=self.path)
+        from tempfile import mkstemp
+
+        handle, partial = mkstemp(prefix=PARTIAL, dir=self.path)
         try:
             with os.fdopen(handle, "r+b") as file:
                 yield file

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import tempfile
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.linker import Image, link
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.objects import Function, Progress, object_codes
+
+if TYPE_CHECKING:
+    from nnefc.runtime.objects import Function, Progress
 
 
 class Code:
@@ -57,8 +58,10 @@ def _map_executable(code: bytes) -> mmap.mmap:
         return memory
     reason = os.strerror(ctypes.get_errno())
     # Some systems forbid making written memory executable, but let a file be mapped so.
+    from tempfile import TemporaryFile
+
     try:
-        with tempfile.TemporaryFile() as file:
+        with TemporaryFile() as file:
             file.write(code.ljust(size, b"\0"))
             file.flush()
             return mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=protection)
@@ -81,10 +84,14 @@ def compile_kernels(
     beside: what else will be needed soon, compiled at the same time but not part of the image.
     Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
     """
+    from nnefc.runtime.objects import object_codes
+
     wanted = list(dict.fromkeys(kernels))
     return Code(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
 
 
 def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Code:
     """Compile, link and map functions over 64-bit integers, by symbol."""
+    from nnefc.runtime.objects import Function, object_codes
+
     return Code(link(object_codes([Function(*each) for each in functions])))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes.util import find_library
 from functools import cache
 from typing import Any
 
@@ -27,6 +26,8 @@ def libm_table() -> ctypes.Array[ctypes.c_int64]:
         try:
             functions = _functions(None)
         except AttributeError:  # the interpreter does not use them: look for the library
+            from ctypes.util import find_library
+
             functions = _functions(find_library("m"))
     except (OSError, AttributeError) as error:
         raise NnefError.of("internal/libm", f"no C library with mathematics: {error}") from error

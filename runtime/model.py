@@ -16,7 +16,6 @@ from nnefc.ir import Graph
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compiled import Compiled, LaunchInfo, compile_program
 from nnefc.runtime.libm import libm_table
-from nnefc.runtime.objects import Progress
 from nnefc.runtime.plan import Plan
 from nnefc.runtime.program import Program, Walk
 from nnefc.runtime.signature import Signature
@@ -35,6 +34,7 @@ from nnefc.runtime.variables import Variables
 
 if TYPE_CHECKING:
     from nnefc.runtime.fast_call import FastCall
+    from nnefc.runtime.objects import Progress
     from nnefc.runtime.profile import Profile
 
 Array = np.ndarray[Any, Any]

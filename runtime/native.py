@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from nnefc.kernels import abi, call_state, team_state
 from nnefc.kernels.linker import Image, link
@@ -19,7 +19,9 @@ from nnefc.kernels.scalar import LIBM
 from nnefc.kernels.template import Layout
 from nnefc.packing import VERSION
 from nnefc.runtime.code import Code
-from nnefc.runtime.objects import Function, object_codes
+
+if TYPE_CHECKING:
+    from nnefc.runtime.objects import Function
 
 Part = Literal["executor", "fast_call"]
 PARTS: Final[tuple[Part, ...]] = ("executor", "fast_call")
@@ -31,6 +33,8 @@ _lock = threading.Lock()
 
 def functions(part: Part) -> list[Function]:
     """What is compiled."""
+    from nnefc.runtime.objects import Function
+
     return [Function(*each) for each in import_module(f"nnefc.kernels.{part}").FUNCTIONS]
 
 
@@ -46,6 +50,8 @@ def code(part: Part) -> Code:
 
 def images(parts: Sequence[Part]) -> list[Image]:
     """Compiled and linked, each for itself."""
+    from nnefc.runtime.objects import object_codes
+
     return [link(object_codes(functions(part))) for part in parts]
 
 

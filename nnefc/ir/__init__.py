@@ -1,11 +1,17 @@
 """The intermediate representation: a flat SSA graph with static types."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from nnefc.ir.expression import Expression, Step
 from nnefc.ir.graph import Attribute, Graph, Location, Op, Value, Variable
 from nnefc.ir.layout import Blocked
-from nnefc.ir.parse import parse_graph
-from nnefc.ir.text import print_graph
 from nnefc.ir.types import DType, Shape, TensorType
+
+if TYPE_CHECKING:
+    from nnefc.ir.parse import parse_graph
+    from nnefc.ir.text import print_graph
 
 __all__ = [
     "Attribute",
@@ -23,3 +29,16 @@ __all__ = [
     "parse_graph",
     "print_graph",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The text form when it is first asked for: a model that is loaded runs without."""
+    if name == "parse_graph":
+        from nnefc.ir.parse import parse_graph
+
+        return parse_graph
+    if name == "print_graph":
+        from nnefc.ir.text import print_graph
+
+        return print_graph
+    raise AttributeError(f"module 'nnefc.ir' has no attribute {name!r}")
