@@ -3,8 +3,8 @@
     python -m benchmarks.start --models resnet50 --rounds 7
 
 measures processes from nothing to the first result, by turns: nnefc from an artifact and from the
-NNEF archive (kernels on disk), onnxruntime from `.onnx` and from its own `.ort`.  One warm inference
-is taken off.  Memory is that of a second process, while a first one has the same file.
+NNEF archive (kernels on disk), onnxruntime from `.onnx` and from its own `.ort`.  One warm run is
+taken off.  Memory is that of a second process, while a first one has the same file.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

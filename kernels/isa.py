@@ -167,7 +167,7 @@ def _row() -> Isa:
     features = x86_features()
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= features:
         return X86_64_V4
-    if {"avx2", "fma", "f16c", "bmi2"} <= features:
+    if {"avx2", "fma", "f16c", "bmi2", "lzcnt", "movbe"} <= features:
         return X86_64_V3
     if {"sse4.1", "sse4.2", "popcnt"} <= features:
         return X86_64_V2

@@ -44,12 +44,12 @@ def model_name() -> str:
 def x86_features() -> set[str]:
     """Features of an x86-64 processor by LLVM's names, those that the system does not enable not.
 
-    Names that Linux spells otherwise are missing, but for SSE 4.
+    Names that Linux spells otherwise are missing, but for SSE 4 and LZCNT.
     """
     flags = described().get("flags")
     if flags is None:
         return {name for name, present in _llvm_features().items() if present}
-    return set(flags.replace("sse4_", "sse4.").split())
+    return set(flags.replace("sse4_", "sse4.").replace("abm", "lzcnt").split())
 
 
 def has_half_units() -> bool:

@@ -191,14 +191,14 @@ def compile_with(
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
     from nnefc.runtime.model import CompiledModel
-    from nnefc.saving import FromGraph, Lowering
+    from nnefc.saving import FromGraph, LoweringOptions
 
+    threads = check_threads(threads)
+    methods = _methods(methods, threads, accuracy)
     program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
-    origin = FromGraph(graph, Lowering(threads, accuracy, methods))
+    origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"):
-        return CompiledModel.of(
-            program, graph, threads=check_threads(threads), progress=progress, origin=origin
-        )
+        return CompiledModel.of(program, graph, threads=threads, progress=progress, origin=origin)
 
 
 def lowered(
@@ -252,13 +252,11 @@ def lower_prepared(
     from nnefc.passes.convolution_method import WARM_PART, Chooser
     from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline, run_split
     from nnefc.passes.split_batch import SplitBatch
-    from nnefc.runtime import choices
     from nnefc.runtime.machine import largest_cache
     from nnefc.runtime.team import team
 
     sums_only = check_accuracy(accuracy)
-    if methods is None:
-        methods = {} if sums_only else choices.find(team(threads).threads)
+    methods = _methods(methods, threads, accuracy)
     cache = largest_cache()
     choose = Chooser(sums_only, methods, warm=WARM_PART * parameter_bytes(graph) <= cache)
     passes = for_machine(lanes_of("float32"), choose)
@@ -272,6 +270,18 @@ def lower_prepared(
     program = lower(stages, release=release, threads=threads, keep_sources=keep_sources)
     release_pages()
     return program
+
+
+def _methods(
+    methods: Mapping[str, str] | None, threads: int | None, accuracy: str
+) -> Mapping[str, str]:
+    """How convolutions are to be computed; None: as `tune` has found on this machine."""
+    from nnefc.runtime import choices
+    from nnefc.runtime.team import team
+
+    if methods is not None:
+        return methods
+    return {} if check_accuracy(accuracy) else choices.find(team(threads).threads)
 
 
 def _require_fitting_data(graph: Graph) -> None:

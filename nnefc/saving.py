@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nnefc import __version__
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import FilePath
 from nnefc.kernels.isa import NATIVE
-from nnefc.targets import Lowering
+from nnefc.targets import LoweringOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,21 +33,25 @@ class FromGraph:
     """The origin of a model that was compiled here."""
 
     graph: Graph
-    how: Lowering = field(default_factory=Lowering)
+    how: LoweringOptions
+    compiled: Graph
+    """The same as it was when it was compiled."""
+
+    @classmethod
+    def of(cls, graph: Graph, how: LoweringOptions) -> FromGraph:
+        """The origin of a model that is about to be compiled."""
+        copy = graph.clone()
+        copy.variables = {key: replace(each) for key, each in graph.variables.items()}
+        return cls(graph, how, copy)
 
     def save(
         self,
         model: CompiledModel,
         path: FilePath,
-        targets: Sequence[str],
+        targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
-        from nnefc.formats.atomic import replace_file
-
-        portable, builds = self._content(model, targets, progress)
-        with replace_file(path) as file:
-            _write(file, portable, builds)
-        _make_derived_weights(path)
+        _save(path, *self._content(model, targets or [NATIVE], progress))
 
     def emit_c(
         self, model: CompiledModel, path: FilePath, name: str | None, target: str
@@ -65,13 +70,36 @@ class FromGraph:
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
         from nnefc.api import prepared
-        from nnefc.targets import build_for, check_targets
 
-        wanted = check_targets(targets)
-        graph = prepared(self.graph)
+        graph = prepared(self.compiled)
         _drop_unread(graph)
-        portable = _portable(graph, model, self.how)
-        return portable, build_for(wanted, graph, portable, self.how, progress)
+        return _content(graph, self.how, model, targets, progress)
+
+
+def _content(
+    graph: Graph,
+    how: LoweringOptions,
+    model: CompiledModel,
+    targets: Sequence[str],
+    progress: Progress | None = None,
+) -> tuple[Portable, list[Build]]:
+    """What a file holds of a graph that is prepared."""
+    from nnefc.targets import build_for, check_targets
+
+    wanted = check_targets(targets)
+    portable = _portable(graph, model, how)
+    return portable, build_for(wanted, graph, portable, how, progress)
+
+
+def _save(path: FilePath, portable: Portable, builds: Sequence[Build]) -> None:
+    """Write an artifact, whole and on the disk, or not at all."""
+    from nnefc.formats.atomic import replace_file
+
+    with replace_file(path) as file:
+        _write(file, portable, builds)
+        file.flush()
+        os.fsync(file.fileno())  # large weights are read without comparing them
+    _make_derived_weights(path)
 
 
 def _make_derived_weights(path: FilePath) -> None:
@@ -101,7 +129,7 @@ def _write(file: BinaryIO, portable: Portable, builds: Sequence[Build]) -> None:
     write_artifact(file, portable, builds)
 
 
-def _portable(graph: Graph, model: CompiledModel, how: Lowering) -> Portable:
+def _portable(graph: Graph, model: CompiledModel, how: LoweringOptions) -> Portable:
     """What a file holds of a graph that is prepared, and of the state of a model."""
     import numpy as np
 
@@ -143,28 +171,33 @@ class FromArtifact:
     def graph(self) -> Graph:
         return self.artifact.graph
 
+    @property
+    def _how(self) -> LoweringOptions:
+        return LoweringOptions(accuracy=self.artifact.accuracy)
+
     def save(
         self,
         model: CompiledModel,
         path: FilePath,
-        targets: Sequence[str],
+        targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
         from nnefc.formats.atomic import replace_file
 
+        if targets is not None:
+            _save(path, *_content(self.graph, self._how, model, targets, progress))
+            return
         with replace_file(path) as file:
             file.writelines(self.artifact.with_states(model.variables))
+            file.flush()
+            os.fsync(file.fileno())
 
     def emit_c(
         self, model: CompiledModel, path: FilePath, name: str | None, target: str
     ) -> list[str]:
         from nnefc.emit.folder import write_c
-        from nnefc.targets import build_for, check_targets
 
-        how = Lowering(model.threads_wanted, self.artifact.options["accuracy"])
-        wanted, graph = check_targets([target]), self.graph
-        portable = _portable(graph, model, how)
-        (build,) = build_for(wanted, graph, portable, how)
+        portable, (build,) = _content(self.graph, self._how, model, [target])
         return write_c(path, portable, build, name)
 
     def reduce(self, model: CompiledModel) -> Any:
@@ -198,11 +231,17 @@ def load(
     Raises:
         NnefError: `data/file`; `artifact/...` if it is damaged, none, or of another version.
     """
-    from nnefc.arguments import check_threads
+    from nnefc.arguments import check_flags, check_threads
+    from nnefc.formats.given import require_path
     from nnefc.runtime.artifact_file import open_file
     from nnefc.runtime.artifact_read import Artifact
 
+    require_path("the artifact", path)
     count = check_threads(threads)
+    check_flags(verify=verify)
+    given: object = digest
+    if given is not None and not isinstance(given, str):
+        raise NnefError.of("input/argument", f"digest = {given!r}, expected hexadecimal digits")
     return model_of(Artifact(open_file(path, digest=digest, verify=verify)), count)
 
 
@@ -248,6 +287,6 @@ def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     )
     graph = artifact.graph
     program = lower_prepared(
-        graph.clone(), threads=threads, accuracy=artifact.options["accuracy"], methods=None
+        graph.clone(), threads=threads, accuracy=artifact.accuracy, methods=None
     )
     return CompiledModel.of(program, graph, threads=threads, origin=FromArtifact(artifact))

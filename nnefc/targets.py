@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowering:
+class LoweringOptions:
     """How a graph is lowered."""
 
     threads: int | None = None
@@ -50,15 +50,15 @@ def check_targets(targets: Sequence[str]) -> list[str]:
         )
     for name in targets:
         if name != NATIVE:
-            row_of(name)
-    return list(dict.fromkeys(targets))
+            row_of(str(name))
+    return list(dict.fromkeys(map(str, targets)))
 
 
 def build_for(
     targets: Sequence[str],
     graph: Graph,
     portable: Portable,
-    how: Lowering,
+    how: LoweringOptions,
     progress: Progress | None = None,
 ) -> list[Build]:
     """The code of a prepared graph for each target; `progress(done, total, target)` for each."""
@@ -90,7 +90,7 @@ def build_for(
     return [found[name] for name in targets]
 
 
-def build_here(graph: Graph, arrays: Sequence[Array], how: Lowering) -> Build:
+def build_here(graph: Graph, arrays: Sequence[Array], how: LoweringOptions) -> Build:
     """The code of a prepared graph for the instruction set of this process; `arrays`: its own."""
     from nnefc.api import lower_prepared
     from nnefc.runtime.artifact_build import build
@@ -105,7 +105,7 @@ def build_here(graph: Graph, arrays: Sequence[Array], how: Lowering) -> Build:
     return build(program, arrays, len(graph.inputs), len(graph.outputs))
 
 
-def _build_apart(name: str, path: Path, how: Lowering) -> Build:
+def _build_apart(name: str, path: Path, how: LoweringOptions) -> Build:
     """The same in another process, from a file without code."""
     import pickle
     import subprocess
@@ -137,13 +137,13 @@ _PROTOCOL: Final = 5
 
 
 def main() -> None:
-    """Build for the row of NNEFC_ISA: file as argument, `Lowering` on standard input."""
+    """Build for the row of NNEFC_ISA: file as argument, `LoweringOptions` on standard input."""
     import pickle
 
     from nnefc.runtime.artifact_file import open_file
     from nnefc.runtime.artifact_read import Artifact
 
-    how: Lowering = pickle.load(sys.stdin.buffer)
+    how: LoweringOptions = pickle.load(sys.stdin.buffer)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:

@@ -37,7 +37,7 @@ class FuseNormalization:
         (x - mean) * (scale / root),  (scale * (x - mean)) / root,
         x * (scale / root) + (offset - mean * (scale / root))
 
-    Nothing is done where anybody else needs a value in between.
+    Nothing is done where another operation needs a value in between.
     """
 
     name: ClassVar[str] = "fuse_normalization"

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import struct
 from collections.abc import Iterator, Mapping
@@ -34,7 +33,7 @@ import numpy as np
 
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import MAGIC
-from nnefc.formats.files import FilePath, open_regular, printable, reason, size_of
+from nnefc.formats.files import FilePath, map_whole, open_regular, printable, reason, size_of
 from nnefc.runtime.arena import ALIGNMENT
 from nnefc.runtime.tensors import aligned
 
@@ -122,7 +121,9 @@ class ArtifactFile:
     """Of the manifest."""
     weights_digest: str
     data: Array
-    """The file, byte by byte; mapped if it has a path."""
+    """The file, byte by byte; mapped if it has a path, and then as others write it."""
+    head_data: Array
+    """The head, in memory of this process: what was compared is what is used."""
     head_at: int
     manifest_at: int
 
@@ -138,11 +139,11 @@ class ArtifactFile:
         offset, size = _piece(piece)
         if offset + size > self.manifest_at - self.head_at:
             raise ValueError(f"piece {piece} of the head is outside the file")
-        return self.data[self.head_at + offset : self.head_at + offset + size]
+        return self.head_data[offset : offset + size]
 
     def changed(self, pieces: Mapping[Piece, bytes]) -> Iterator[bytes | memoryview]:
         """The bytes of a file that is the same but for some pieces of the head."""
-        head = bytearray(self.data[self.head_at : self.manifest_at].tobytes())
+        head = bytearray(self.head_data.tobytes())
         for (offset, size), data in pieces.items():
             assert len(data) == size
             head[offset : offset + size] = data
@@ -180,7 +181,7 @@ def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False
         if size_of(file) < _START:
             raise _refuse("artifact/format", "this is no artifact of nnefc", name)
         try:
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapping = map_whole(file.fileno())
         except (OSError, ValueError) as error:
             raise NnefError.of("data/file", f"cannot map: {reason(error)}", Place(name)) from None
     data = np.frombuffer(mapping, np.uint8)
@@ -228,10 +229,20 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         weights, head, content = (written[key] for key in ("weights", "head", "content"))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _refuse("artifact/damaged", f"the manifest cannot be read: {error}", name) from error
-    if _digest(data[head_at:manifest_at]).hexdigest() != head:
+    head_data = aligned(manifest_at - head_at, "the head of an artifact")
+    head_data[:] = data[head_at:manifest_at]
+    head_data.flags.writeable = False
+    if _digest(head_data).hexdigest() != head:
         raise _refuse("artifact/damaged", "the checksum of the head is wrong", name)
     file = ArtifactFile(
-        name, own.hex(), cast(dict[str, Any], content), str(weights), data, head_at, manifest_at
+        name=name,
+        digest=own.hex(),
+        content=cast(dict[str, Any], content),
+        weights_digest=str(weights),
+        data=data,
+        head_data=head_data,
+        head_at=head_at,
+        manifest_at=manifest_at,
     )
     if verify or digest is not None or head_at - _START <= _SMALL:
         file.verify_weights()

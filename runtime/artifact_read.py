@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -61,7 +62,7 @@ class Artifact:
             self.version = str(content["nnefc"])
             self.inputs = tuple(map(_tensor, content["inputs"]))
             self.outputs = tuple(map(_tensor, content["outputs"]))
-            self.options: Facts = content["options"]
+            self.accuracy = str(content["options"]["accuracy"])
             self.targets: list[Facts] = content["targets"]
             self._arrays: list[Facts] = content["arrays"]
             self.states: list[Facts] = content["states"]
@@ -172,9 +173,11 @@ class Artifact:
         wanted: list[Wanted] = []
         for i in missing:
             number: int = facts[i]["array"]
-            dtype = np.dtype(str(self._arrays[number]["dtype"]))
-            wanted.append(Wanted(number, dtype, _packed(facts[i])))
-        made = find_or_make(self.file.weights_digest, wanted, self._derived)
+            array = self._arrays[number]
+            where = json.dumps(array, sort_keys=True)
+            dtype = np.dtype(str(array["dtype"]))
+            wanted.append(Wanted(number, where, dtype, self._packed(facts[i])))
+        made = find_or_make(self.file.weights_digest, wanted, self._derive_from_whole())
         return dict(zip(missing, made, strict=True))
 
     def _is_stored(self, facts: Facts) -> bool:
@@ -186,12 +189,23 @@ class Artifact:
             return self.file.weights(facts["weights"])
         return self.file.head(facts["head"])
 
+    def _derive_from_whole(self) -> Callable[[Wanted], Derived]:
+        """`_derived`, after the weights were compared: what is made of them is kept for others."""
+        whole = False
+
+        def derive(wanted: Wanted) -> Derived:
+            nonlocal whole
+            if not whole:
+                self.file.verify_weights()
+                whole = True
+            return self._derived(wanted)
+
+        return derive
+
     def _derived(self, wanted: Wanted) -> Derived:
         from nnefc.runtime.derived import Derived
 
         packed, array = wanted.packed, self.array(wanted.array)
-        if packed.view.last >= array.size:
-            raise ValueError("a view is outside its array")
         return Derived(packed.view.of(array), packed.packing, packed.parameters)
 
     @property
@@ -206,9 +220,21 @@ class Artifact:
         if self._is_stored(facts):
             return self._stored(facts).view(dtype).reshape(shape)
         array = aligned_empty(shape, dtype)
-        pieces = [(_packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
+        pieces = [(self._packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
         restore(array, pieces)
         return array
+
+    def _packed(self, facts: Facts) -> Packed:
+        """A packing, of items that its array has."""
+        offset, shape, strides = facts["view"]
+        view = View(offset, tuple(shape), tuple(strides))
+        numbers = (offset, *shape, *strides)
+        whole = all(isinstance(n, int) and n >= 0 for n in numbers) and min(shape) > 0
+        extents = cast(list[int], self._arrays[facts["array"]]["shape"])
+        size = math.prod(extents)
+        if not whole or len(shape) != len(strides) or view.last >= size:
+            raise ValueError(f"{view} is outside an array of {size} items")
+        return Packed(view, str(facts["packing"]), _tuples(facts["parameters"]))
 
     # -- variables, graph
 
@@ -288,12 +314,6 @@ class _Arrays(Mapping[str, Array]):
 
 def _tensor(facts: Facts) -> TensorSpec:
     return TensorSpec(str(facts["name"]), tuple(facts["shape"]), np.dtype(str(facts["dtype"])))
-
-
-def _packed(facts: Facts) -> Packed:
-    offset, shape, strides = facts["view"]
-    view = View(offset, tuple(shape), tuple(strides))
-    return Packed(view, facts["packing"], _tuples(facts["parameters"]))
 
 
 def _tuples(value: object) -> Any:

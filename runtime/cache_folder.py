@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from nnefc.errors import NnefError
+from nnefc.formats.files import map_whole
 
 SUFFIX: Final = ".kernel"
 """Of object code."""
@@ -181,7 +182,7 @@ class CacheFolder:
             status = os.fstat(handle)
             if not _is_own_file(status) or not status.st_size:
                 return None
-            mapping = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+            mapping = map_whole(handle)
         except (OSError, ValueError):
             return None
         finally:
@@ -196,12 +197,17 @@ class CacheFolder:
         Whole or not at all; raises OSError, also when there is no room for it.
         """
         self._used.add(name)
+        if not self.path.is_dir():  # somebody has removed it
+            self._prepare()
         with self._beside(name) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)  # or a full disk kills whoever writes
             else:
                 file.truncate(size)
-            fill(mmap.mmap(file.fileno(), size))
+            memory = mmap.mmap(file.fileno(), size)
+            fill(memory)
+            memory.flush()
+            os.fsync(file.fileno())  # it is read without comparing it with its checksum
         self._make_room(size)
 
     # -- all of them

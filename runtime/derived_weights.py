@@ -40,6 +40,8 @@ class Wanted:
     """A packing of an array of a file."""
 
     array: int
+    where: str
+    """What and where the array is in the file."""
     dtype: np.dtype[Any]
     packed: Packed
 
@@ -96,7 +98,7 @@ def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
 
 
 def _name(origin: str, wanted: Sequence[Wanted]) -> str:
-    facts = [(each.array, each.dtype.name, astuple(each.packed)) for each in wanted]
+    facts = [(each.where, astuple(each.packed)) for each in wanted]
     return _digest(json.dumps([VERSION, origin, facts]).encode()).hex()
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -50,7 +49,7 @@ class Origin(Protocol):
         self,
         model: CompiledModel,
         path: FilePath,
-        targets: Sequence[str],
+        targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
         """Write an artifact."""
@@ -77,7 +76,7 @@ class _Launches:
         self,
         model: CompiledModel,
         path: FilePath,
-        targets: Sequence[str],
+        targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
         self.reduce(model)
@@ -105,14 +104,22 @@ _IDLE_CONTEXTS = 4
 their own each time."""
 
 
+class _Bound(NamedTuple):
+    """Addresses that do not depend on a call, and the arrays that have them."""
+
+    table: list[int]
+    constants: Sequence[Array]
+
+
 class _Context:
     """What one run owns: a table of bases and an arena."""
 
-    __slots__ = ("_arena", "address", "bases")
+    __slots__ = ("_arena", "_bound", "address", "bases")
 
-    def __init__(self, fixed: Sequence[int], size: int, arena_bytes: int) -> None:
+    def __init__(self, bound: _Bound, arena_bytes: int) -> None:
+        self._bound = bound
         self._arena = aligned(arena_bytes, "values between launches")
-        self.bases = (ctypes.c_int64 * size)(*fixed)
+        self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
         self.bases[BASE_ARENA] = self._arena.ctypes.data
         self.address = ctypes.addressof(self.bases)
 
@@ -138,6 +145,9 @@ class CompiledModel:
         self._variables = Variables(compiled.variables, compiled.states)
         self._threads = threads
         self._team = team(threads)
+        self._bound: dict[str, _Bound] = {}
+        """What is bound for all calls, when it is; `setdefault` is atomic, and needs no lock that
+        the child of a fork might find closed."""
         self._idle: list[_Context] = []
         """Contexts that no call uses now; `append` and `pop` are atomic."""
         self._first_input = self.plan.table.inputs
@@ -182,15 +192,12 @@ class CompiledModel:
         )
 
     def _new_context(self) -> _Context:
-        return _Context(self._fixed, self.plan.table.size, self.plan.arena_bytes)
+        found = self._bound.get("")
+        if found is None:  # constants of a file may have to be made; the first who has them wins
+            found = self._bound.setdefault("", self._bind(self._compiled.constants()))
+        return _Context(found, self.plan.arena_bytes)
 
-    @cached_property
-    def _constants(self) -> Sequence[Array]:
-        """Found when they are first needed: those of a file may have to be made."""
-        return self._compiled.constants()
-
-    @cached_property
-    def _fixed(self) -> list[int]:
+    def _bind(self, constants: Sequence[Array]) -> _Bound:
         """The table of bases without what belongs to a call."""
         plan, table = self.plan, self.plan.table
         fixed = [0] * table.size
@@ -198,11 +205,11 @@ class CompiledModel:
         fixed[BASE_PARAMS] = plan.params.ctypes.data
         fixed[BASE_LIBM] = ctypes.addressof(libm_table())
         for first, arrays in (
-            (table.constants, self._constants),
+            (table.constants, constants),
             (table.states, self._variables.states),
         ):
             fixed[first : first + len(arrays)] = map(address, arrays)
-        return fixed
+        return _Bound(fixed, constants)
 
     # -- running
 
@@ -336,16 +343,16 @@ class CompiledModel:
         self,
         path: FilePath,
         *,
-        targets: Sequence[str] = ("native",),
+        targets: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Write the model as an artifact, which `nnefc.load` opens at once.
 
         Args:
-            path: A name that ends in .nnefc; a file that is there is replaced, when all is written.
+            path: Where to, as in net.nnefc; a file that is there is replaced, when all is written.
             targets: Processors to hold code for: "native" is this one with all that it can do, the
-                others are names of instruction sets, such as "x86-64-v3".  A model that was
-                loaded keeps those that its file has.
+                others are names of instruction sets, such as "x86-64-v3".  None: "native" alone; of
+                a model that was loaded, those that its file has.
             progress: Called as `progress(done, total, target)` when code for a target is begun.
 
         Variables that the graph updates keep their present values beside the initial ones.

@@ -7,12 +7,13 @@ loaded an artifact before, which brings them along.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from nnefc import __version__
 from nnefc.kernels import abi, call_state, team_state
 from nnefc.kernels.linker import Image, link
 from nnefc.kernels.scalar import LIBM
@@ -28,7 +29,7 @@ PARTS: Final[tuple[Part, ...]] = ("executor", "fast_call")
 """Modules of `nnefc.kernels`."""
 
 _codes: dict[Part, Code] = {}
-_lock = threading.Lock()
+"""Nothing is replaced: threads may be in it."""
 
 
 def functions(part: Part) -> list[Function]:
@@ -42,9 +43,7 @@ def code(part: Part) -> Code:
     """Its image, which stays in memory as long as the process."""
     found = _codes.get(part)
     if found is None:
-        made = Code(images([part])[0])
-        with _lock:
-            found = _codes.setdefault(part, made)
+        found = _codes.setdefault(part, Code(images([part])[0]))
     return found
 
 
@@ -57,15 +56,36 @@ def images(parts: Sequence[Part]) -> list[Image]:
 
 def provide(part: Part, image: Image) -> None:
     """Use an image from a file, whose `interface` is that of this process, if there is none yet."""
-    with _lock:
-        if part not in _codes:
-            _codes[part] = Code(image)
+    if part not in _codes:
+        _codes.setdefault(part, Code(image))
+
+
+_AGREEING: Final = (
+    "kernels.executor",
+    "kernels.fast_call",
+    "kernels.memory",
+    "runtime.fast_call",
+    "runtime.team",
+)
+"""Modules that mean the same by the same words and offsets."""
+
+
+def _source(module: str) -> str:
+    """A digest of the source of a module; empty where there is none."""
+    try:
+        data = (
+            Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").read_bytes()
+        )
+    except OSError:
+        return ""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 @cache
 def interface() -> str:
     """A digest of what plans, native functions and Python have to agree on."""
-    facts = [("packing", str(VERSION))]
+    facts = [("nnefc", __version__), ("packing", str(VERSION))]
+    facts += [(name, _source(name)) for name in _AGREEING]
     for module in (abi, call_state, team_state):
         for name, value in sorted(vars(module).items()):
             if isinstance(value, Layout):

@@ -339,7 +339,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
     before = set((folder / "weights").glob("*"))
     derived_weights.find_or_make(
         origin,
-        [Wanted(0, source.dtype, packed)],
+        [Wanted(0, "", source.dtype, packed)],
         lambda _: Derived(source, packed.packing, packed.parameters),
     )
     (path,) = set((folder / "weights").glob("*")) - before

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 SOURCE = np.arange(6 * 10, dtype=np.float32).reshape(6, 10)
 WANTED = [
-    Wanted(0, SOURCE.dtype, Packed(View(0, (6, 10), (10, 1)), "panels", (parts, 2)))
+    Wanted(0, "", SOURCE.dtype, Packed(View(0, (6, 10), (10, 1)), "panels", (parts, 2)))
     for parts in (1, 3)
 ]
 

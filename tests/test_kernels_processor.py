@@ -15,7 +15,7 @@ from nnefc.kernels.isa import NATIVE, host
 
 ROWS = {
     "x86-64-v2": "sse4_1 sse4_2 popcnt",
-    "x86-64-v3": "avx2 fma f16c bmi2",
+    "x86-64-v3": "avx2 fma f16c bmi2 abm movbe",
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
 }
 """The features that each row adds, as Linux calls them."""

@@ -9,7 +9,10 @@ import pickle
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ import nnefc
 from nnefc.errors import NnefError, NnefWarning
 from nnefc.kernels.isa import host
 from nnefc.runtime.artifact_file import open_file
+from nnefc.runtime.artifact_read import Artifact
 from tests.saved import COUNTER, MIXED, TINY, Array, compiled, inputs, results
 
 
@@ -224,3 +228,112 @@ def test_loading_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", NnefWarning)
         nnefc.load(tmp_path / "net.nnefc")
+
+
+def test_the_first_calls_may_come_from_several_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights that are made for one of them are there as long as any of them runs."""
+    model = compiled(tmp_path, MIXED, threads=1)
+    model.save(tmp_path / "net.nnefc")
+    monkeypatch.setenv("NNEFC_CACHE", "off")
+    expected = results(model)
+    for _ in range(10):
+        loaded = nnefc.load(tmp_path / "net.nnefc", threads=1)
+        with ThreadPoolExecutor(8) as pool:
+            for found in pool.map(partial(results, loaded), [0] * 16):
+                same(found, expected)
+
+
+def test_what_is_saved_is_what_was_compiled(tmp_path: Path) -> None:
+    model = compiled(tmp_path, TINY)
+    expected = results(model)
+    model.graph.variables["weights"].data = np.zeros((3, 4), np.float32)
+    model.save(tmp_path / "net.nnefc")
+    same(results(nnefc.load(tmp_path / "net.nnefc")), expected)
+
+
+def test_a_loaded_model_can_be_saved_for_other_processors(tmp_path: Path) -> None:
+    model = compiled(tmp_path, COUNTER)
+    results(model)
+    model.save(tmp_path / "net.nnefc")
+    loaded = nnefc.load(tmp_path / "net.nnefc")
+    loaded.save(tmp_path / "more.nnefc", targets=["native", "x86-64-v2"])
+    targets = open_file(tmp_path / "more.nnefc").content["targets"]
+    assert [target["isa"] for target in targets] == [host().name, "x86-64-v2"]
+    again = nnefc.load(tmp_path / "more.nnefc")
+    same(results(again), results(loaded))
+    for each in (again, loaded):
+        each.reset()
+    same(results(again), results(loaded))
+    for targets in (["pdp-11"], [], "native", [["native"]]):
+        with pytest.raises(NnefError) as caught:
+            loaded.save(tmp_path / "x.nnefc", targets=targets)  # pyright: ignore[reportArgumentType]
+        assert caught.value.errors[0].rule == "input/option"
+
+
+def large(folder: Path) -> Path:
+    """An artifact whose weights are not compared when it is loaded, and have to be transformed."""
+    document = """version 1.0;
+graph large( x ) -> ( y )
+{
+    x = external(shape = [1, 256, 12, 12]);
+    filter = variable(shape = [256, 256, 3, 3], label = 'filter');
+    y = conv(x, filter, 0.0);
+}
+"""
+    path = folder / "large.nnefc"
+    compiled(folder, document, threads=1).save(path)
+    content = open_file(path).content
+    assert any("weights" not in c and "head" not in c for c in content["targets"][0]["constants"])
+    return path
+
+
+def test_damaged_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = large(tmp_path)
+    monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
+    good = path.read_bytes()
+    damaged = bytearray(good)
+    damaged[5000:5004] = b"\x7f\x7f\x7f\x7f"
+    (tmp_path / "damaged.nnefc").write_bytes(damaged)
+    model = nnefc.load(tmp_path / "damaged.nnefc")
+    with pytest.raises(NnefError, match="checksum of the weights"):
+        results(model)
+    assert not list((tmp_path / "cache" / "weights").glob("*.weights"))
+
+
+def test_a_file_may_be_written_over_while_it_is_used(tmp_path: Path) -> None:
+    """Not that anybody should: results are nonsense, but nothing else is."""
+    path = large(tmp_path)
+    model = nnefc.load(path)
+    results(model)
+    with path.open("r+b") as file:
+        file.write(b"\xff" * path.stat().st_size)
+    results(model)
+    assert model.launches
+
+
+def test_views_beyond_an_array_are_damage(tmp_path: Path) -> None:
+    compiled(tmp_path, TINY).save(tmp_path / "net.nnefc")
+    file = open_file(tmp_path / "net.nnefc")
+    artifact = Artifact(file)
+    views: list[Any] = [
+        [0, [3, 4], [-4, 1]],
+        [1 << 33, [3, 4], [4, 1]],
+        [0, [4, 4], [4, 1]],
+        [0, [], []],
+    ]
+    for view in views:
+        packed = {"array": 0, "view": view, "packing": "panels", "parameters": [1, 1]}
+        for array in file.content["arrays"]:
+            array.pop("weights", None)
+            array["packed"] = [{**packed, "head": [0, 48]}]
+        with pytest.raises(NnefError, match="manifest is not as expected"):
+            _ = artifact.graph
+
+
+@pytest.mark.parametrize("options", [{"digest": 5}, {"verify": "no"}, {"threads": 0}])
+def test_arguments_of_load_are_checked(tmp_path: Path, options: dict[str, Any]) -> None:
+    compiled(tmp_path, TINY).save(tmp_path / "net.nnefc")
+    with pytest.raises(NnefError):
+        nnefc.load(tmp_path / "net.nnefc", **options)

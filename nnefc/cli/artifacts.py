@@ -78,7 +78,7 @@ class Loaded:
     @property
     def accuracy(self) -> str:
         """How its graph was compiled."""
-        return str(self.artifact.options["accuracy"])
+        return str(self.artifact.accuracy)
 
     @property
     def name(self) -> str:
@@ -233,7 +233,7 @@ def file_facts(artifact: Artifact) -> dict[str, Any]:
         "digest": artifact.file.digest,
         "nnefc": artifact.version,
         "format": FORMAT,
-        "accuracy": str(artifact.options["accuracy"]),
+        "accuracy": artifact.accuracy,
         **artifact.file.sizes,
         "targets": [
             {

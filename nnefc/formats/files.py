@@ -79,19 +79,25 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
     Small files do not pay for a mapping. Before Python 3.13 every mapping keeps a file
     descriptor, so that the number of mappings is bounded too.
     """
-    options: dict[str, Any] = {}
-    if sys.version_info >= (3, 13):
-        options["trackfd"] = False
-    elif len(_live) >= _MAPS:
+    if sys.version_info < (3, 13) and len(_live) >= _MAPS:
         return None
     if size_of(file) < _MAP_FROM:
         return None
     try:
-        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **options)
+        mapping = map_whole(file.fileno())
     except (OSError, ValueError):
         return None
     _live.add(mapping)
     return mapping
+
+
+def map_whole(descriptor: int) -> mmap.mmap:
+    """A read-only mapping of all of a file, which keeps it open only before Python 3.13.
+
+    Raises OSError or ValueError.
+    """
+    options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **options)
 
 
 def release_pages() -> None:

@@ -19,7 +19,7 @@ from nnefc.runtime.program import Ref
 ROW_NS = 50.0
 """Nanoseconds to find a row and to make a factor of its sums."""
 VECTOR_NS = 2.5
-"""Of a vector of items: they are looked at three times."""
+"""Of a vector of items, which are looked at two or three times."""
 
 
 @lowering(mean_variance.NAME, mean_variance.FUSED_NAME)
