@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import math
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +38,7 @@ def test_a_library_that_the_process_has_not_loaded_is_found(
 
     monkeypatch.setattr(ctypes, "CDLL", without)
     check(make())
-    monkeypatch.setattr(libm, "find_library", lambda _: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
+    monkeypatch.setattr(ctypes.util, "find_library", lambda _: None)  # pyright: ignore[reportUnknownLambdaType,reportUnknownArgumentType]
     with pytest.raises(NnefError, match="no C library") as caught:
         make()
     assert caught.value.errors[0].rule == "internal/libm"
