@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import Any
 
@@ -265,14 +266,25 @@ def test_limits_are_positive_integers(value: Any) -> None:
     assert repr(value) in caught.value.errors[0].message
 
 
-def test_time_is_linear() -> None:
-    def seconds(count: int) -> float:
+def test_work_is_linear() -> None:
+    """In calls of functions, which do not depend on what else the machine does."""
+
+    def calls(count: int) -> int:
         lines = "\n".join(f"a{i + 1} = add(a{i}, x);" for i in range(count))
         text = document(f"a0 = copy(x);\n{lines}\ny = copy(a{count});")
-        start = time.perf_counter()
-        import_text(text)
-        return time.perf_counter() - start
+        events = 0
 
-    seconds(100)
-    short = min(seconds(1000) for _ in range(3))
-    assert seconds(8000) < 8 * short * 3
+        def note(*_: object) -> None:
+            nonlocal events
+            events += 1
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            import_text(text)
+        finally:
+            sys.setprofile(before)
+        return events
+
+    calls(100)
+    assert calls(4000) < 4.2 * calls(1000)
