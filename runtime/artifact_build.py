@@ -22,6 +22,7 @@ from nnefc.runtime.derived import Derived
 from nnefc.runtime.objects import Progress, object_codes
 from nnefc.runtime.plan import Plan, make_plan
 from nnefc.runtime.program import Program
+from nnefc.runtime.tensors import address
 
 Array = np.ndarray[Any, Any]
 
@@ -101,7 +102,7 @@ class _Memory:
     """Which array an address belongs to."""
 
     def __init__(self, arrays: Sequence[Array]) -> None:
-        starts = np.array([_address(array) for array in arrays], np.int64)
+        starts = np.array([*map(address, arrays)], np.int64)
         self._order = np.argsort(starts, kind="stable")
         self._starts = starts[self._order]
         self._arrays = arrays
@@ -125,11 +126,11 @@ class _Memory:
         """(number, byte offset) of the array that this one is items of."""
         if not array.size:
             return None
-        address = _address(array)
-        place = int(np.searchsorted(self._starts, address, "right")) - 1
+        start = address(array)
+        place = int(np.searchsorted(self._starts, start, "right")) - 1
         while place >= 0:
             number = int(self._order[place])
-            whole, offset = self._arrays[number], address - int(self._starts[place])
+            whole, offset = self._arrays[number], start - int(self._starts[place])
             if whole.nbytes:
                 inside = offset + _extent(array) <= whole.nbytes
                 fits = offset % array.itemsize == 0 and min(array.strides, default=0) >= 0
@@ -143,7 +144,3 @@ def _extent(array: Array) -> int:
     """Bytes from the first item to the end of the last."""
     steps = zip(array.shape, array.strides, strict=True)
     return array.itemsize + sum((n - 1) * step for n, step in steps)
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])

@@ -25,6 +25,7 @@ from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
 from nnefc.runtime import cache
 from nnefc.runtime.arena import ALIGNMENT
+from nnefc.runtime.cache_folder import CacheFolder
 from nnefc.runtime.derived import Derived
 
 Array = np.ndarray[Any, Any]
@@ -57,12 +58,15 @@ def find_or_make(
 
     `origin`: a digest of what the arrays are of; `derive`: says what one is made of.
     """
-    if not wanted:
-        return []
-    folder = cache.weights()
-    if folder is None:
-        return [derive(each).array() for each in wanted]
-    name = _name(origin, wanted)
+    folder = cache.weights() if wanted else None
+    kept = None if folder is None else _kept(folder, _name(origin, wanted), wanted, derive)
+    return [derive(each).array() for each in wanted] if kept is None else kept
+
+
+def _kept(
+    folder: CacheFolder, name: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], Derived]
+) -> list[Array] | None:
+    """The arrays in the file of an entry, which is made if need be; None if there can be none."""
     file = folder.file_name(name)
     places = list(_places(wanted))
     size = places[-1] + wanted[-1].nbytes
@@ -74,16 +78,20 @@ def find_or_make(
         data[_CHECKSUM:_START] = np.frombuffer(_digest(data[_START:]), np.uint8)
         data[:_CHECKSUM] = np.frombuffer(MAGIC + bytes.fromhex(name), np.uint8)
 
-    mapping = folder.map(file)
-    if mapping is None or not _is_entry(mapping, name, size):
+    def find() -> list[Array] | None:
+        mapping = folder.map(file)
+        if mapping is None or not _is_entry(mapping, name, size):
+            return None
+        return _arrays(np.frombuffer(mapping, np.uint8), wanted, places)
+
+    found = find()
+    if found is None:
         try:
             folder.make(file, size, fill)
         except OSError:
-            return [derive(each).array() for each in wanted]
-        mapping = folder.map(file)
-    if mapping is None or not _is_entry(mapping, name, size):  # somebody has removed it already
-        return [derive(each).array() for each in wanted]
-    return _arrays(np.frombuffer(mapping, np.uint8), wanted, places)
+            return None
+        found = find()  # unless somebody has removed it already
+    return found
 
 
 def is_whole(data: Array, name: str) -> bool:
