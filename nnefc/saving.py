@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -28,8 +28,38 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FromGraph:
+class _Saved:
+    """What the origins have in common: what a file is written of."""
+
+    def content(
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
+    ) -> tuple[Portable, list[Build]]:
+        """The model without code, and the code for each target."""
+        raise AssertionError
+
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        wanted = [NATIVE] if targets is None else targets
+        content = self.content(model, wanted, progress)
+        _replace(path, lambda file: _write(file, *content))
+        _make_derived_weights(path)
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        from nnefc.emit.folder import write_c
+
+        portable, (build,) = self.content(model, [target])
+        return write_c(path, portable, build, name)
+
+
+@dataclass(frozen=True, eq=False)
+class FromGraph(_Saved):
     """The origin of a model that was compiled here."""
 
     graph: Graph
@@ -44,29 +74,7 @@ class FromGraph:
         copy.variables = {key: replace(each) for key, each in graph.variables.items()}
         return cls(graph, how, copy)
 
-    def save(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        targets: Sequence[str] | None,
-        progress: Progress | None = None,
-    ) -> None:
-        _save(path, *self._content(model, targets or [NATIVE], progress))
-
-    def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
-    ) -> list[str]:
-        from nnefc.emit.folder import write_c
-
-        portable, (build,) = self._content(model, [target])
-        return write_c(path, portable, build, name)
-
-    def reduce(self, model: CompiledModel) -> Any:
-        file = io.BytesIO()
-        _write(file, *self._content(model, [NATIVE]))
-        return restored, (file.getvalue(), model.threads_wanted)
-
-    def _content(
+    def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
         from nnefc.api import prepared
@@ -74,6 +82,11 @@ class FromGraph:
         graph = prepared(self.compiled)
         _drop_unread(graph)
         return _content(graph, self.how, model, targets, progress)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        file = io.BytesIO()
+        _write(file, *self.content(model, [NATIVE]))
+        return restored, (file.getvalue(), model.threads_wanted)
 
 
 def _content(
@@ -91,15 +104,14 @@ def _content(
     return portable, build_for(wanted, graph, portable, how, progress)
 
 
-def _save(path: FilePath, portable: Portable, builds: Sequence[Build]) -> None:
-    """Write an artifact, whole and on the disk, or not at all."""
+def _replace(path: FilePath, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file, whole and on the disk, or not at all."""
     from nnefc.formats.atomic import replace_file
 
     with replace_file(path) as file:
-        _write(file, portable, builds)
+        write(file)
         file.flush()
         os.fsync(file.fileno())  # large weights are read without comparing them
-    _make_derived_weights(path)
 
 
 def _make_derived_weights(path: FilePath) -> None:
@@ -161,8 +173,8 @@ def _portable(graph: Graph, model: CompiledModel, how: LoweringOptions) -> Porta
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FromArtifact:
+@dataclass(frozen=True, eq=False)
+class FromArtifact(_Saved):
     """The origin of a model that was loaded."""
 
     artifact: Artifact
@@ -171,9 +183,11 @@ class FromArtifact:
     def graph(self) -> Graph:
         return self.artifact.graph
 
-    @property
-    def _how(self) -> LoweringOptions:
-        return LoweringOptions(accuracy=self.artifact.accuracy)
+    def content(
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
+    ) -> tuple[Portable, list[Build]]:
+        how = LoweringOptions(accuracy=self.artifact.accuracy)
+        return _content(self.graph, how, model, targets, progress)
 
     def save(
         self,
@@ -182,23 +196,11 @@ class FromArtifact:
         targets: Sequence[str] | None,
         progress: Progress | None = None,
     ) -> None:
-        from nnefc.formats.atomic import replace_file
-
         if targets is not None:
-            _save(path, *_content(self.graph, self._how, model, targets, progress))
+            super().save(model, path, targets, progress)
             return
-        with replace_file(path) as file:
-            file.writelines(self.artifact.with_states(model.variables))
-            file.flush()
-            os.fsync(file.fileno())
-
-    def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
-    ) -> list[str]:
-        from nnefc.emit.folder import write_c
-
-        portable, (build,) = _content(self.graph, self._how, model, [target])
-        return write_c(path, portable, build, name)
+        parts = self.artifact.with_states(model.variables)
+        _replace(path, lambda file: file.writelines(parts))
 
     def reduce(self, model: CompiledModel) -> Any:
         parts = self.artifact.with_states(model.variables)

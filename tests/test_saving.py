@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -266,9 +267,11 @@ def test_a_loaded_model_can_be_saved_for_other_processors(tmp_path: Path) -> Non
     for each in (again, loaded):
         each.reset()
     same(results(again), results(loaded))
-    for targets in (["pdp-11"], [], "native", [["native"]]):
+    for each, targets in itertools.product(
+        (model, loaded), (["pdp-11"], [], "native", [["native"]])
+    ):
         with pytest.raises(NnefError) as caught:
-            loaded.save(tmp_path / "x.nnefc", targets=targets)  # pyright: ignore[reportArgumentType]
+            each.save(tmp_path / "x.nnefc", targets=targets)  # pyright: ignore[reportArgumentType]
         assert caught.value.errors[0].rule == "input/option"
 
 
