@@ -43,6 +43,14 @@ def test_printed_documents_parse_to_the_same_tree(document: ast.Document) -> Non
     assert print_document(parsed) == text
 
 
+@pytest.mark.parametrize(
+    "text", ["(x < x) > (x, x)", "(x + x < x) > (x)[0]", "1 == (!x < x) > (x, x) + x", "x < x"]
+)
+def test_comparisons_are_not_printed_as_type_arguments(text: str) -> None:
+    tree = expression(text)
+    assert same(expression(print_expression(tree)), tree)
+
+
 @given(trees(flat=True, depth=3))
 @settings(max_examples=60, deadline=None)
 def test_printed_flat_documents_parse_to_the_same_tree(document: ast.Document) -> None:

@@ -181,6 +181,14 @@ def _precedence(e: Expression) -> int:
     return _PRIMARY
 
 
+def _could_be_type_argument(left: Binary, e: Binary) -> bool:
+    """Whether `e`, whose left operand this is, is `… < name > …`.
+
+    `a < b > (c)` without parentheses is an invocation of `a` with a type argument.
+    """
+    return left.operator == "<" and e.operator == ">" and isinstance(left.right, Identifier)
+
+
 def _is_negative(e: Literal_) -> bool:
     return not e.text and not isinstance(e.value, str) and print_literal(e.value)[0] == "-"
 
@@ -312,9 +320,14 @@ class _Words:
         chain = [e]
         while isinstance(left := chain[-1].left, Binary) and (
             PRECEDENCE[left.operator] >= PRECEDENCE[chain[-1].operator]
+            and not _could_be_type_argument(left, chain[-1])
         ):
             chain.append(left)
-        self.within(chain[-1].left, PRECEDENCE[chain[-1].operator])
+        first = chain[-1]
+        if isinstance(left := first.left, Binary) and _could_be_type_argument(left, first):
+            self._items("(", (left,), ")")
+        else:
+            self.within(left, PRECEDENCE[first.operator])
         for link in reversed(chain):
             self.may_break()
             self.write(f"{link.operator} ")
