@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nnefc.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
@@ -51,21 +53,36 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
     if not taps:
         packed[...] = 0
         return
-    whole = (groups, steps, len(taps), step, tiles * width)
     filled = inputs == steps * step and outputs == tiles * width
-    weights = (np.empty if filled else np.zeros)(whole, source.dtype)
-    for j, place in enumerate(taps):
-        tap = source[(slice(None), slice(None), slice(None), *place)].swapaxes(1, 2)
-        if filled:
-            weights[:, :, j] = tap.reshape(groups, steps, step, outputs)
-            continue
-        values = np.zeros((groups, steps * step, outputs), source.dtype)
-        values[:, :inputs] = tap
-        weights[:, :, j, :, :outputs] = values.reshape(groups, steps, step, outputs)
-    split = weights.reshape(groups, depth, step, tiles, width).transpose(0, 3, 1, 2, 4)
-    done = 0
-    for group in split:
-        for first in range(0, depth, piece):
-            part = group[:, first : first + piece]
-            packed[done : done + part.size].reshape(part.shape)[...] = part
-            done += part.size
+    # a tile at a time: what is between stays in the cache, and in memory that is there
+    tile = (np.empty if filled else np.zeros)((steps, len(taps), step, width), source.dtype)
+    entries_of_tile = tile.reshape(depth, step, width)
+    flat = tile.transpose(0, 2, 1, 3)  # [steps, step, taps, width]
+    values = np.zeros((steps * step, width), source.dtype)
+    for g in range(groups):
+        pieces = list(_pieces(packed.reshape(groups, -1)[g], depth, piece, (tiles, step, width)))
+        for t in range(tiles):
+            part = source[g, t * width : (t + 1) * width]
+            count = len(part)
+            for j, place in enumerate(taps):
+                tap = part[(slice(None), slice(None), *place)].T
+                if filled:
+                    flat[:, :, j] = tap.reshape(steps, step, width)
+                    continue
+                values[:inputs, :count] = tap
+                values[:, count:] = 0
+                flat[:, :, j] = values.reshape(steps, step, width)
+            for first, target in pieces:
+                target[t] = entries_of_tile[first : first + piece]
+
+
+def _pieces(
+    packed: Array, depth: int, piece: int, tile: tuple[int, int, int]
+) -> Iterator[tuple[int, Array]]:
+    """The first entry of each piece, and the place for it: [tiles, its entries, step, width]."""
+    tiles, step, width = tile
+    row = tiles * step * width
+    for first in range(0, depth, piece):
+        count = min(piece, depth - first)
+        memory = packed[first * row : (first + count) * row]
+        yield first, memory.reshape(tiles, count, step, width)

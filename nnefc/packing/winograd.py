@@ -12,7 +12,7 @@ Computed in float64, rounded once.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from nnefc.packing import Parameters, Release
 
     Array = np.ndarray[Any, Any]
+
+_CHUNK: Final = 1 << 12
+"""Pairs of an input and an output at a time."""
 
 
 def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
@@ -44,20 +47,26 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
         for n, t in zip(grid, source.shape[2:], strict=True)
     )
     depth = -(-inputs // entry) * entry
-    element = np.zeros((depth, sum(width * count for width, count in panels)), np.float32)
     points = packed.reshape(math.prod(grid), -1)
-    # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
-    # For so few taps starting the threads of a matrix product takes longer than the product.
-    taps = source.transpose(2, 3, 1, 0).astype(np.float64, "C").reshape(rows.shape[1], -1)
-    for i in range(grid[0]):
-        down = np.einsum("t,tk->k", rows[i], taps).reshape(columns.shape[1], -1)
-        across = np.einsum("jt,tk->jk", columns, down).reshape(-1, inputs, outputs)
-        for j, values in enumerate(across):
-            element[:inputs, :outputs] = values
-            done = place = 0
-            for width, count in panels:
-                part = element[:, done : done + count * width].reshape(depth, count, width)
-                target = points[i * grid[1] + j, place : place + part.size]
-                target.reshape(count, depth, width)[...] = part.swapaxes(0, 1)
-                done += count * width
-                place += part.size
+    # some inputs at a time: what is between stays in the cache, and in memory that is there
+    step = max(_CHUNK // outputs, 1)
+    for first in range(0, depth, step):
+        count = min(step, depth - first)
+        element = np.zeros((count, sum(width * n for width, n in panels)), np.float32)
+        # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
+        # So small are the products that NumPy's library computes them without threads.
+        part = source[:, first : first + count].transpose(2, 3, 1, 0).astype(np.float64, "C")
+        down = rows @ part.reshape(rows.shape[1], -1)
+        for i, row in enumerate(down):
+            across = columns @ row.reshape(columns.shape[1], -1)
+            for j, values in enumerate(across.reshape(grid[1], -1, outputs)):
+                element[: len(values), :outputs] = values
+                done = place = 0
+                for width, n in panels:
+                    target = points[i * grid[1] + j, place : place + n * depth * width]
+                    columns_of_panels = element[:, done : done + n * width].reshape(count, n, width)
+                    target.reshape(n, depth, width)[:, first : first + count] = (
+                        columns_of_panels.swapaxes(0, 1)
+                    )
+                    done += n * width
+                    place += target.size
