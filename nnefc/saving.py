@@ -45,8 +45,8 @@ class _Saved:
         progress: Progress | None = None,
     ) -> None:
         wanted = [NATIVE] if targets is None else targets
-        content = self.content(model, wanted, progress)
-        _replace(path, lambda file: _write(file, *content))
+        portable, builds = self.content(model, wanted, progress)
+        _replace(path, lambda file: _write(file, portable, builds), portable.nbytes)
         _make_derived_weights(path)
 
     def emit_c(
@@ -104,11 +104,11 @@ def _content(
     return portable, build_for(wanted, graph, portable, how, progress)
 
 
-def _replace(path: FilePath, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file, whole and on the disk, or not at all."""
+def _replace(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:
+    """Write a file of so many bytes or more, whole and on the disk, or not at all."""
     from nnefc.formats.atomic import replace_file
 
-    with replace_file(path) as file:
+    with replace_file(path, at_least) as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())  # large weights are read without comparing them
@@ -200,7 +200,8 @@ class FromArtifact(_Saved):
             super().save(model, path, targets, progress)
             return
         parts = self.artifact.with_states(model.variables)
-        _replace(path, lambda file: file.writelines(parts))
+        nbytes = self.artifact.file.sizes["bytes"]
+        _replace(path, lambda file: file.writelines(parts), nbytes)
 
     def reduce(self, model: CompiledModel) -> Any:
         parts = self.artifact.with_states(model.variables)
@@ -274,19 +275,20 @@ def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     from nnefc.api import lower_prepared
     from nnefc.errors import Diagnostic, warn
     from nnefc.kernels.isa import host
+    from nnefc.runtime.artifact_read import OTHER_VERSION
     from nnefc.runtime.model import CompiledModel
 
-    held = ", ".join(dict.fromkeys(target["isa"] for target in artifact.targets)) or "none"
-    warn(
-        Diagnostic(
-            "artifact/target",
-            f"there is no code for this processor ({host().name}), only {held}: compiling it now",
-            Place(artifact.file.name),
-            "warning",
-            hint="save the model with this target too",
-        ),
-        stacklevel=4,
-    )
+    targets = artifact.target_infos()
+    if any(target.obstacle == OTHER_VERSION for target in targets):
+        message = f"its code is of {OTHER_VERSION} ({artifact.version}): compiling it now"
+        hint = "save the model again with this version"
+    else:
+        held = ", ".join(dict.fromkeys(target.isa for target in targets)) or "none"
+        message = f"there is no code for this processor ({host().name}), only {held}: "
+        message += "compiling it now"
+        hint = "save the model with this target too"
+    place = Place(artifact.file.name)
+    warn(Diagnostic("artifact/target", message, place, "warning", hint=hint), stacklevel=4)
     graph = artifact.graph
     program = lower_prepared(
         graph.clone(), threads=threads, accuracy=artifact.accuracy, methods=None

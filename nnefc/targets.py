@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.errors import NnefError
+from nnefc.formats.files import reason
 from nnefc.kernels.isa import BUILD, NATIVE, row_of
 
 if TYPE_CHECKING:
@@ -72,22 +74,37 @@ def build_for(
     if not others:
         advance(0, NATIVE)
         return [build_here(graph, arrays, how)]
-    from tempfile import TemporaryDirectory
-
-    from nnefc.runtime.artifact_write import write_artifact
-
     found: dict[str, Build] = {}
     if NATIVE in targets:
         advance(0, NATIVE)
         found[NATIVE] = build_here(graph, arrays, how)
-    with TemporaryDirectory(prefix="nnefc-") as folder:
-        path = Path(folder) / "portable.nnefc"
-        with path.open("wb") as file:
-            write_artifact(file, portable, [])
+    with _as_file(portable) as path:
         for name in others:
             advance(len(found), name)
             found[name] = _build_apart(name, path, how)
     return [found[name] for name in targets]
+
+
+@contextmanager
+def _as_file(portable: Portable) -> Generator[Path]:
+    """The model without code in a file, which is gone at the end of the block."""
+    from tempfile import TemporaryDirectory
+
+    from nnefc.runtime.artifact_write import write_artifact
+
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(TemporaryDirectory(prefix="nnefc-"))
+            path = Path(folder) / "portable.nnefc"
+            with path.open("wb") as file:
+                write_artifact(file, portable, [])
+        except OSError as error:
+            raise NnefError.of(
+                "data/write",
+                f"cannot write a temporary file of {portable.nbytes:,} bytes: {reason(error)}",
+                hint="make room, or set TMPDIR to a folder that has it",
+            ) from error
+        yield path
 
 
 def build_here(graph: Graph, arrays: Sequence[Array], how: LoweringOptions) -> Build:

@@ -49,6 +49,8 @@ _PAGE: Final = 4096
 _SMALL: Final = 1 << 20
 """Bytes of weights that are compared at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
+AGAIN: Final = "compile the model again with this version"
+"""What to do with files of others."""
 
 
 class Writer:
@@ -210,7 +212,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
             "artifact/format",
             f"this is an artifact of format {version}, of {made} nnefc; this one reads {FORMAT}",
             name,
-            "compile the model again",
+            AGAIN if version < FORMAT else f"update nnefc, or {AGAIN}",
         )
     if _digest(header).digest() != own:
         raise _refuse("artifact/damaged", "the checksum of the header is wrong", name)

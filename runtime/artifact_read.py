@@ -8,17 +8,19 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from nnefc.errors import NnefError, Place
 from nnefc.ir import DType, TensorType, Variable
 from nnefc.kernels.isa import NATIVE, executable, host
 from nnefc.kernels.linker import Image
 from nnefc.kernels.processor import identity
+from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed, View, restore
 from nnefc.runtime import native
-from nnefc.runtime.artifact_file import ArtifactFile
+from nnefc.runtime.artifact_file import AGAIN, ArtifactFile
 from nnefc.runtime.code import Code
 from nnefc.runtime.compiled import Compiled, LaunchInfo
 from nnefc.runtime.plan import BaseTable, Plan
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Facts = Mapping[str, Any]
+
+OTHER_VERSION: Final = "another version of nnefc"
+"""The obstacle of code for this processor that this process cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,13 @@ class Artifact:
         dtype, shape = np.dtype(str(facts["dtype"])), tuple(facts["shape"])
         if self._is_stored(facts):
             return self._stored(facts).view(dtype).reshape(shape)
+        if self.file.content.get("packing") != VERSION:
+            raise NnefError.of(
+                "artifact/format",
+                f"weights are packed as nnefc {self.version} does it, not as this version",
+                Place(self.file.name),
+                AGAIN,
+            )
         array = aligned_empty(shape, dtype)
         pieces = [(self._packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
         restore(array, pieces)
@@ -292,7 +304,7 @@ def _obstacle(target: Facts) -> str:
         return "other instructions"
     if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
         return "another processor"
-    return "" if target["interface"] == native.interface() else "another version of nnefc"
+    return "" if target["interface"] == native.interface() else OTHER_VERSION
 
 
 class _Arrays(Mapping[str, Array]):

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from nnefc.kernels.linker import Image
+from nnefc.packing import VERSION
 from nnefc.packing.inverse import restorable
 from nnefc.runtime.artifact_build import Array, Build, Constant, Packing, Part
 from nnefc.runtime.artifact_file import Piece, Writer
@@ -52,6 +53,11 @@ class Portable:
     options: Mapping[str, Any]
     """How it is to be lowered."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a file of it takes at least."""
+        return sum(array.nbytes for array in self.arrays.values())
+
 
 def write_artifact(file: BinaryIO, model: Portable, builds: Sequence[Build]) -> None:
     """Write an artifact.  Constants of the first build are stored as kernels read them, of those
@@ -66,6 +72,7 @@ def write_artifact(file: BinaryIO, model: Portable, builds: Sequence[Build]) -> 
     content: dict[str, Any] = {
         "name": model.name,
         "nnefc": model.version,
+        "packing": VERSION,
         "inputs": [_tensor(spec) for spec in model.inputs],
         "outputs": [_tensor(spec) for spec in model.outputs],
         "options": dict(model.options),

@@ -129,7 +129,12 @@ def weights_place() -> Path | None:
 
 def weights() -> CacheFolder | None:
     """The folder of these, opened once; None if it is off or cannot be used."""
-    return _opened_weights(*_environment())
+    found = _opened_weights(*_environment())
+    if found is not None and not found.path.is_dir():  # somebody has removed it
+        _opened.cache_clear()
+        _opened_weights.cache_clear()
+        found = _opened_weights(*_environment())
+    return found
 
 
 def _folder() -> CacheFolder | None:
@@ -145,16 +150,18 @@ def _environment() -> tuple[str | None, ...]:
 @lru_cache(maxsize=1)
 def _opened(*_environment: str | None) -> CacheFolder | None:
     """The folder that the environment names."""
-    return _open(place(), DEFAULT_LIMIT, SUFFIX)
+    return _open(place(), DEFAULT_LIMIT, SUFFIX, "compiled kernels")
 
 
 @lru_cache(maxsize=1)
 def _opened_weights(*_environment: str | None) -> CacheFolder | None:
-    return _open(weights_place(), WEIGHTS_LIMIT, WEIGHTS_SUFFIX) if _folder() else None
+    if _folder() is None:
+        return None
+    return _open(weights_place(), WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "weights as kernels read them")
 
 
-def _open(path: Path | None, default: int, suffix: str) -> CacheFolder | None:
-    """A folder, of which the user hears if it cannot be used."""
+def _open(path: Path | None, default: int, suffix: str, kept: str) -> CacheFolder | None:
+    """A folder for what is `kept`, of which the user hears if it cannot be used."""
     if path is None:
         return None
     try:
@@ -167,7 +174,7 @@ def _open(path: Path | None, default: int, suffix: str) -> CacheFolder | None:
     except NnefError as error:
         _complain(
             error.errors[0].message,
-            f"compiled kernels stay in memory; {error.errors[0].hint}",
+            f"{kept} stay in memory; {error.errors[0].hint}",
         )
         return None
 

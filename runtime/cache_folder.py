@@ -197,8 +197,6 @@ class CacheFolder:
         Whole or not at all; raises OSError, also when there is no room for it.
         """
         self._used.add(name)
-        if not self.path.is_dir():  # somebody has removed it
-            self._prepare()
         with self._beside(name) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)  # or a full disk kills whoever writes

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.command_line import SMALL, Cli, Result
+from tests.disks import mounted
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
@@ -75,6 +77,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(cache, "_complained", False)
     cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
     return place
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """`disk("64k")`: an empty file system of that size."""
+    with ExitStack() as stack:
+        yield lambda size: stack.enter_context(mounted(tmp_path / f"disk-{size}", size))
 
 
 @pytest.fixture

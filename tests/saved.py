@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import nnefc
+from nnefc.runtime.artifact_file import open_file
 
 Array = np.ndarray[Any, Any]
 
@@ -62,6 +66,28 @@ graph counter( x ) -> ( y )
 }
 """
 
+LARGE = """\
+version 1.0;
+graph large( x ) -> ( y )
+{
+    x = external(shape = [1, 1024]);
+    w = variable(shape = [600, 1024], label = 'w');
+    y = matmul(x, w, transposeB = true);
+}
+"""
+"""Weights that are not compared when the file is opened."""
+
+TRANSFORMED = """\
+version 1.0;
+graph large( x ) -> ( y )
+{
+    x = external(shape = [1, 256, 12, 12]);
+    filter = variable(shape = [256, 256, 3, 3], label = 'filter');
+    y = conv(x, filter, 0.0);
+}
+"""
+"""The same, which have to be transformed for kernels."""
+
 
 def write(folder: Path, document: str) -> Path:
     """A document as a file."""
@@ -86,3 +112,32 @@ def results(model: nnefc.CompiledModel, seed: int = 0) -> list[Array]:
     """What a call gives, as a list."""
     given = dict(zip((spec.name for spec in model.inputs), inputs(model, seed), strict=True))
     return list(model.run(given).values())
+
+
+def transformed(folder: Path) -> Path:
+    """An artifact of `TRANSFORMED`."""
+    path = folder / "large.nnefc"
+    compiled(folder, TRANSFORMED, threads=1).save(path)
+    content = open_file(path).content
+    assert any("weights" not in c and "head" not in c for c in content["targets"][0]["constants"])
+    return path
+
+
+def same(first: list[Array], second: list[Array]) -> None:
+    """Results are of one type and equal."""
+    for x, y in zip(first, second, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+
+
+def python(program: str, *arguments: object, **environment: str) -> str:
+    """What a program prints, in a process of its own; it says nothing on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
-from nnefc.runtime.artifact_file import FORMAT, ArtifactFile, Writer, open_bytes, open_file
+from nnefc.runtime.artifact_file import AGAIN, FORMAT, ArtifactFile, Writer, open_bytes, open_file
 from nnefc.saving import restored
 from tests.saved import TINY, compiled
 
@@ -33,6 +33,7 @@ def rule(data: bytes) -> str:
     return error.rule
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=300), max_size=5),
     st.lists(st.lists(st.floats(width=32)), max_size=5),
@@ -74,14 +75,20 @@ def test_every_truncation_is_found(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "made"), [(FORMAT + 1, "a newer"), (FORMAT - 1, "an older"), (1 << 31, "a newer")]
+    ("version", "made", "hint"),
+    [
+        (FORMAT + 1, "a newer", f"update nnefc, or {AGAIN}"),
+        (FORMAT - 1, "an older", AGAIN),
+        (1 << 31, "a newer", f"update nnefc, or {AGAIN}"),
+    ],
 )
-def test_other_formats_are_refused(tiny: Path, version: int, made: str) -> None:
+def test_other_formats_are_refused(tiny: Path, version: int, made: str, hint: str) -> None:
     data = bytearray(tiny.read_bytes())
     struct.pack_into("<I", data, 16, version)
     with pytest.raises(NnefError, match=f"of format {version}, of {made} nnefc") as caught:
         restored(bytes(data), 1)
-    assert caught.value.errors[0].rule == "artifact/format"
+    (error,) = caught.value.errors
+    assert (error.rule, error.hint) == ("artifact/format", hint)
 
 
 @pytest.mark.parametrize(

@@ -22,20 +22,10 @@ from nnefc.errors import NnefError
 from nnefc.kernels.isa import TABLE, host
 from nnefc.runtime.artifact_file import open_file
 from tests.command_line import DIGITS, ROOT, Cli
-from tests.saved import COUNTER, MIXED, TINY, compiled, write
+from tests.saved import COUNTER, LARGE, MIXED, TINY, compiled, write
 
 ELSEWHERE = "x86-64-v3" if host().name == "aarch64" else "aarch64"
 """Instructions that this processor has not."""
-LARGE = """\
-version 1.0;
-graph large( x ) -> ( y )
-{
-    x = external(shape = [1, 1024]);
-    w = variable(shape = [600, 1024], label = 'w');
-    y = matmul(x, w, transposeB = true);
-}
-"""
-"""Weights that are not compared when the file is opened."""
 DOCUMENTS = {"tiny": TINY, "mixed": MIXED, "counter": COUNTER}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import shutil
 import stat
 import subprocess
@@ -12,7 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,9 @@ from nnefc.errors import NnefError, NnefWarning
 from nnefc.runtime import cache, cache_entry
 from nnefc.runtime.cache_folder import ABANDONED_SECONDS, PARTIAL, CacheFolder, file_name
 from tests.cached import entry, key
+from tests.disks import as_somebody, largest_file
 
 DAY = 86400
-NOBODY = 65534
 
 
 def name(number: int) -> str:
@@ -144,22 +143,6 @@ def test_where_no_folder_can_be(folder: Path) -> None:
         cache.opened()
 
 
-@contextmanager
-def as_somebody(place: Path) -> Generator[None]:
-    """Inside this process is not the administrator, who may do all; the folder is its own."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.chown(place, NOBODY, NOBODY)
-    for path in place.iterdir():
-        os.chown(path, NOBODY, NOBODY)
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it holds is found, and more does not come to it."""
     with tempfile.TemporaryDirectory() as reachable:
@@ -185,19 +168,10 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
 # -- writes that fail
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 64 KiB."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "nnefc-test", str(place)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("only the administrator can make a small disk")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-def test_a_full_disk(folder: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(
+    folder: Path, disk: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_disk = disk("64k")
     monkeypatch.setenv("NNEFC_CACHE", str(small_disk))
     cache.keep(key(), b"code")
     with one_warning("No space left"):
@@ -211,15 +185,9 @@ def test_a_full_disk(folder: Path, small_disk: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_that_may_not_grow(folder: Path) -> None:
-    """The system ends a write in the middle."""
     cache.keep(key(), b"code")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        with one_warning("too large"):
-            cache.keep(key("(1,)"), bytes(100_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with largest_file(10_000), one_warning("too large"):
+        cache.keep(key("(1,)"), bytes(100_000))
     assert cache.find(key("(1,)")) is None
     assert list(folder.iterdir()) == [entry(folder)]
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
-import os
 import pickle
-import subprocess
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,28 +18,20 @@ import pytest
 import nnefc
 from nnefc.errors import NnefError, NnefWarning
 from nnefc.kernels.isa import host
+from nnefc.packing import VERSION
 from nnefc.runtime.artifact_file import open_file
 from nnefc.runtime.artifact_read import Artifact
-from tests.saved import COUNTER, MIXED, TINY, Array, compiled, inputs, results
-
-
-def same(first: list[Array], second: list[Array]) -> None:
-    for x, y in zip(first, second, strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
-
-
-def python(program: str, *arguments: object, **environment: str) -> str:
-    """What a program prints, in a process of its own; it says nothing on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+from tests.saved import (
+    COUNTER,
+    MIXED,
+    TINY,
+    compiled,
+    inputs,
+    python,
+    results,
+    same,
+    transformed,
+)
 
 
 @pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
@@ -275,25 +264,8 @@ def test_a_loaded_model_can_be_saved_for_other_processors(tmp_path: Path) -> Non
         assert caught.value.errors[0].rule == "input/option"
 
 
-def large(folder: Path) -> Path:
-    """An artifact whose weights are not compared when it is loaded, and have to be transformed."""
-    document = """version 1.0;
-graph large( x ) -> ( y )
-{
-    x = external(shape = [1, 256, 12, 12]);
-    filter = variable(shape = [256, 256, 3, 3], label = 'filter');
-    y = conv(x, filter, 0.0);
-}
-"""
-    path = folder / "large.nnefc"
-    compiled(folder, document, threads=1).save(path)
-    content = open_file(path).content
-    assert any("weights" not in c and "head" not in c for c in content["targets"][0]["constants"])
-    return path
-
-
 def test_damaged_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = large(tmp_path)
+    path = transformed(tmp_path)
     monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
     good = path.read_bytes()
     damaged = bytearray(good)
@@ -307,13 +279,50 @@ def test_damaged_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_file_may_be_written_over_while_it_is_used(tmp_path: Path) -> None:
     """Not that anybody should: results are nonsense, but nothing else is."""
-    path = large(tmp_path)
+    path = transformed(tmp_path)
     model = nnefc.load(path)
     results(model)
     with path.open("r+b") as file:
         file.write(b"\xff" * path.stat().st_size)
     results(model)
     assert model.launches
+
+
+def of_another_version(folder: Path, **changes: int) -> Path:
+    """An artifact as another version of nnefc may write it, in the same format."""
+    compiled(folder, MIXED).save(folder / "net.nnefc")
+    file = open_file(folder / "net.nnefc")
+    file.content.update(nnefc="0.0.7", **changes)
+    for target in file.content["targets"]:
+        target["interface"] = "0" * 32
+    path = folder / "other.nnefc"
+    path.write_bytes(b"".join(file.changed({})))
+    return path
+
+
+def test_code_of_another_version_is_compiled_again(tmp_path: Path) -> None:
+    path = of_another_version(tmp_path)
+    with pytest.warns(NnefWarning) as caught:
+        model = nnefc.load(path)
+    (said,) = (str(warning.message) for warning in caught)
+    assert f"{path}: warning: its code is of another version of nnefc (0.0.7)" in said
+    assert said.endswith("hint: save the model again with this version")
+    same(results(model), results(nnefc.load(tmp_path / "net.nnefc")))
+    model.save(path, targets=["native"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nnefc.load(path)
+
+
+def test_weights_that_another_version_has_packed_are_refused(tmp_path: Path) -> None:
+    """They would be restored in another order."""
+    path = of_another_version(tmp_path, packing=VERSION + 1)
+    with pytest.warns(NnefWarning), pytest.raises(NnefError) as caught:
+        nnefc.load(path)
+    (error,) = caught.value.errors
+    assert (error.rule, error.file) == ("artifact/format", str(path))
+    assert "packed as nnefc 0.0.7 does it" in error.message
+    assert error.hint == "compile the model again with this version"
 
 
 def test_views_beyond_an_array_are_damage(tmp_path: Path) -> None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import FilePath, describe, printable, reason
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 @contextmanager
-def replace_file(path: FilePath) -> Generator[BinaryIO, None, None]:
+def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None, None]:
     """Write a file beside `path` and put it in place at the end of the block.
 
     On an exception `path` is left as it was and nothing else remains. A link is followed; an
-    existing file hands on its permissions. Raises NnefError `data/write` when the file cannot be
-    written.
+    existing file hands on its permissions. `at_least`: bytes that the file takes, as far as that is
+    known. Raises NnefError `data/write` when the file cannot be written.
     """
     place = Place(printable(os.fspath(path)))
     try:
@@ -37,7 +40,7 @@ def replace_file(path: FilePath) -> Generator[BinaryIO, None, None]:
             yield file
         beside.replace(target)
     except OSError as error:
-        raise _failed(error, place) from error
+        raise _failed(error, place, _room(error, beside, at_least)) from error
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
@@ -60,7 +63,7 @@ def replace_folder(path: FilePath) -> Generator[Path, None, None]:
         yield beside
         beside.rename(target)
     except OSError as error:
-        raise _failed(error, place) from error
+        raise _failed(error, place, _room(error, beside)) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -81,8 +84,19 @@ def _permissions(target: Path, place: Place) -> int | None:
     return mode & 0o777
 
 
-def _failed(error: Exception, place: Place) -> NnefError:
-    hint = ""
+def _room(error: OSError, partial: Path, at_least: int = 0) -> str:
+    """If room is what is missing, how much there is: what was written; to end a sentence with."""
+    if error.errno not in _FULL:
+        return ""
+    room = 0
+    with suppress(OSError):
+        room = sum(each.stat().st_size for each in (partial, *partial.rglob("*")) if each.is_file())
+    more = f", at least {at_least:,} are needed" if at_least > room else ""
+    return f": there is room for {room:,} bytes{more}"
+
+
+def _failed(error: Exception, place: Place, room: str = "") -> NnefError:
+    hint = "make room, or write to another disk" if room else ""
     if isinstance(error, FileNotFoundError):
         hint = "the folder of the file must exist"
-    return NnefError.of("data/write", f"cannot write: {reason(error)}", place, hint)
+    return NnefError.of("data/write", f"cannot write: {reason(error)}{room}", place, hint)
