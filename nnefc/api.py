@@ -76,13 +76,22 @@ def import_model(
     """
     check_names("import_model", options, OPTIONS)
     check_flags(strict=strict)
+    return _imported(source, strict, load_data, options)[0]
+
+
+def _imported(
+    source: Path, strict: bool, load_data: bool, options: ImportOptions
+) -> tuple[Graph, list[str]]:
+    """The graph of a document, and the warnings, which are issued to the caller of the caller."""
     limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        return import_with(source, diagnostics, load_data=load_data, **options)
+        graph = import_with(source, diagnostics, load_data=load_data, **options)
     finally:
-        for diagnostic in diagnostics.warnings:
-            warnings.warn(NnefWarning(str(diagnostic)), stacklevel=2)
+        messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
+        for message in messages:
+            warnings.warn(NnefWarning(message), stacklevel=3)
+    return graph, messages
 
 
 def import_with(
@@ -124,9 +133,10 @@ def compile(
     strict: bool = False,
     accuracy: Literal["fast", "strict"] = "fast",
     tuned: bool = True,
+    keep: bool = True,
     **options: Unpack[ImportOptions],
 ) -> CompiledModel:
-    """Compile a model to native code.
+    """Compile a model to native code, or find it as it was compiled before.
 
     Variables need data: files of the model, or `random_weights`.
 
@@ -140,6 +150,8 @@ def compile(
             products, below 1e-5.
         tuned: Compute convolutions as `tune` found to be fastest on this machine, where it has
             measured; False: as estimates suggest.
+        keep: Keep the compiled model in the cache folder if it takes 4 MB or more, and take it from
+            there when the same document is compiled the same way again.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`, as for
             `import_model`; not with a graph.
 
@@ -149,18 +161,29 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
+    from nnefc.kept import Kept
+    from nnefc.runtime.team import team
+    from nnefc.targets import LoweringOptions
+
     check_names("compile", options, OPTIONS)
-    check_threads(threads)
+    threads = check_threads(threads)
     check_accuracy(accuracy)
     check_progress(progress)
-    check_flags(strict=strict, tuned=tuned)
-    graph = graph_of(source, strict=strict, **options)
+    check_flags(strict=strict, tuned=tuned, keep=keep)
+    methods = _methods(None if tuned else {}, threads, accuracy)
+    if isinstance(source, Graph):
+        graph = graph_of(source, strict=strict, **options)
+        kept = None
+    else:
+        how = LoweringOptions(team(threads).threads, accuracy, methods)
+        kept = Kept.of(source, options, strict, how, threads) if keep else None
+        if kept is not None and (model := kept.find(warn=True)):
+            return model
+        graph, messages = _imported(source, strict, True, options)
+        if kept is not None and kept.keep(graph, messages, progress) and (model := kept.find()):
+            return model
     return compile_with(
-        graph,
-        threads=threads,
-        progress=progress,
-        accuracy=accuracy,
-        methods=None if tuned else {},
+        graph, threads=threads, progress=progress, accuracy=accuracy, methods=methods
     )
 
 

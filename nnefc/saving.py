@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.objects import Progress
 
     Array = np.ndarray[Any, Any]
+    Values = Mapping[str, Array]
+    """Present values of the variables that a model updates, by label in lower case."""
 
 
 class _Saved:
@@ -77,11 +79,8 @@ class FromGraph(_Saved):
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
-        from nnefc.api import prepared
-
-        graph = prepared(self.compiled)
-        _drop_unread(graph)
-        return _content(graph, self.how, model, targets, progress)
+        graph = _prepared(self.compiled)
+        return _content(graph, self.how, _values(model), targets, progress)
 
     def reduce(self, model: CompiledModel) -> Any:
         file = io.BytesIO()
@@ -92,7 +91,7 @@ class FromGraph(_Saved):
 def _content(
     graph: Graph,
     how: LoweringOptions,
-    model: CompiledModel,
+    values: Values,
     targets: Sequence[str],
     progress: Progress | None = None,
 ) -> tuple[Portable, list[Build]]:
@@ -100,8 +99,39 @@ def _content(
     from nnefc.targets import build_for, check_targets
 
     wanted = check_targets(targets)
-    portable = _portable(graph, model, how)
+    portable = _portable(graph, how.options, values)
     return portable, build_for(wanted, graph, portable, how, progress)
+
+
+def new_content(
+    graph: Graph, how: LoweringOptions, notes: Mapping[str, Any], progress: Progress | None
+) -> tuple[Portable, list[Build]]:
+    """What a file holds of a graph that has just been imported, and what else is noted there.
+
+    `progress` is called while kernels are compiled.
+    """
+    from nnefc.arguments import memory_for
+    from nnefc.targets import build_here
+
+    with memory_for("compile the model"):
+        working = _prepared(graph)
+        portable = _portable(working, {**how.options, **notes}, {})
+        arrays = list(portable.arrays.values())
+        return portable, [build_here(working, arrays, how, progress)]
+
+
+def _prepared(graph: Graph) -> Graph:
+    """The graph that is in a file, without variables that no operation is left to read."""
+    from nnefc.api import prepared
+
+    working = prepared(graph)
+    read = {op.attributes["label"].lower() for op in working.ops if op.name == "variable"}
+    working.variables = {key: data for key, data in working.variables.items() if key in read}
+    return working
+
+
+def _values(model: CompiledModel) -> Values:
+    return {key: model.variables[key] for key in model.state_keys}
 
 
 def _replace(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:
@@ -129,33 +159,31 @@ def _make_derived_weights(path: FilePath) -> None:
             artifact.compiled(number).constants()
 
 
-def _drop_unread(graph: Graph) -> None:
-    """Forget the variables that no operation is left to read."""
-    read = {op.attributes["label"].lower() for op in graph.ops if op.name == "variable"}
-    graph.variables = {key: data for key, data in graph.variables.items() if key in read}
-
-
 def _write(file: BinaryIO, portable: Portable, builds: Sequence[Build]) -> None:
     from nnefc.runtime.artifact_write import write_artifact
 
     write_artifact(file, portable, builds)
 
 
-def _portable(graph: Graph, model: CompiledModel, how: LoweringOptions) -> Portable:
-    """What a file holds of a graph that is prepared, and of the state of a model."""
+def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Portable:
+    """What a file holds of a graph that is prepared, and of the state of a model: its `values`."""
     import numpy as np
 
     from nnefc.ir import print_graph
     from nnefc.ir.text import large_constants
     from nnefc.runtime.artifact_write import Portable, State
+    from nnefc.runtime.compiled import tensors
 
+    inputs, outputs = tensors(graph)
+    updates = (op.inputs[0] for op in graph.ops if op.name == "update")
+    updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
     states: list[State] = []
     arrays: dict[str, Array] = {f"@{key}": data for key, data in large_constants(graph).items()}
     for key, variable in graph.variables.items():
         initial = variable.data
         assert initial is not None
-        if key in model.state_keys:
-            states.append(State(variable.label, initial, model.variables[variable.label]))
+        if key in updated:
+            states.append(State(variable.label, initial, values.get(key, initial)))
         else:
             arrays[f"={key}"] = initial
     for name, array in arrays.items():
@@ -164,12 +192,12 @@ def _portable(graph: Graph, model: CompiledModel, how: LoweringOptions) -> Porta
     return Portable(
         name=graph.name,
         version=__version__,
-        inputs=model.inputs,
-        outputs=model.outputs,
+        inputs=inputs,
+        outputs=outputs,
         ir=print_graph(graph),
         arrays=arrays,
         states=states,
-        options=how.options,
+        options=options,
     )
 
 
@@ -187,7 +215,7 @@ class FromArtifact(_Saved):
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
         how = LoweringOptions(accuracy=self.artifact.accuracy)
-        return _content(self.graph, how, model, targets, progress)
+        return _content(self.artifact.graph, how, _values(model), targets, progress)
 
     def save(
         self,
@@ -260,12 +288,11 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
     """The model in a file that is open, with the values that its variables had."""
     from nnefc.runtime.model import CompiledModel
 
-    origin = FromArtifact(artifact)
     number = artifact.best_target()
     if number is None:
         model = _lowered_again(artifact, threads)
     else:
-        model = CompiledModel(artifact.compiled(number), origin, threads=threads)
+        model = CompiledModel(artifact.compiled(number), FromArtifact(artifact), threads=threads)
     for label, value in artifact.present().items():
         model.variables[label] = value
     return model

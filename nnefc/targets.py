@@ -107,8 +107,16 @@ def _as_file(portable: Portable) -> Generator[Path]:
         yield path
 
 
-def build_here(graph: Graph, arrays: Sequence[Array], how: LoweringOptions) -> Build:
-    """The code of a prepared graph for the instruction set of this process; `arrays`: its own."""
+def build_here(
+    graph: Graph,
+    arrays: Sequence[Array],
+    how: LoweringOptions,
+    progress: Progress | None = None,
+) -> Build:
+    """The code of a prepared graph for the instruction set of this process; `arrays`: its own.
+
+    `progress` is called while kernels are compiled.
+    """
     from nnefc.api import lower_prepared
     from nnefc.runtime.artifact_build import build
 
@@ -119,7 +127,7 @@ def build_here(graph: Graph, arrays: Sequence[Array], how: LoweringOptions) -> B
         methods=how.methods,
         keep_sources=True,
     )
-    return build(program, arrays, len(graph.inputs), len(graph.outputs))
+    return build(program, arrays, len(graph.inputs), len(graph.outputs), progress)
 
 
 def _build_apart(name: str, path: Path, how: LoweringOptions) -> Build:

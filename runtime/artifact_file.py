@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import struct
 from collections.abc import Iterator, Mapping
@@ -188,6 +189,13 @@ def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False
             raise NnefError.of("data/file", f"cannot map: {reason(error)}", Place(name)) from None
     data = np.frombuffer(mapping, np.uint8)
     return _opened(data, name, digest, verify)
+
+
+def open_mapping(mapping: mmap.mmap, name: str, *, verify: bool = False) -> ArtifactFile:
+    """The same for a file that is mapped, and called `name` in errors."""
+    if len(mapping) < _START:
+        raise _refuse("artifact/format", "this is no artifact of nnefc", name)
+    return _opened(np.frombuffer(mapping, np.uint8), name, None, verify)
 
 
 def open_bytes(data: bytes) -> ArtifactFile:

@@ -67,7 +67,8 @@ class Artifact:
             self.version = str(content["nnefc"])
             self.inputs = tuple(map(_tensor, content["inputs"]))
             self.outputs = tuple(map(_tensor, content["outputs"]))
-            self.accuracy = str(content["options"]["accuracy"])
+            self.options: Facts = content["options"]
+            self.accuracy = str(self.options["accuracy"])
             self.targets: list[Facts] = content["targets"]
             self._arrays: list[Facts] = content["arrays"]
             self.states: list[Facts] = content["states"]

@@ -196,8 +196,7 @@ class CacheFolder:
 
         Whole or not at all; raises OSError, also when there is no room for it.
         """
-        self._used.add(name)
-        with self._beside(name) as file:
+        with self.writing(name) as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)  # or a full disk kills whoever writes
             else:
@@ -205,7 +204,21 @@ class CacheFolder:
             memory = mmap.mmap(file.fileno(), size)
             fill(memory)
             memory.flush()
-            os.fsync(file.fileno())  # it is read without comparing it with its checksum
+
+    @contextmanager
+    def writing(self, name: str) -> Generator[BinaryIO]:
+        """A file to write in the block, which may be read without comparing it with a checksum.
+
+        Whole or not at all; raises OSError, also when there is no room for it.
+        """
+        self._used.add(name)
+        if not self.path.is_dir():  # somebody has removed it
+            self._prepare()
+        with self._beside(name) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            size = os.fstat(file.fileno()).st_size
         self._make_room(size)
 
     # -- all of them

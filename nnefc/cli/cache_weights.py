@@ -1,4 +1,4 @@
-"""`nnefc cache`: the weights that artifacts do not hold as kernels read them."""
+"""`nnefc cache`: models that are kept, and weights that their artifacts do not hold packed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,17 @@ def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
     """
     import numpy as np
 
-    from nnefc.runtime.derived_weights import is_whole
+    from nnefc import kept
+    from nnefc.formats.artifact import MAGIC
+    from nnefc.runtime import derived_weights
 
     for file in folder.entries():
         mapping = folder.map(folder.file_name(file.name), use=False)
         if mapping is not None:
-            yield file, is_whole(np.frombuffer(mapping, np.uint8), file.name)
+            if mapping[: len(MAGIC)] == MAGIC:
+                yield file, kept.is_whole(mapping, file.name)
+            else:
+                yield file, derived_weights.is_whole(np.frombuffer(mapping, np.uint8), file.name)
         elif not file.size:  # which cannot be mapped
             yield file, False
 
