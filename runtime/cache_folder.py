@@ -72,8 +72,7 @@ class CacheFolder:
     def _prepare(self) -> None:
         """Make the folder if it is not there, and see that nobody else can write to it."""
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            status = self.path.stat()
+            status = self._made()
         except OSError as error:
             raise NnefError.of(
                 "internal/cache",
@@ -94,6 +93,16 @@ class CacheFolder:
                 f"{stat.S_IMODE(status.st_mode):03o}): code in it is not to be trusted",
                 hint=f"remove what you did not put there, then: chmod go-w {self.path}",
             )
+
+    def _made(self, tries: int = 20) -> os.stat_result:
+        """Make the folder if it is not there, though somebody may be removing it meanwhile."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self.path.stat()
+        except FileNotFoundError:
+            if not tries:
+                raise
+        return self._made(tries - 1)
 
     def file_name(self, name: str) -> str:
         """The file of the entry of that name (hexadecimal digits)."""

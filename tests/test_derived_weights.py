@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+import stat
+import tempfile
+import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnefc.errors import NnefWarning
 from nnefc.packing.inverse import Packed, View
 from nnefc.runtime import cache
 from nnefc.runtime.cache_folder import CacheFolder
@@ -17,6 +24,8 @@ from nnefc.runtime.derived import Derived
 from nnefc.runtime.derived_weights import Wanted, find_or_make, is_whole
 
 Array = np.ndarray[Any, Any]
+
+DAY = 86400
 
 SOURCE = np.arange(6 * 10, dtype=np.float32).reshape(6, 10)
 WANTED = [
@@ -124,6 +133,165 @@ def test_a_file_that_is_evicted_at_once_is_none(
 
 def nothing(_folder: CacheFolder, _name: str) -> None:
     """There is no such file."""
+
+
+# -- what others do meanwhile
+
+
+def in_the_middle(do: Callable[[], object]) -> Callable[[Wanted], Derived]:
+    """Makes weights; before the last of them something happens."""
+    maker = Maker()
+
+    def derive(wanted: Wanted) -> Derived:
+        if maker.made:
+            do()
+        return maker(wanted)
+
+    return derive
+
+
+def test_two_may_make_the_same(folder: Path) -> None:
+    found(in_the_middle(lambda: found(Maker())))
+    (path,) = folder.iterdir()
+    assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
+
+
+@pytest.mark.parametrize("what", ["weights", "cache"])
+def test_the_folder_may_be_removed_while_weights_are_made(folder: Path, what: str) -> None:
+    removed = folder if what == "weights" else folder.parent
+    found(in_the_middle(lambda: shutil.rmtree(removed, ignore_errors=True)))
+    maker = Maker()
+    for made in (2, 2):
+        found(maker)
+        assert maker.made == made
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)] == [0o700] * 2
+
+
+def test_a_folder_that_cannot_be_made_again_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are memory then, and the user hears of it once."""
+    monkeypatch.setattr(cache, "_complained", False)
+    found(Maker())
+    shutil.rmtree(folder.parent)
+    folder.parent.write_text("a file")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            maker = Maker()
+            found(maker)
+            assert maker.made == 2
+    assert len(caught) == 1
+    assert "File exists" in str(caught[0].message)
+
+
+def test_a_folder_of_others_in_its_place_is_not_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_complained", False)
+    found(Maker())
+    shutil.rmtree(folder)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.warns(NnefWarning, match="belongs to user"):
+        found(Maker())
+    assert not folder.exists()
+
+
+def test_a_cache_that_is_full_or_read_only_says_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(Maker(), "before")
+    before = list(folder.iterdir())
+    for error in (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES):
+
+        def fail(*_: Any, error: int = error, **__: Any) -> Any:
+            raise OSError(error, os.strerror(error))
+
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            patch.setattr(tempfile, "mkstemp", fail)
+            found(Maker())
+        assert list(folder.iterdir()) == before
+
+
+# -- the limit
+
+
+def made(origin: str) -> int:
+    """How many are made by a process that has done nothing before."""
+    cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    maker = Maker()
+    found(maker, origin)
+    return maker.made
+
+
+def aged(folder: Path, origin: str, seconds: float) -> Path:
+    """The file of weights that were used so long ago."""
+    before = set(folder.glob("*"))
+    assert made(origin) == 2
+    (path,) = set(folder.iterdir()) - before
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def limit_to(patch: pytest.MonkeyPatch, path: Path, files: float) -> None:
+    """Let there be room for so many files of that size."""
+    patch.setenv("NNEFC_CACHE_LIMIT", str(int(files * path.stat().st_size)))
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
+def test_a_clock_that_jumps_evicts_no_more_than_it_must(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    """What was not used for longest; never what was just made, whatever the time of that is."""
+    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
+    limit_to(monkeypatch, paths[0], 4.5)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    assert made("new") == 2
+    assert [path.exists() for path in paths] == [False, True, True, True]
+    assert len(list(folder.iterdir())) == 4
+    for back in (lambda: real() + jump, real):
+        monkeypatch.setattr(time, "time", back)
+        assert [made(origin) for origin in ("new", "1", "2", "3")] == [0] * 4
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
+def test_a_clock_that_jumps_evicts_nothing_within_the_limit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
+    limit_to(monkeypatch, paths[0], 5.5)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump)
+    assert made("new") == 2
+    assert all(path.exists() for path in paths)
+
+
+def test_what_this_process_has_made_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_to(monkeypatch, aged(folder, "other", 1000), 1.5)
+    for origin in ("a", "b", "c"):
+        found(Maker(), origin)
+    for origin, count in (("a", 0), ("b", 0), ("c", 0), ("other", 2)):
+        assert made(origin) == count
+
+
+def test_times_to_come_do_not_keep_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock was wrong when they were used: they go before those of long ago."""
+    future, past = aged(folder, "future", -400 * DAY), aged(folder, "past", 400 * DAY)
+    limit_to(monkeypatch, past, 2.5)
+    made("new")
+    assert (future.exists(), past.exists()) == (False, True)
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("wrong", [-400 * DAY, 400 * DAY])
+def test_a_use_is_noted_when_the_clock_is_right_again(folder: Path, wrong: float) -> None:
+    path = aged(folder, "a", wrong)
+    assert made("a") == 0
+    assert abs(path.stat().st_mtime - time.time()) < DAY / 2
 
 
 def test_weights_have_a_limit_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

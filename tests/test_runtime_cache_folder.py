@@ -221,6 +221,23 @@ def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
     assert cache.find(key()) == b"code"
 
 
+def test_it_may_be_removed_while_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = Path.mkdir, list[Path]()
+
+    def mkdir(self: Path, *given: Any, **options: Any) -> None:
+        real(self, *given, **options)
+        made.append(self)
+        if len(made) < 5:
+            self.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    CacheFolder(tmp_path / "kernels", 1000).write(file_name(name(1)), b"code")
+    assert len(made) == 5
+    assert left(tmp_path / "kernels") == [1]
+
+
 def test_a_folder_of_others_in_its_place_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
