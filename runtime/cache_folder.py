@@ -221,8 +221,6 @@ class CacheFolder:
         Whole or not at all; raises OSError, also when there is no room for it.
         """
         self._used.add(name)
-        if not self.path.is_dir():  # somebody has removed it
-            self._prepare()
         with self._beside(name) as file:
             yield file
             file.flush()

@@ -353,3 +353,23 @@ def test_the_command_line_knows_them(tmp_path: Path, folder: Path, cli: Cli) -> 
         warnings.simplefilter("error")
         assert cli("cache", "clear").status == 0
     assert not entries(folder)
+
+
+def test_a_cache_that_goes_while_a_model_is_compiled_keeps_nothing(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = archive(tmp_path, COUNTER)
+    expected = results(nnefc.compile(source, keep=False))
+    real = kept.new_content
+
+    def content(*given: Any) -> Any:
+        made = real(*given)
+        shutil.rmtree(folder)
+        folder.write_text("a file")
+        return made
+
+    monkeypatch.setattr(kept, "new_content", content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(results(nnefc.compile(source)), expected)
+    assert folder.read_text() == "a file"
