@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from nnefc.kernels.pooling_tile import WINDOWS
 from tests.blocked_op import BlockedGraph, halo
 from tests.one_op import Array, normal
 
@@ -60,6 +61,9 @@ def _check(
 ) -> None:  # fmt: skip
     """`around`: the halos of input and output."""
     want = _reference(kind, _windows(x, size, stride, padding, dilation))
+    # the reference takes NaN for what is not there
+    met = _windows(np.isnan(x), size, stride, padding, dilation) == 1
+    want = np.where(met.any(-1), np.nan, want)
     attributes: dict[str, Any] = {
         "size": (1, 1, *size),
         "stride": (1, 1, *stride),
@@ -105,6 +109,20 @@ def test_windows(data: st.DataObject) -> None:
     _check(kind, x, size, stride, padding, dilation, block=8, around=around)
 
 
+@SETTINGS
+@given(st.data())
+def test_windows_of_tiles(data: st.DataObject) -> None:
+    stride, taps = data.draw(st.sampled_from(WINDOWS))
+    extents = data.draw(st.tuples(st.integers(1, 5), st.integers(1, 40)))
+    pad = data.draw(st.tuples(st.integers(0, taps // 2), st.integers(0, taps // 2)))
+    assume(all(n + sum(pad) >= taps for n in extents))
+    x = normal(1, 1, 9, *extents)
+    kind = data.draw(st.sampled_from(KINDS))
+    want = _reference(kind, _windows(x, (taps,) * 2, (stride,) * 2, (pad,) * 2, (1, 1)))
+    assume(bool(np.isfinite(want).all()))
+    _check(kind, x, (taps,) * 2, (stride,) * 2, (pad,) * 2, (1, 1), block=8)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("shape", "size", "stride", "pad", "kind"),
@@ -127,6 +145,15 @@ def test_maps_of_networks(
     _check(
         kind, x, (size,) * 2, (stride,) * 2, ((pad, pad),) * 2, (1, 1), block=16, threads=threads
     )
+
+
+@pytest.mark.parametrize(("stride", "taps"), [*WINDOWS, (3, 4), (3, 2)])
+def test_maximum_where_a_pixel_is_nan(stride: int, taps: int) -> None:
+    x = normal(1, 1, 21, 3, 21)
+    for column in range(21):
+        x[0, column, 1, column] = np.nan
+    pad = taps // 2 if taps > stride else 0
+    _check("max ignore", x, (taps,) * 2, (stride,) * 2, ((pad, pad),) * 2, (1, 1), block=8)
 
 
 @pytest.mark.parametrize("size", [3, 9])
