@@ -177,10 +177,10 @@ def compile(
     else:
         how = LoweringOptions(team(threads).threads, accuracy, methods)
         kept = Kept.of(source, options, strict, how, threads) if keep else None
-        if kept is not None and (model := kept.find(warn=True)):
+        if kept is not None and (model := kept.find()):
             return model
         graph, messages = _imported(source, strict, True, options)
-        if kept is not None and kept.keep(graph, messages, progress) and (model := kept.find()):
+        if kept is not None and (model := kept.make(graph, messages, progress)):
             return model
     return compile_with(
         graph, threads=threads, progress=progress, accuracy=accuracy, methods=methods

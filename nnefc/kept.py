@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from nnefc.errors import NnefError, NnefWarning, Place
-from nnefc.formats.files import FilePath, open_regular, printable
+from nnefc.formats.files import FilePath, open_regular, printable, release_pages
 from nnefc.saving import FromArtifact, new_content
 from nnefc.targets import LoweringOptions
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from nnefc.api import ImportOptions
     from nnefc.ir import Graph, Variable
+    from nnefc.runtime.artifact_read import Artifact
     from nnefc.runtime.cache_folder import CacheFolder
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
@@ -166,38 +167,57 @@ class Kept:
         name = hashlib.blake2b(text.encode(), digest_size=_NAME_BYTES).hexdigest()
         return cls(folder, name, document, options, strict, how, threads)
 
-    def find(self, *, warn: bool = False) -> CompiledModel | None:
-        """The model; None if it is not there.  `warn`: issue the warnings that its import gave."""
+    def find(self) -> CompiledModel | None:
+        """The model, after the warnings that its import gave; None if it is not there."""
+        artifact = self._open()
+        if artifact is None:
+            return None
+        for message in artifact.options["warnings"]:
+            warnings.warn(NnefWarning(message), stacklevel=3)
+        return self._model(artifact)
+
+    def make(
+        self, graph: Graph, messages: Sequence[str], progress: Progress | None
+    ) -> CompiledModel | None:
+        """Compile the graph of the document and keep the model; None if that is not possible.
+
+        `messages`: the warnings of the import.  Raises NnefError as compiling does.
+        """
+        if not self._keep(graph, messages, progress):
+            return None
+        artifact = self._open(compared=True)
+        return artifact and self._model(artifact)
+
+    def _open(self, *, compared: bool = False) -> Artifact | None:
+        """The file of the entry; `compared`: its weights are known to be whole."""
         from nnefc.runtime.artifact_file import open_mapping
         from nnefc.runtime.artifact_read import Artifact
-        from nnefc.runtime.model import CompiledModel
 
         file = self.folder.file_name(self.name)
         mapping = self.folder.map(file)
         if mapping is None:
             return None
         try:
-            artifact = Artifact(open_mapping(mapping, str(self.folder.path / file)))
-            number = artifact.best_target()
-            if number is None or artifact.options.get("kept") != self.name:
-                return None
-            messages = list(map(str, artifact.options["warnings"]))
-            origin = FromDocument(artifact, self)
-            compiled = artifact.compiled(number)
-            variables = _Variables(compiled.variables, origin)
-            compiled = replace(compiled, variables=variables)
-            model = CompiledModel(compiled, origin, threads=self.threads)
-        except (NnefError, KeyError, TypeError):  # it is damaged
+            content = open_mapping(mapping, str(self.folder.path / file))
+            artifact = Artifact(content, compared=compared)
+        except NnefError:  # it is damaged
             return None
-        for message in messages if warn else ():
-            warnings.warn(NnefWarning(message), stacklevel=3)
-        return model
+        return artifact if artifact.options.get("kept") == self.name else None
 
-    def keep(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> bool:
-        """Compile the graph of the document and keep it; whether that was possible.
+    def _model(self, artifact: Artifact) -> CompiledModel | None:
+        """The model in a file; None if it has no code for this processor."""
+        from nnefc.runtime.model import CompiledModel
 
-        `messages`: the warnings of the import.  Raises NnefError as compiling does.
-        """
+        number = artifact.best_target()
+        if number is None:
+            return None
+        origin = FromDocument(artifact, self)
+        compiled = artifact.compiled(number)
+        compiled = replace(compiled, variables=_Variables(compiled.variables, origin))
+        return CompiledModel(compiled, origin, threads=self.threads)
+
+    def _keep(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> bool:
+        """Write the entry; whether that was possible."""
         from nnefc.runtime.artifact_write import write_artifact
 
         if not self.document.is_unchanged:  # it is another one than that which was looked at
@@ -209,6 +229,8 @@ class Kept:
                 write_artifact(file, *content)
         except OSError:
             return False
+        finally:
+            release_pages()  # of the document, which is not needed any more
         return True
 
     def imported(self) -> Graph:

@@ -47,6 +47,8 @@ _HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
 _START: Final = _HEADER.size + _DIGEST_BYTES
 _PAGE: Final = 4096
+_COMPARED: Final = 16 << 20
+"""Bytes of weights that are compared at a time."""
 _SMALL: Final = 1 << 20
 """Bytes of weights that are compared at every loading, which takes a millisecond."""
 _LARGEST_MANIFEST: Final = 1 << 30
@@ -154,8 +156,19 @@ class ArtifactFile:
         yield from (header, self.data[_START : self.head_at].data, bytes(head), manifest)
 
     def verify_weights(self) -> None:
-        """Raise NnefError `artifact/damaged` if the weights are not as they were written."""
-        if _digest(self.data[_START : self.head_at]).hexdigest() != self.weights_digest:
+        """Raise NnefError `artifact/damaged` if the weights are not as they were written.
+
+        Many are let go as they are read: they count as memory of the process otherwise.
+        """
+        digest = _digest()
+        mapping = getattr(self.data.base, "obj", None)
+        for first in range(_START, self.head_at, _COMPARED):
+            last = min(first + _COMPARED, self.head_at)
+            digest.update(self.data[first:last].data)
+            if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+                start = first - first % mmap.PAGESIZE
+                mapping.madvise(mmap.MADV_DONTNEED, start, last - start)
+        if digest.hexdigest() != self.weights_digest:
             raise self.damaged("the checksum of the weights is wrong")
 
     @property

@@ -58,9 +58,13 @@ class TargetInfo:
 class Artifact:
     """A model in a file."""
 
-    def __init__(self, file: ArtifactFile) -> None:
-        """Raises NnefError `artifact/damaged` if the manifest is not as expected."""
+    def __init__(self, file: ArtifactFile, *, compared: bool = False) -> None:
+        """`compared`: the weights are known to be as they were written.
+
+        Raises NnefError `artifact/damaged` if the manifest is not as expected.
+        """
         self.file = file
+        self._compared = compared
         with self._reading():
             content = file.content
             self.name = str(content["name"])
@@ -197,13 +201,11 @@ class Artifact:
 
     def _derive_from_whole(self) -> Callable[[Wanted], Derived]:
         """`_derived`, after the weights were compared: what is made of them is kept for others."""
-        whole = False
 
         def derive(wanted: Wanted) -> Derived:
-            nonlocal whole
-            if not whole:
+            if not self._compared:
                 self.file.verify_weights()
-                whole = True
+                self._compared = True
             return self._derived(wanted)
 
         return derive

@@ -49,7 +49,7 @@ def path(json: Json = False) -> None:
     """Print the folder of the cache.
 
     NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds the size of the kernels
-    (1 GB), and that of the weights in the folder below, which artifacts have made (8 GB).
+    (1 GB), and that of compiled models and their weights, which are in the folder below (8 GB).
 
     Examples:
 
@@ -78,7 +78,7 @@ def verify(
     """Compare the checksums of all entries; status 1 if one is damaged and stays.
 
     Damaged kernels are never used, so that this is never needed for them: it tells of disks that
-    forget. Of weights, which artifacts have made, no more than name and size is compared otherwise.
+    forget. The weights of models that are kept are compared nowhere else.
 
     Examples:
 
@@ -125,7 +125,7 @@ def clear(
 ) -> None:
     """Remove all entries, or those that were not used lately; what tuning has found stays.
 
-    Models and processes that use them go on. Weights that were made for artifacts go too.
+    Models and processes that use them go on. Compiled models that are kept go too.
 
     Examples:
 

@@ -55,7 +55,7 @@ def open_cache() -> CacheFolder:
 def list_(json: Json = False) -> None:
     """List the entries: kernel, arguments, instruction set, size, age, last use (to a day).
 
-    The last line counts the weights that are kept for artifacts; --json lists them too.
+    The last line counts compiled models and weights that are kept; --json lists them too.
 
     Examples:
 
@@ -97,7 +97,7 @@ def list_(json: Json = False) -> None:
     if weights is not None and kept:
         total = sum(file.size for file in kept)
         out.print(
-            f"{count(len(kept), 'entry', 'entries')} of weights, {size(total)} of at most "
+            f"{count(len(kept), 'entry', 'entries')} of models and weights, {size(total)} of at most "
             f"{size(weights.limit)} in {weights.path}"
         )
 
