@@ -352,7 +352,8 @@ def test_weights_are_listed(cli: Cli, folder: Path) -> None:
     sizes = {path.name: path.stat().st_size for path in (keep_weights(folder, o) for o in "ab")}
     shown = cli("cache", "list").out
     assert "1 entry, " in shown
-    assert f"2 entries of models and weights, {size(sum(sizes.values()))} of at most 7.451 GiB in " in shown
+    total = size(sum(sizes.values()))
+    assert f"2 entries of models and weights, {total} of at most 7.451 GiB in " in shown
     kernel, *weights = json.loads(cli("cache", "list", "--json").out)
     assert kernel["kind"] == "kernel"
     assert {w["kind"] for w in weights} == {"weights"}

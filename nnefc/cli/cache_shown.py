@@ -97,8 +97,8 @@ def list_(json: Json = False) -> None:
     if weights is not None and kept:
         total = sum(file.size for file in kept)
         out.print(
-            f"{count(len(kept), 'entry', 'entries')} of models and weights, {size(total)} of at most "
-            f"{size(weights.limit)} in {weights.path}"
+            f"{count(len(kept), 'entry', 'entries')} of models and weights, {size(total)} of "
+            f"at most {size(weights.limit)} in {weights.path}"
         )
 
 
