@@ -13,7 +13,7 @@ from __future__ import annotations
 from nnefc.kernels.blocked import clamp
 from nnefc.kernels.isa import host
 from nnefc.kernels.pieces import Emit, Piece, heights, pieces_kernel
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.template import Kernel, KernelFunction, family
 
 
 def depthwise_heights(row: int) -> list[int]:
@@ -26,7 +26,12 @@ def row_fits(row: int) -> bool:
     return host().registers - row - 2 >= 4
 
 
-@family("depthwise.convolution")
+def _relatives(block: int, step: int, row: int, residual: bool) -> list[Kernel]:
+    """With the other stride: networks have both."""
+    return [Kernel("depthwise.convolution", (block, each, row, False)) for each in (1, 2)]
+
+
+@family("depthwise.convolution", _relatives)
 def convolution(block: int, step: int, row: int, residual: bool) -> KernelFunction:
     """The kind of a piece is its number of outputs, which are `step` pixels apart in x.
 

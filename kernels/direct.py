@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nnefc.kernels.blocked import load_offset
 from nnefc.kernels.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, cover
+from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
 from nnefc.kernels.vector import lanes_of
 
 DIRECT = Layout(
@@ -68,7 +71,21 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
 ) = DIRECT.offsets
 
 
-@family("direct.convolution")
+def _relatives(vectors: int, channels: int, half: bool) -> Iterator[Kernel]:
+    """What most networks of convolutions have some of; entries are of 8 channels or of a block."""
+    lanes = lanes_of("float32")
+    for vectors in (1, 2, 3):
+        yield Kernel("direct.convolution", (vectors, min(lanes, 8), False))
+    if host().halves:
+        yield Kernel("direct.convolution", (2, min(lanes, 8), True))
+    for stride in (1, 2):
+        yield Kernel("depthwise.convolution", (lanes, stride, 3, False))
+    yield Kernel("layout.block", (lanes,))
+    yield Kernel("layout.unblock", (lanes,))
+    yield Kernel("chain.tiles")
+
+
+@family("direct.convolution", _relatives)
 def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
 

@@ -11,7 +11,7 @@ Items are moved by their size (1, 4 or 8 bytes), whatever their type.
 from __future__ import annotations
 
 from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
 
 OUTER = 14
 ITEM = {1: "uint8", 4: "int32", 8: "int64"}
@@ -74,7 +74,7 @@ def _strided(move) -> KernelFunction:
     return strided
 
 
-@family("movement.copy")
+@family("movement.copy", lambda itemsize: [Kernel("elementwise.copy")])
 def copy(itemsize: int) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
 

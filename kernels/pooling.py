@@ -16,15 +16,20 @@ from nnefc.kernels import pooling_line, pooling_tile
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.pieces import pieces_kernel
 from nnefc.kernels.pooling_combine import COMBINE
-from nnefc.kernels.pooling_tile import every_tile
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.pooling_tile import WINDOWS, every_tile
+from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
 from nnefc.kernels.vector import I32, I64, Vector, vector_intrinsic
 
 STRIP: Final = 0
 """Kind of a piece that is a strip."""
 
 
-@family("pooling.window")
+def _relatives(kind: str, block: int, usual: tuple[int, int] | None) -> list[Kernel]:
+    """What most networks have, with windows of 2 x 2 and 3 x 3."""
+    return [Kernel("pooling.window", (kind, block, each)) for each in WINDOWS if each[1] <= 3]
+
+
+@family("pooling.window", _relatives)
 def window(kind: str, block: int, usual: tuple[int, int] | None) -> KernelFunction:
     """`kind`: sum or max; `usual`: one of `WINDOWS`, in pieces that are tiles, or None for any.
 

@@ -21,16 +21,25 @@ from typing import Any
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
 
+Relatives = Callable[..., "Iterable[Kernel]"]
+
 _families: dict[str, Family] = {}
+_relatives: dict[str, Relatives] = {}
 
 
-def family(name: str) -> Callable[[Family], Family]:
-    """Register `make(*arguments) -> kernel function` as a family of kernels."""
+def family(name: str, relatives: Relatives | None = None) -> Callable[[Family], Family]:
+    """Register `make(*arguments) -> kernel function` as a family of kernels.
+
+    `relatives(*arguments)`: kernels that the next networks are likely to need, which may be
+    compiled with this one where there are processes for it.
+    """
 
     def register(make: Family) -> Family:
         if name in _families:
             raise ValueError(f"kernel family {name!r} is registered already")
         _families[name] = make
+        if relatives is not None:
+            _relatives[name] = relatives
         return make
 
     return register
@@ -54,9 +63,17 @@ class Kernel:
 
         Family `x.y` registers itself when module `nnefc.kernels.x` is imported.
         """
+        return self._registered(_families)[self.family](*self.arguments)
+
+    def relatives(self) -> list[Kernel]:
+        """What may be compiled with it; see `family`."""
+        relatives = self._registered(_relatives).get(self.family)
+        return [] if relatives is None else [k for k in relatives(*self.arguments) if k != self]
+
+    def _registered(self, table: dict[str, Any]) -> dict[str, Any]:
         if self.family not in _families:
             importlib.import_module(f"nnefc.kernels.{self.family.partition('.')[0]}")
-        return _families[self.family](*self.arguments)
+        return table
 
 
 Words = list[Any]

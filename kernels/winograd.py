@@ -21,11 +21,12 @@ Of one small convolution there is one block, and the threads share each of the t
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from nnefc.hardware import CACHE_LINE
 from nnefc.kernels.memory import address, compare_and_swap, exchange, load_word, pause
-from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.winograd_steps import (
     BLOCK,
     ELEMENTS,
@@ -64,12 +65,17 @@ def _transform(transform: Any, at: int) -> KernelFunction:
     return kernel
 
 
-@family("winograd.transform_input")
+def _usual(name: str, taps: Taps, largest: int) -> list[Kernel]:
+    """A transform for the filters that most networks have, with the largest tiles of each."""
+    return [Kernel(name, each) for each in (((3, 3), 6), ((5, 5), 4))]
+
+
+@family("winograd.transform_input", partial(_usual, "winograd.transform_input"))
 def make_input(taps: Taps, largest: int) -> KernelFunction:
     return _transform(transform_input(taps, largest), V)
 
 
-@family("winograd.transform_output")
+@family("winograd.transform_output", partial(_usual, "winograd.transform_output"))
 def make_output(taps: Taps, largest: int) -> KernelFunction:
     return _transform(transform_output(taps, largest), M)
 

@@ -102,25 +102,28 @@ def _can_start() -> bool:
 
 
 def compile_apart(
-    names: Mapping[Source, str],
+    wanted: Mapping[Source, str],
+    relatives: Mapping[Source, str],
     count: int,
     isa: Isa,
     *,
     begin: Callable[[Source], None],
     keep: Callable[[Source, bytes], None],
 ) -> None:
-    """Compile in `count` processes, the largest first; returns when nothing more is to be had.
+    """Compile in `count` processes; returns when nothing more is to be had.
 
-    `names`: what they are called on disk.  Both functions are called by the calling thread:
-    `begin(source)` when that is the first of those under way, `keep(source, code)` with what
-    has been compiled.
+    What is `wanted` comes first, then `relatives`, of each the largest first; both with what they
+    are called on disk.  Both functions are called by the calling thread: `begin(source)` when that
+    is the first of those under way, `keep(source, code)` with what has been compiled.
     """
     if not _turn.acquire(blocking=False):
         return
     workers: list[_Worker] = []
     try:
-        largest_first = sorted(names, key=_seconds, reverse=True)
-        left = {source: data for source in largest_first if (data := _pickled(source))}
+        names = {**wanted, **relatives}
+        parts = (sorted(part, key=_seconds, reverse=True) for part in (wanted, relatives))
+        order = (source for part in parts for source in part)
+        left = {source: data for source in order if (data := _pickled(source))}
         waiting, answers = deque(left.items()), SimpleQueue[_Answer | None]()
         with suppress(OSError, ValueError, RuntimeError):  # the system gives no more of them
             for _ in range(count):

@@ -2,7 +2,8 @@
 
 A thread that needs a kernel claims it.  Other threads that need the same one wait for it and for
 nothing else, and take it over if it cannot be had.  Where there is much to compile, other
-processes do it (`compile_pool`), as the translators use one processor of a process.
+processes do it (`compile_pool`), as the translators use one processor of a process; these then
+compile close relatives of the kernels, too, so that the next network finds them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import NnefError
+from nnefc.kernels.isa import NATIVE
 from nnefc.kernels.template import Kernel
 from nnefc.runtime import cache
 from nnefc.runtime.cache_key import Key, key_of_function, key_of_kernel
@@ -84,12 +86,13 @@ def object_codes(sources: Iterable[Source], progress: Progress | None = None) ->
     Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
     """
     wanted = list(dict.fromkeys(sources))
+    steps = _Steps(0, len(wanted), progress)
     while missing := [source for source in wanted if source not in _objects]:
-        steps = _Steps(len(wanted) - len(missing), len(wanted), progress)
+        steps.done = steps.total - len(missing)
         with _claim(missing) as mine:
             _find_or_compile(mine, steps)
     if progress is not None:
-        progress(len(wanted), len(wanted), "")
+        progress(steps.total, steps.total, "")
     return [_objects[source] for source in wanted]
 
 
@@ -101,7 +104,7 @@ def object_code_for(source: Source, isa: Isa) -> bytes:
 
 @dataclass(slots=True)
 class _Steps:
-    """How far a call has come."""
+    """How far a call has come; relatives that are compiled for later calls are steps, too."""
 
     done: int
     total: int
@@ -161,17 +164,38 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
 
         known = {source: key for source in missing if (key := keys[source])}
         if count := compile_pool.workers_for(known):
+            relatives = _relatives(known, isa)
+            steps.total += len(relatives)
+            every = known | relatives
 
             def keep(source: Source, code: bytes) -> None:
-                cache.keep(known[source], code)
+                cache.keep(every[source], code)
                 steps.finish(source, code)
 
-            names = {source: key.name for source, key in known.items()}
-            compile_pool.compile_apart(names, count, isa, begin=steps.begin, keep=keep)
+            compile_pool.compile_apart(
+                {source: key.name for source, key in known.items()},
+                {source: key.name for source, key in relatives.items()},
+                count,
+                isa,
+                begin=steps.begin,
+                keep=keep,
+            )
             missing = [source for source in missing if source not in _objects]
     for source in missing:
         steps.begin(source)
         steps.finish(source, _compile(source, isa, keys[source]))
+
+
+def _relatives(sources: Iterable[Source], isa: Isa) -> dict[Source, Key]:
+    """Kernels that the cache lacks and the next networks are likely to need; see `family`."""
+    if isa.cpu != NATIVE or not cache.serves():  # to whom would they be of use?
+        return {}
+    kernels = [source for source in sources if isinstance(source, Kernel)]
+    every = dict.fromkeys(relative for kernel in kernels for relative in kernel.relatives())
+    with _changed:
+        others = every.keys() - _objects.keys() - _claimed
+    keys = {relative: key for relative in every if (key := key_of(relative, isa))}
+    return {r: key for r, key in keys.items() if r in others and cache.find(key) is None}
 
 
 def _compile(source: Source, isa: Isa, key: Key | None) -> bytes:

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from nnefc.errors import NnefError
-from nnefc.kernels import codegen
+from nnefc.kernels import codegen, template
 from nnefc.kernels.executor import FUNCTIONS
 from nnefc.kernels.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.vector import lanes_of
 from nnefc.runtime import compile_pool, objects
 from nnefc.runtime.objects import Function, Source, key_of, object_code, object_codes
 from tests.command_line import SMALL
@@ -54,7 +55,7 @@ def apart(
     begun: list[Source] = []
     if names is None:
         names = {source: name_of(source) for source in sources}
-    compile_pool.compile_apart(names, 2, host(), begin=begun.append, keep=found.__setitem__)
+    compile_pool.compile_apart(names, {}, 2, host(), begin=begun.append, keep=found.__setitem__)
     return found, begun
 
 
@@ -184,6 +185,85 @@ def test_an_error_of_the_caller_stops_the_workers(pool: list[Any]) -> None:
         object_codes(SOURCES, progress)
     assert len(pool) == 2
     assert len(object_codes(SOURCES[:1])) == 1
+
+
+# -- relatives
+
+
+RELATIVES = [Kernel("layout.unblock", (8,)), Kernel("softmax.rows", ("float32",))]
+
+
+@pytest.fixture
+def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """A cache with room for all, empty; copying has relatives, one of which does not compile."""
+    entries: dict[str, bytes] = {}
+
+    def keep(key: Any, code: bytes) -> None:
+        entries[key.name] = code
+
+    relatives = [*RELATIVES, SOURCES[1], Kernel("movement.copy", ("no size",))]
+    monkeypatch.setitem(template._relatives, "movement.copy", lambda itemsize: relatives)  # pyright: ignore
+    monkeypatch.setattr(objects.cache, "serves", lambda: True)  # pyright: ignore
+    monkeypatch.setattr(objects.cache, "find", lambda key: entries.get(key.name))  # pyright: ignore
+    monkeypatch.setattr(objects.cache, "keep", keep)  # pyright: ignore
+    return entries
+
+
+def test_workers_compile_relatives_too(kept: dict[str, bytes]) -> None:
+    steps: list[tuple[int, int, str]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        steps.append((done, total, label))
+
+    found = object_codes(SOURCES, progress)
+    assert found == [emitted(source) for source in SOURCES]
+    assert kept == {name_of(source): emitted(source) for source in [*SOURCES, *RELATIVES]}
+    assert list(kept)[-1] in {name_of(relative) for relative in RELATIVES}
+    assert {total for _, total, _ in steps} == {7}
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert steps[-1] == (7, 7, "")
+
+
+def test_relatives_that_the_cache_has_are_left_alone(
+    kept: dict[str, bytes], pool: list[Any]
+) -> None:
+    kept.update({name_of(relative): b"code" for relative in RELATIVES})
+    object_codes(SOURCES)
+    assert len(pool) == 2
+    assert len(kept) == len(SOURCES) + len(RELATIVES)
+    assert all(kept[name_of(relative)] == b"code" for relative in RELATIVES)
+
+
+@pytest.mark.parametrize("reason", ["one job", "no cache", "another machine"])
+def test_no_relatives(kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reason == "one job":
+        monkeypatch.setenv("NNEFC_JOBS", "1")
+    elif reason == "no cache":
+        monkeypatch.setattr(objects.cache, "serves", lambda: False)  # pyright: ignore
+    else:
+        monkeypatch.setattr(objects, "NATIVE", "")
+    object_codes(SOURCES)
+    assert kept.keys() == {name_of(source) for source in SOURCES}
+
+
+def test_relatives_of_all_families_are_kernels() -> None:
+    lanes = lanes_of("float32")
+    kernels = [
+        Kernel("direct.convolution", (3, 1, False)),
+        Kernel("depthwise.convolution", (lanes, 1, 5, True)),
+        Kernel("movement.copy", (4,)),
+        Kernel("pooling.window", ("sum", lanes, None)),
+        Kernel("winograd.transform_input", ((1, 7), 4)),
+        Kernel("winograd.transform_output", ((1, 7), 4)),
+    ]
+    for kernel in kernels:
+        relatives = kernel.relatives()
+        assert relatives and kernel not in relatives
+        for relative in relatives:
+            assert key_of(relative, host()) is not None
+            assert callable(relative.function())
+    assert {kernel.family for kernel in kernels} >= template._relatives.keys()  # pyright: ignore
 
 
 # -- how many
