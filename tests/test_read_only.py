@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.errors import NnefError
 from tests.disks import make_read_only
-from tests.saved import inputs, python, results, transformed
+from tests.saved import TINY, compiled, inputs, python, results, same, transformed
 
 PROGRAM = """
 import json, os, sys
@@ -102,3 +103,24 @@ def test_it_runs(tmp_path: Path, home: Path, variable: str, there: str, warned: 
     assert all("stay in memory" in text for text in said)
     assert begun, "not even tried"
     assert [name for name in begun if not Path(name).is_relative_to(home)] == []
+
+
+def test_what_cannot_be_written_is_an_error(tmp_path: Path, home: Path) -> None:
+    model = compiled(tmp_path, TINY)
+    model.save(home / "net.nnefc")
+    (home / "c").mkdir()
+    seal(home)
+    try:
+        for write in (
+            lambda: model.save(home / "net.nnefc"),
+            lambda: model.save(home / "other.nnefc"),
+            lambda: model.emit_c(home / "c"),
+            lambda: model.emit_c(home / "new"),
+        ):
+            with pytest.raises(NnefError, match=r"Read-only|Permission denied") as caught:
+                write()
+            assert [error.rule for error in caught.value.errors] == ["data/write"]
+        same(results(nnefc.load(home / "net.nnefc", verify=True)), results(model))
+    finally:
+        unseal(home)
+    assert sorted(path.name for path in home.rglob("*")) == ["c", "net.nnefc"]
