@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from nnefc.errors import NnefError
+from nnefc.kernels.image import Image, Reference
 
 _X86_64, _AARCH64 = 62, 183
 _SHT_RELA, _SHT_SYMTAB, _SHT_NOBITS, _SHT_REL = 4, 2, 8, 9
@@ -51,27 +52,6 @@ class _Relocation:
     kind: int
     target: int | str
     addend: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """At image offset `place`: refer to `symbol`, which is defined elsewhere."""
-
-    place: int
-    kind: int
-    """ELF relocation type."""
-    symbol: str
-    addend: int
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """Position-independent code: `symbols` are offsets into `code`."""
-
-    code: bytes
-    symbols: dict[str, int]
-    references: tuple[Reference, ...] = ()
-    """What another linker has to resolve."""
 
 
 def _refuse(message: str) -> NnefError:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nnefc.kernels.linker import Reference
+from nnefc.kernels.image import Reference
 
 MACHINES: Final = {"x86_64": 62, "aarch64": 183}
 """ELF machine by the first part of a target triple."""

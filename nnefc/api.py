@@ -214,7 +214,8 @@ def compile_with(
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
     from nnefc.runtime.model import CompiledModel
-    from nnefc.saving import FromGraph, LoweringOptions
+    from nnefc.saving import FromGraph
+    from nnefc.targets import LoweringOptions
 
     threads = check_threads(threads)
     methods = _methods(methods, threads, accuracy)

@@ -6,3 +6,5 @@ from typing import Final
 
 CACHE_LINE: Final = 64
 """Bytes."""
+ALIGNMENT: Final = 64
+"""Bytes, of what kernels read and write: a cache line, and the widest vector."""

@@ -13,7 +13,6 @@ from nnefc import __version__
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import FilePath
 from nnefc.kernels.isa import NATIVE
-from nnefc.targets import LoweringOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact_write import Portable
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
+    from nnefc.targets import LoweringOptions
 
     Array = np.ndarray[Any, Any]
     Values = Mapping[str, Array]
@@ -214,6 +214,8 @@ class FromArtifact(_Saved):
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> tuple[Portable, list[Build]]:
+        from nnefc.targets import LoweringOptions
+
         how = LoweringOptions(accuracy=self.artifact.accuracy)
         return _content(self.artifact.graph, how, _values(model), targets, progress)
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
+from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.program import Buffer, Launch
-
-ALIGNMENT: Final = 64
-"""Bytes: a cache line, and the widest vector."""
 
 
 @dataclass(frozen=True, slots=True)

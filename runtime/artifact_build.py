@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.kernels.image import Image
 from nnefc.kernels.isa import NATIVE, host
-from nnefc.kernels.linker import Image, link
+from nnefc.kernels.linker import link
 from nnefc.kernels.processor import identity
 from nnefc.packing.inverse import Packed, View
 from nnefc.runtime import native
 from nnefc.runtime.compiled import LaunchInfo, launch_infos
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.objects import Progress, object_codes
-from nnefc.runtime.plan import Plan, make_plan
+from nnefc.runtime.plan import Plan
+from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Program
 from nnefc.runtime.tensors import address
 

@@ -35,7 +35,7 @@ import numpy as np
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import MAGIC
 from nnefc.formats.files import FilePath, map_whole, open_regular, printable, reason, size_of
-from nnefc.runtime.arena import ALIGNMENT
+from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.tensors import aligned
 
 Array = np.ndarray[Any, Any]

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from nnefc.errors import NnefError, Place
-from nnefc.ir import DType, TensorType, Variable
+from nnefc.kernels.image import Image
 from nnefc.kernels.isa import NATIVE, executable, host
-from nnefc.kernels.linker import Image
 from nnefc.kernels.processor import identity
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed, View, restore
@@ -24,11 +23,10 @@ from nnefc.runtime.artifact_file import AGAIN, ArtifactFile
 from nnefc.runtime.code import Code
 from nnefc.runtime.compiled import Compiled, LaunchInfo
 from nnefc.runtime.plan import BaseTable, Plan
-from nnefc.runtime.program import Work
 from nnefc.runtime.tensors import TensorSpec, aligned_empty
 
 if TYPE_CHECKING:
-    from nnefc.ir import Graph
+    from nnefc.ir import Graph, Variable
     from nnefc.runtime.derived import Derived
     from nnefc.runtime.derived_weights import Wanted
 
@@ -159,6 +157,8 @@ class Artifact:
         return Image(self._head(facts["code"]).tobytes(), dict(facts["symbols"]))
 
     def _launches(self, target: Facts) -> tuple[LaunchInfo, ...]:
+        from nnefc.runtime.program import Work
+
         with self._reading():
             rows = json.loads(self._head(target["infos"]).tobytes())
             return tuple(
@@ -255,6 +255,10 @@ class Artifact:
 
     def variables(self) -> dict[str, Variable]:
         """Those that the graph updates, by label in lower case, with their initial values."""
+        if not self.states:
+            return {}
+        from nnefc.ir import DType, TensorType, Variable
+
         with self._reading():
             return {
                 str(facts["label"]).lower(): Variable(

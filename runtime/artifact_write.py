@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.kernels.linker import Image
+from nnefc.kernels.image import Image
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import restorable
 from nnefc.runtime.artifact_build import Array, Build, Constant, Packing, Part

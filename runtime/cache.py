@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nnefc.errors import Diagnostic, NnefError, warn
-from nnefc.kernels.processor import model_name
-from nnefc.runtime.cache_entry import Header, code_of, pack
 from nnefc.runtime.cache_folder import SUFFIX, CacheFolder, file_name
-from nnefc.runtime.cache_key import Key
+
+if TYPE_CHECKING:
+    from nnefc.runtime.cache_key import Key
 
 DEFAULT_LIMIT: Final = 10**9
 """Bytes of kernels."""
@@ -38,12 +39,17 @@ _LIMIT: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?", re.IGNOR
 
 def find(key: Key) -> bytes | None:
     """The object code of an entry; None if there is none, or none that is whole."""
+    from nnefc.runtime.cache_entry import code_of
+
     data = read(file_name(key.name))
     return None if data is None else code_of(key.name, data)
 
 
 def keep(key: Key, code: bytes) -> None:
     """Store an entry, whole or not at all."""
+    from nnefc.kernels.processor import model_name
+    from nnefc.runtime.cache_entry import Header, pack
+
     header = Header(key.facts, model_name(), time.time())
     write(file_name(key.name), pack(key.name, header, code))
 
@@ -89,9 +95,17 @@ def place() -> Path | None:
         return None
     if named:
         return Path(named).absolute()
+    return _user_folder() / "nnefc" / "kernels"
+
+
+def _user_folder() -> Path:
+    """The cache folder of the user, as platformdirs has it."""
+    if sys.platform == "linux":  # known without its 5 ms, which starting a process would take
+        named = os.environ.get("XDG_CACHE_HOME", "")
+        return Path(named if named.startswith("/") else "~/.cache").expanduser()
     from platformdirs import user_cache_path
 
-    return user_cache_path("nnefc") / "kernels"
+    return user_cache_path()
 
 
 def limit(default: int = DEFAULT_LIMIT) -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from nnefc.errors import NnefError
-from nnefc.formats.files import map_whole
+from nnefc.formats.files import WRITTEN_AT_ONCE, map_whole
 
 SUFFIX: Final = ".kernel"
 """Of object code."""
@@ -173,7 +173,7 @@ class CacheFolder:
 
         handle, partial = mkstemp(prefix=PARTIAL, dir=self.path)
         try:
-            with os.fdopen(handle, "r+b") as file:
+            with os.fdopen(handle, "r+b", buffering=WRITTEN_AT_ONCE) as file:
                 yield file
             Path(partial).replace(self.path / name)
         except BaseException:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import NnefError
-from nnefc.kernels.linker import Image, link
+from nnefc.kernels.image import Image
 from nnefc.kernels.template import Kernel
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def compile_kernels(
     beside: what else will be needed soon, compiled at the same time but not part of the image.
     Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
     """
+    from nnefc.kernels.linker import link
     from nnefc.runtime.objects import object_codes
 
     wanted = list(dict.fromkeys(kernels))
@@ -92,6 +93,7 @@ def compile_kernels(
 
 def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Code:
     """Compile, link and map functions over 64-bit integers, by symbol."""
+    from nnefc.kernels.linker import link
     from nnefc.runtime.objects import Function, object_codes
 
     return Code(link(object_codes([Function(*each) for each in functions])))

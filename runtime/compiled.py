@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.ir import Variable
 from nnefc.runtime import native
 from nnefc.runtime.code import Code, compile_kernels
-from nnefc.runtime.plan import Plan, make_plan
-from nnefc.runtime.program import Work
+from nnefc.runtime.plan import Plan
 from nnefc.runtime.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from nnefc.ir import Graph
+    from nnefc.ir import Graph, Variable
     from nnefc.runtime.objects import Progress
-    from nnefc.runtime.program import Program
+    from nnefc.runtime.program import Program, Work
 
 Array = np.ndarray[Any, Any]
 
@@ -68,6 +66,8 @@ def tensors(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...
 
 def compile_program(program: Program, graph: Graph, progress: Progress | None = None) -> Compiled:
     """Compile the kernels of `program`, which computes `graph`, and make its plan."""
+    from nnefc.runtime.planner import make_plan
+
     inputs, outputs = tensors(graph)
     code = compile_kernels(program.kernels, progress, beside=native.functions("executor"))
     plan = make_plan(program, len(inputs), len(outputs), code.offset)

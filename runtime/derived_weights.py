@@ -21,10 +21,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.hardware import ALIGNMENT
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
 from nnefc.runtime import cache
-from nnefc.runtime.arena import ALIGNMENT
 from nnefc.runtime.cache_folder import CacheFolder
 from nnefc.runtime.derived import Derived
 

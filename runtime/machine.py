@@ -18,7 +18,7 @@ from time import perf_counter
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, LAUNCH_BYTES
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
-from nnefc.runtime.plan import make_plan
+from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import aligned

@@ -11,12 +11,10 @@ import numpy as np
 
 from nnefc.errors import NnefError
 from nnefc.formats.files import FilePath
-from nnefc.ir import Graph
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compiled import Compiled, LaunchInfo, compile_program
 from nnefc.runtime.libm import libm_table
-from nnefc.runtime.plan import Plan
-from nnefc.runtime.program import Program, Walk
+from nnefc.runtime.plan import Plan, Walk
 from nnefc.runtime.signature import Signature
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import (
@@ -32,9 +30,11 @@ from nnefc.runtime.tensors import (
 from nnefc.runtime.variables import Variables
 
 if TYPE_CHECKING:
+    from nnefc.ir import Graph
     from nnefc.runtime.fast_call import FastCall
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.profile import Profile
+    from nnefc.runtime.program import Program
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from nnefc import __version__
 from nnefc.kernels import abi, call_state, team_state
-from nnefc.kernels.linker import Image, link
+from nnefc.kernels.image import Image
 from nnefc.kernels.scalar import LIBM
 from nnefc.kernels.template import Layout
 from nnefc.packing import VERSION
@@ -49,6 +49,7 @@ def code(part: Part) -> Code:
 
 def images(parts: Sequence[Part]) -> list[Image]:
     """Compiled and linked, each for itself."""
+    from nnefc.kernels.linker import link
     from nnefc.runtime.objects import object_codes
 
     return [link(object_codes(functions(part))) for part in parts]

@@ -15,8 +15,7 @@ from nnefc.errors import NnefError
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
-from nnefc.runtime.plan import Plan
-from nnefc.runtime.program import Walk
+from nnefc.runtime.plan import Plan, Walk
 from nnefc.runtime.tensors import aligned
 
 Words = npt.NDArray[np.int64]

@@ -82,15 +82,6 @@ class Launch:
         return [w for w in self.words if isinstance(w, Ref)]
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """Launches of a plan for a team to run: their address, how many, whether together."""
-
-    launches: int
-    count: int
-    parallel: bool
-
-
 @dataclass(slots=True, eq=False)
 class Program:
     """Launches in order, and the memory outside the arena that they name by index.

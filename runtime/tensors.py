@@ -7,13 +7,15 @@ import math
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir import Shape, TensorType
-from nnefc.runtime.arena import ALIGNMENT
+from nnefc.hardware import ALIGNMENT
+
+if TYPE_CHECKING:
+    from nnefc.ir import Shape, TensorType
 
 Array = np.ndarray[Any, Any]
 

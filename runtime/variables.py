@@ -7,13 +7,15 @@ import threading
 import weakref
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir import Variable
 from nnefc.runtime.tensors import TensorSpec, accept, aligned, copy
+
+if TYPE_CHECKING:
+    from nnefc.ir import Variable
 
 Array = np.ndarray[Any, Any]
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
 from nnefc.kernels.codegen import emit, emit_assembly
+from nnefc.kernels.image import Image
 from nnefc.kernels.isa import TABLE, host
-from nnefc.kernels.linker import Image, link
+from nnefc.kernels.linker import link
 from nnefc.kernels.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
 from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
 from nnefc.runtime.code import Code, compile_functions, compile_kernels

@@ -30,7 +30,7 @@ from nnefc.lower import lower
 from nnefc.lower.elementwise import flat_row, join, strides
 from nnefc.runtime.code import compile_kernels
 from nnefc.runtime.model import CompiledModel
-from nnefc.runtime.plan import make_plan
+from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Program
 from tests.native import Array, evaluate, graph_of
 

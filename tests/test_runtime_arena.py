@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from benchmarks.zoo import ZOO
 from nnefc.frontends.nnef import import_text
+from nnefc.hardware import ALIGNMENT
 from nnefc.kernels.template import Kernel
 from nnefc.lower import lower
 from nnefc.ops.cost import largest_live_bytes
 from nnefc.passes.pipeline import run_pipeline
-from nnefc.runtime.arena import ALIGNMENT, Lifetime, arrange, place
+from nnefc.runtime.arena import Lifetime, arrange, place
 from nnefc.runtime.program import Buffer, Launch, Ref
 
 KERNEL = Kernel("none")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from nnefc.errors import NnefError, NnefWarning
@@ -98,6 +99,15 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_p
     assert cache.place() == (usual if not setting else None)
     monkeypatch.setenv("NNEFC_CACHE", "somewhere")
     assert cache.place() == Path("somewhere").absolute()
+
+
+@pytest.mark.parametrize("named", [None, "", " ", "relative", "/there", "/there/", "~/there"])
+def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | None) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("NNEFC_CACHE", raising=False)
+    if named is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert cache.place() == platformdirs.user_cache_path("nnefc") / "kernels"
 
 
 @pytest.mark.parametrize(

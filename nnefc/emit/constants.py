@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from nnefc.hardware import ALIGNMENT
 from nnefc.kernels.embedded_state import HEADER_WORDS, MAGIC
-from nnefc.runtime.arena import ALIGNMENT
 from nnefc.runtime.artifact_build import Constant, Packing, Part
 from nnefc.runtime.derived import Derived
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from nnefc.errors import NnefError, Place
-from nnefc.formats.files import FilePath, describe, printable, reason
+from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, describe, printable, reason
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -30,7 +30,7 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
         target = Path(path).resolve()
         permissions = _permissions(target, place)
         beside = _beside(target)
-        file = beside.open("xb")
+        file = beside.open("xb", buffering=WRITTEN_AT_ONCE)
     except (OSError, ValueError, RuntimeError) as error:
         raise _failed(error, place) from None
     try:

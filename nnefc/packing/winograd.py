@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.kernels.winograd_matrices import filter_matrix
-
 if TYPE_CHECKING:
     from nnefc.packing import Parameters, Release
 
@@ -40,6 +38,8 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
+    from nnefc.kernels.winograd_matrices import filter_matrix
+
     grid, entry, panels = parameters
     outputs, inputs = source.shape[:2]
     rows, columns = (
