@@ -1,8 +1,8 @@
 """Any channels to any channels, between channel-blocked tensors.
 
 A block of the result is put together of blocks of the sources, two at a time, by shuffles that
-are the same for all pixels.  The few shuffles that an operation needs are part of the code;
-where there are too many of them, items are moved one by one.
+are the same for all pixels, and which a table holds; where an operation needs too many different
+ones, items are moved one by one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -19,9 +19,9 @@ from llvmlite import ir
 
 from nnefc.kernels.blocked import load_offset
 from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
+from nnefc.kernels.permute import permute
 from nnefc.kernels.template import KernelFunction, Layout, family
-from nnefc.kernels.transpose import shuffle
-from nnefc.kernels.vector import I64, Vector, vector_intrinsic
+from nnefc.kernels.vector import I32, Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]
 """For every lane which item of two blocks it takes, the second's after the first's; -1: zero."""
@@ -39,9 +39,9 @@ def channels_layout(sources: int) -> Layout:
 
     y, x0...: blocked tensors.  y_batch, y_plane, batches: bytes between batch items, of y also
     between blocks.  The `count` blocks numbered in `blocks` are made; block i of these by `steps`
-    from `starts[i]` to `starts[i + 1]`.  A step of `channels.shuffle` is (pattern, tensor, byte
-    offset of the plane, second tensor, its plane); `channels.lanes` has a step for every lane:
-    (tensor, byte offset of the item).
+    from `starts[i]` to `starts[i + 1]`.  A step of `channels.shuffle` is (byte offset of a
+    `Pattern` of int32 in patterns, tensor, byte offset of the plane, second tensor, its plane);
+    `channels.lanes` has one for every lane: (tensor, byte offset of the item).
     runs: int32 [run_count, 2 + sources]: pixels, byte offsets from the starts of planes in y and
     in the sources.  A unit is `run_block` runs of a block of a batch item, and those of all blocks
     follow each other; a tile is `unit_block` of `units`.
@@ -49,7 +49,7 @@ def channels_layout(sources: int) -> Layout:
     refs = " ".join(f"x{i}:ref" for i in range(sources))
     return Layout(
         "y:ref runs:ref y_batch y_plane run_count run_block count blocks:table starts:table "
-        f"steps:table units unit_block batches:{sources} {refs}"
+        f"steps:table units unit_block patterns:ref sources batches:{sources} {refs}"
     )
 
 
@@ -66,61 +66,43 @@ def channels_layout(sources: int) -> Layout:
     STEPS,
     UNITS,
     UNIT_BLOCK,
+    PATTERNS,
+    SOURCES,
     BATCHES,
     _,
 ) = channels_layout(1).offsets
 
 
 @cache
-def shuffle_run(block: int, patterns: tuple[Pattern, ...]) -> Any:
-    """Intrinsic `run(pattern, target, first, second, pixels)`."""
+def shuffle_run(block: int) -> Any:
+    """Intrinsic `run(pattern, target, first, second, pixels)`; pattern: its address."""
 
     @vector_intrinsic("float32", block, 5, apart=True)
     def run(v: Vector, pattern, target, first, second, pixels):
         builder = v.builder
         target, first, second = (v.pointer(p) for p in (target, first, second))
-        out = builder.append_basic_block("out")
-        switch = builder.switch(pattern, out)
-        for number, order in enumerate(patterns):
-            code = builder.append_basic_block(f"pattern{number}")
-            switch.add_case(ir.Constant(I64, number), code)
-            builder.position_at_end(code)
-            with v.loop(0, pixels, 1) as turn:
-                offset = builder.mul(turn.index, v.word(v.nbytes))
-                x, y = v.load(v.at(first, offset)), v.load(v.at(second, offset))
-                v.store(_shuffled(v, x, y, order), v.at(target, offset))
-            builder.branch(out)
-        builder.position_at_end(out)
+        kind = ir.VectorType(I32, v.lanes)
+        order = builder.load(v.pointer(pattern), typ=kind, align=4)
+        shuffled = permute(v, order)
+        with v.loop(0, pixels, 1) as turn:
+            offset = builder.mul(turn.index, v.word(v.nbytes))
+            x, y = v.load(v.at(first, offset)), v.load(v.at(second, offset))
+            v.store(shuffled(x, y), v.at(target, offset))
 
     return run
 
 
-def _shuffled(v: Vector, x: Any, y: Any, order: Pattern) -> Any:
-    mixed = shuffle(v, x, y, [max(i, 0) for i in order])
-    if min(order) >= 0:
-        return mixed
-    there = ir.Constant(ir.VectorType(ir.IntType(1), v.lanes), [i >= 0 for i in order])
-    return v.builder.select(there, mixed, v.zero())
+@helper
+def _run_of(bases, params, number, n, record):
+    """Where a run is in the first plane of source `number`, in batch item n."""
+    batches = params + BATCHES
+    x = address(bases, batches + 8 * load_word(params + SOURCES) + 16 * number)
+    x += n * load_word(batches + 8 * number)
+    return x + load_offset(record + 8 + 4 * number)
 
 
-@cache
-def _run_of(sources: int) -> Any:
-    """Helper `run_of(bases, params, number, n, record)`: where a run is in the first plane of a
-    source, in batch item n.
-    """
-
-    @helper
-    def run_of(bases, params, number, n, record):
-        x = address(bases, params + BATCHES + 8 * sources + 16 * number)
-        x += n * load_word(params + BATCHES + 8 * number)
-        return x + load_offset(record + 8 + 4 * number)
-
-    return run_of
-
-
-def _kernel(sources: int, make: Any) -> KernelFunction:
+def _kernel(make: Any) -> KernelFunction:
     """`make(bases, params, target, n, steps, count, record)` makes a run of a block."""
-    record = 4 * (2 + sources)
 
     def channels(bases, params, first, last):
         y, runs = address(bases, params + Y), address(bases, params + RUNS)
@@ -129,6 +111,7 @@ def _kernel(sources: int, make: Any) -> KernelFunction:
         count = load_word(params + COUNT)
         blocks = params + load_word(params + BLOCKS)
         starts = params + load_word(params + STARTS)
+        record = 4 * (2 + load_word(params + SOURCES))
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for u in range(first * unit_block, min(last * unit_block, units)):
             i, part = u % count, u // count
@@ -143,8 +126,8 @@ def _kernel(sources: int, make: Any) -> KernelFunction:
 
 
 @family("channels.shuffle")
-def shuffle_channels(block: int, sources: int, patterns: tuple[Pattern, ...]) -> KernelFunction:
-    run, run_of = shuffle_run(block, patterns), _run_of(sources)
+def shuffle_channels(block: int) -> KernelFunction:
+    run, run_of = shuffle_run(block), _run_of
     size = 8 * STEP_WORDS
 
     @helper
@@ -152,6 +135,7 @@ def shuffle_channels(block: int, sources: int, patterns: tuple[Pattern, ...]) ->
         pixels = load_offset(record)
         to = target + load_offset(record + 4)
         steps = params + load_word(params + STEPS)
+        patterns = address(bases, params + PATTERNS)
         for s in range(low, high):
             step = steps + size * s
             x, y = load_word(step + 8), load_word(step + 24)
@@ -160,14 +144,14 @@ def shuffle_channels(block: int, sources: int, patterns: tuple[Pattern, ...]) ->
                 first = run_of(bases, params, x, n, record) + load_word(step + 16)
             if y >= 0:
                 second = run_of(bases, params, y, n, record) + load_word(step + 32)
-            run(load_word(step), to, first, second, pixels)
+            run(patterns + load_word(step), to, first, second, pixels)
 
-    return _kernel(sources, make)
+    return _kernel(make)
 
 
 @family("channels.lanes")
-def move_lanes(block: int, sources: int) -> KernelFunction:
-    load, store, run_of = LOAD["float32"], STORE["float32"], _run_of(sources)
+def move_lanes(block: int) -> KernelFunction:
+    load, store, run_of = LOAD["float32"], STORE["float32"], _run_of
     size = 8 * LANE_WORDS
 
     @helper
@@ -185,4 +169,4 @@ def move_lanes(block: int, sources: int) -> KernelFunction:
                 for p in range(pixels):
                     store(to, p * block + lane, 0.0)
 
-    return _kernel(sources, make)
+    return _kernel(make)

@@ -43,6 +43,8 @@ class Isa:
     """Rows x vectors of the dense register tile (fits the registers without spilling)."""
     pause: str
     """Intrinsic for a spin-wait hint."""
+    permute: str
+    """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
 
     @property
     def float32_lanes(self) -> int:
@@ -61,9 +63,17 @@ X86_64_V2 = Isa(
     fma=False,
     tile=(6, 2),
     pause="llvm.x86.sse2.pause",
+    permute="llvm.x86.ssse3.pshuf.b.128",
 )
 """SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
-X86_64_V3 = replace(X86_64_V2, name="x86-64-v3", cpu="x86-64-v3", vector_bits=256, fma=True)
+X86_64_V3 = replace(
+    X86_64_V2,
+    name="x86-64-v3",
+    cpu="x86-64-v3",
+    vector_bits=256,
+    fma=True,
+    permute="llvm.x86.avx2.permps",
+)
 """AVX2 and FMA."""
 X86_64_V4 = replace(
     X86_64_V3,
@@ -74,10 +84,17 @@ X86_64_V4 = replace(
     vector_bits=512,
     registers=32,
     tile=(8, 3),
+    permute="llvm.x86.avx512.vpermi2var.ps.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = replace(
-    X86_64_V4, name="x86-64-v4-256", features="", vector_bits=256, registers=16, tile=(6, 2)
+    X86_64_V4,
+    name="x86-64-v4-256",
+    features="",
+    vector_bits=256,
+    registers=16,
+    tile=(6, 2),
+    permute="llvm.x86.avx512.vpermi2var.ps.256",
 )
 """The same with vectors of 256 bits, where those of 512 do no more in the same time."""
 AARCH64 = Isa(
@@ -88,6 +105,7 @@ AARCH64 = Isa(
     registers=32,
     tile=(8, 3),
     pause="llvm.aarch64.hint",
+    permute="llvm.aarch64.neon.tbl2.v16i8",
 )
 """NEON."""
 TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}

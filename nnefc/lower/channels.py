@@ -165,10 +165,10 @@ class _Assembly:
         size = y.layout.block
         patterns: dict[Pattern, int] = {}
         steps = [self._shuffles(some, patterns) for some in self.lanes]
-        kernel = Kernel("channels.shuffle", (size, count, tuple(patterns)))
+        table, kernel = np.array(list(patterns), np.int32), Kernel("channels.shuffle", (size,))
         if len(patterns) > MAX_PATTERNS:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
-            kernel = Kernel("channels.lanes", (size, count))
+            table, kernel = table[:1], Kernel("channels.lanes", (size,))
         pixels = math.prod(y.spatial)
         parts = bands(pixels, lower.threads)
         runs = self._runs(parts)
@@ -192,6 +192,8 @@ class _Assembly:
             steps=chain.from_iterable(chain.from_iterable(steps)),
             units=units,
             unit_block=unit_block,
+            patterns=lower.table(table),
+            sources=count,
         )
         lower.launch(kernel, words, ceil_div(units, unit_block))
 
@@ -215,7 +217,7 @@ class _Assembly:
                     # later, or never; what is there by now stays
                     pattern.append(-1 if low is not None else i)
             number = patterns.setdefault(tuple(pattern), len(patterns))
-            steps.append((number, *self._plane(low), *self._plane(high)))
+            steps.append((number * size * ITEM, *self._plane(low), *self._plane(high)))
         return steps
 
     def _plane(self, where: tuple[int, int] | None) -> tuple[int, int]:
