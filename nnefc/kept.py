@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from nnefc.errors import NnefError, NnefWarning, Place
 from nnefc.formats.files import FilePath, open_regular, printable, release_pages
+from nnefc.kernels.isa import NATIVE
 from nnefc.saving import FromArtifact, new_content
 from nnefc.targets import LoweringOptions
 
@@ -223,7 +224,7 @@ class Kept:
         if not self.document.is_unchanged:  # it is another one than that which was looked at
             return False
         notes = {"kept": self.name, "warnings": list(messages)}
-        content = new_content(graph, self.how, notes, progress)
+        content = new_content(graph, self.how, [NATIVE], progress, notes)
         try:
             with self.folder.writing(self.folder.file_name(self.name)) as file:
                 write_artifact(file, *content)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
     Values = Mapping[str, Array]
     """Present values of the variables that a model updates, by label in lower case."""
+    Content = tuple[Portable, list[Build]]
+    """The model without code, and the code for each target."""
 
 
 class _Saved:
@@ -35,7 +37,7 @@ class _Saved:
 
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> tuple[Portable, list[Build]]:
+    ) -> Content:
         """The model without code, and the code for each target."""
         raise AssertionError
 
@@ -47,17 +49,12 @@ class _Saved:
         progress: Progress | None = None,
     ) -> None:
         wanted = [NATIVE] if targets is None else targets
-        portable, builds = self.content(model, wanted, progress)
-        _replace(path, lambda file: _write(file, portable, builds), portable.nbytes)
-        _make_derived_weights(path)
+        write_content(path, self.content(model, wanted, progress))
 
     def emit_c(
         self, model: CompiledModel, path: FilePath, name: str | None, target: str
     ) -> list[str]:
-        from nnefc.emit.folder import write_c
-
-        portable, (build,) = self.content(model, [target])
-        return write_c(path, portable, build, name)
+        return write_c_content(path, self.content(model, [target]), name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,7 @@ class FromGraph(_Saved):
 
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> tuple[Portable, list[Build]]:
+    ) -> Content:
         graph = _prepared(self.compiled)
         return _content(graph, self.how, _values(model), targets, progress)
 
@@ -94,30 +91,46 @@ def _content(
     values: Values,
     targets: Sequence[str],
     progress: Progress | None = None,
-) -> tuple[Portable, list[Build]]:
+    notes: Mapping[str, Any] | None = None,
+) -> Content:
     """What a file holds of a graph that is prepared."""
     from nnefc.targets import build_for, check_targets
 
     wanted = check_targets(targets)
-    portable = _portable(graph, how.options, values)
+    portable = _portable(graph, {**how.options, **(notes or {})}, values)
     return portable, build_for(wanted, graph, portable, how, progress)
 
 
 def new_content(
-    graph: Graph, how: LoweringOptions, notes: Mapping[str, Any], progress: Progress | None
-) -> tuple[Portable, list[Build]]:
+    graph: Graph,
+    how: LoweringOptions,
+    targets: Sequence[str],
+    progress: Progress | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Content:
     """What a file holds of a graph that has just been imported, and what else is noted there.
 
-    `progress` is called while kernels are compiled.
+    Nothing is compiled but for the targets.
     """
     from nnefc.arguments import memory_for
-    from nnefc.targets import build_here
 
     with memory_for("compile the model"):
-        working = _prepared(graph)
-        portable = _portable(working, {**how.options, **notes}, {})
-        arrays = list(portable.arrays.values())
-        return portable, [build_here(working, arrays, how, progress)]
+        return _content(_prepared(graph), how, {}, targets, progress, notes)
+
+
+def write_content(path: FilePath, content: Content) -> None:
+    """Write an artifact."""
+    portable, builds = content
+    _replace(path, lambda file: _write(file, portable, builds), portable.nbytes)
+    _make_derived_weights(path)
+
+
+def write_c_content(path: FilePath, content: Content, name: str | None) -> list[str]:
+    """Write a folder for programs in C, of the code for one target: the names of its files."""
+    from nnefc.emit.folder import write_c
+
+    portable, (build,) = content
+    return write_c(path, portable, build, name)
 
 
 def _prepared(graph: Graph) -> Graph:
@@ -170,7 +183,6 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
     import numpy as np
 
     from nnefc.ir import print_graph
-    from nnefc.ir.text import large_constants
     from nnefc.runtime.artifact_write import Portable, State
     from nnefc.runtime.compiled import tensors
 
@@ -178,7 +190,9 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
     updates = (op.inputs[0] for op in graph.ops if op.name == "update")
     updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
     states: list[State] = []
-    arrays: dict[str, Array] = {f"@{key}": data for key, data in large_constants(graph).items()}
+    large: dict[str, Array] = {}
+    text = print_graph(graph, data=large)
+    arrays = {f"@{key}": data for key, data in large.items()}
     for key, variable in graph.variables.items():
         initial = variable.data
         assert initial is not None
@@ -194,7 +208,7 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
         version=__version__,
         inputs=inputs,
         outputs=outputs,
-        ir=print_graph(graph),
+        ir=text,
         arrays=arrays,
         states=states,
         options=options,
@@ -213,7 +227,7 @@ class FromArtifact(_Saved):
 
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> tuple[Portable, list[Build]]:
+    ) -> Content:
         from nnefc.targets import LoweringOptions
 
         how = LoweringOptions(accuracy=self.artifact.accuracy)

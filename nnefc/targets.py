@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.errors import NnefError
 from nnefc.formats.files import reason
@@ -63,26 +63,35 @@ def build_for(
     how: LoweringOptions,
     progress: Progress | None = None,
 ) -> list[Build]:
-    """The code of a prepared graph for each target; `progress(done, total, target)` for each."""
+    """The code of a prepared graph for each target.
+
+    `progress` is called while kernels are compiled, of one target after the other; if there are
+    several, its labels begin with the target.
+    """
     others = [name for name in targets if name != NATIVE]
-    arrays = list(portable.arrays.values())
-
-    def advance(done: int, name: str) -> None:
-        if progress is not None:
-            progress(done, len(targets), name)
-
-    if not others:
-        advance(0, NATIVE)
-        return [build_here(graph, arrays, how)]
     found: dict[str, Build] = {}
     if NATIVE in targets:
-        advance(0, NATIVE)
-        found[NATIVE] = build_here(graph, arrays, how)
-    with _as_file(portable) as path:
-        for name in others:
-            advance(len(found), name)
-            found[name] = _build_apart(name, path, how)
+        arrays = list(portable.arrays.values())
+        found[NATIVE] = build_here(graph, arrays, how, _labelled(progress, NATIVE, targets))
+    if others:
+        with _as_file(portable) as path:
+            for name in others:
+                shown = _labelled(progress, name, targets)
+                if shown is not None:
+                    shown(0, 1, "")  # it takes a while to know how many kernels there are
+                found[name] = _build_apart(name, path, how, shown)
     return [found[name] for name in targets]
+
+
+def _labelled(progress: Progress | None, name: str, targets: Sequence[str]) -> Progress | None:
+    """What is called for the kernels of one of the targets."""
+    if progress is None or len(targets) == 1:
+        return progress
+
+    def advance(done: int, total: int, label: str) -> None:
+        progress(done, total, f"{name} {label}".rstrip())
+
+    return advance
 
 
 @contextmanager
@@ -130,30 +139,50 @@ def build_here(
     return build(program, arrays, len(graph.inputs), len(graph.outputs), progress)
 
 
-def _build_apart(name: str, path: Path, how: LoweringOptions) -> Build:
+def _build_apart(name: str, path: Path, how: LoweringOptions, progress: Progress | None) -> Build:
     """The same in another process, from a file without code."""
     import pickle
     import subprocess
 
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "nnefc.targets", path],
-        input=pickle.dumps(how),
-        capture_output=True,
-        env={
-            **os.environ,
-            "NNEFC_ISA": BUILD + name,
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        },
-        check=False,
-    )
-    answer: Any = pickle.loads(done.stdout) if done.returncode == 0 and done.stdout else None
+    environment = {
+        **os.environ,
+        "NNEFC_ISA": BUILD + name,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    with (
+        path.with_suffix(".errors").open("w+b") as errors,
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "nnefc.targets", path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env=environment,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answer: Any = None
+        try:
+            with process.stdin:
+                pickle.dump(how, process.stdin)
+            while isinstance(answer := pickle.load(process.stdout), tuple):
+                if progress is not None:
+                    progress(*cast(tuple[int, int, str], answer))
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # it has ended
+            answer = None
+        except BaseException:
+            process.kill()
+            raise
+        process.wait()
+        errors.seek(0)
+        said = errors.read().decode(errors="replace").split("\n")
     if isinstance(answer, NnefError):
         raise answer
-    if answer is None:
-        said = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    if answer is None or process.returncode:
+        lines = [line for line in said if line.strip()]
         raise NnefError.of(
             "internal/code-generation",
-            f"no code for {name}: {(said or ['the process that makes it ended'])[-1]}",
+            f"no code for {name}: {(lines or ['the process that makes it ended'])[-1]}",
         )
     return answer
 
@@ -162,7 +191,10 @@ _PROTOCOL: Final = 5
 
 
 def main() -> None:
-    """Build for the row of NNEFC_ISA: file as argument, `LoweringOptions` on standard input."""
+    """Build for the row of NNEFC_ISA: file as argument, `LoweringOptions` on standard input.
+
+    The answer on standard output is what progress is called with, then a `Build` or an error.
+    """
     import pickle
 
     from nnefc.runtime.artifact_file import open_file
@@ -171,13 +203,21 @@ def main() -> None:
     how: LoweringOptions = pickle.load(sys.stdin.buffer)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    try:
-        artifact = Artifact(open_file(sys.argv[1]))
-        answer: object = build_here(artifact.graph, artifact.arrays, how)
-    except NnefError as error:
-        answer = error
-    with answers:
+
+    def tell(answer: object) -> None:
         pickle.dump(answer, answers, _PROTOCOL)
+        answers.flush()
+
+    def advance(done: int, total: int, label: str) -> None:
+        tell((done, total, label))
+
+    with answers:
+        try:
+            artifact = Artifact(open_file(sys.argv[1]))
+            graph, arrays = artifact.graph, artifact.arrays
+            tell(build_here(graph, arrays, how, advance))
+        except NnefError as error:
+            tell(error)
 
 
 if __name__ == "__main__":

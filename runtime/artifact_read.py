@@ -290,19 +290,33 @@ class Artifact:
     @cached_property
     def graph(self) -> Graph:
         """The graph as it was before it was lowered for a processor."""
+        return self._graph(self.array)
+
+    @property
+    def structure(self) -> Graph:
+        """The same graph, but for weights, which are zeros here: nothing is read of them."""
+        return self._graph(self._zeros)
+
+    def _graph(self, array: Callable[[int], Array]) -> Graph:
+        """`array` gives those that the graph names."""
         from nnefc.ir import parse_graph
 
         with self._reading():
             text = self._head(self.file.content["ir"]).tobytes().decode()
             arrays = {str(facts["name"]): i for i, facts in enumerate(self._arrays)}
-            large = _Arrays(self, {n[1:]: i for n, i in arrays.items() if n.startswith("@")})
+            large = _Arrays(array, {n[1:]: i for n, i in arrays.items() if n.startswith("@")})
             graph = parse_graph(text, f"{self.file.name}: graph", data=large)
             for key, variable in self.variables().items():
                 graph.variables[key].data = variable.data
             for name, number in arrays.items():
                 if not name.startswith("@"):
-                    graph.variables[name[1:].lower()].data = self.array(number)
+                    graph.variables[name[1:].lower()].data = array(number)
             return graph
+
+    def _zeros(self, number: int) -> Array:
+        """Of the type and shape of an array, in no memory."""
+        facts = self._arrays[number]
+        return np.broadcast_to(np.zeros((), np.dtype(str(facts["dtype"]))), tuple(facts["shape"]))
 
 
 def _obstacle(target: Facts) -> str:
@@ -317,12 +331,12 @@ def _obstacle(target: Facts) -> str:
 class _Arrays(Mapping[str, Array]):
     """Arrays by digest, read when they are asked for."""
 
-    def __init__(self, artifact: Artifact, numbers: dict[str, int]) -> None:
-        self._artifact = artifact
+    def __init__(self, array: Callable[[int], Array], numbers: dict[str, int]) -> None:
+        self._array = array
         self._numbers = numbers
 
     def __getitem__(self, digest: str) -> Array:
-        return self._artifact.array(self._numbers[digest])
+        return self._array(self._numbers[digest])
 
     def __iter__(self) -> Any:
         return iter(self._numbers)

@@ -353,7 +353,8 @@ class CompiledModel:
             targets: Processors to hold code for: "native" is this one with all that it can do, the
                 others are names of instruction sets, such as "x86-64-v3".  None: "native" alone; of
                 a model that was loaded, those that its file has.
-            progress: Called as `progress(done, total, target)` when code for a target is begun.
+            progress: Called as `progress(done, total, label)` while kernels are compiled, of one
+                target after the other; if there are several, the label begins with the target.
 
         Variables that the graph updates keep their present values beside the initial ones.
 

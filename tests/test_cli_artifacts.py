@@ -7,8 +7,10 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -143,15 +145,118 @@ def test_an_artifact_is_written_whole_or_not_at_all(
     assert list(net.parent.iterdir()) == [net]
 
 
-def test_progress_names_each_target(made: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("targets", [[ELSEWHERE, "native"], [ELSEWHERE]])
+def test_progress_names_the_kernels_of_each_target(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, targets: list[str]
+) -> None:
+    """Those that another process compiles, too."""
     model = nnefc.compile(made / "tiny", random_weights=3)
+    monkeypatch.setenv("NNEFC_CACHE", "off")
     calls: list[tuple[int, int, str]] = []
 
     def progress(done: int, total: int, label: str) -> None:
         calls.append((done, total, label))
 
-    model.save(tmp_path / "net.nnefc", targets=[ELSEWHERE, "native"], progress=progress)
-    assert calls == [(0, 2, "native"), (1, 2, ELSEWHERE)]
+    model.save(tmp_path / "net.nnefc", targets=targets, progress=progress)
+    labels = {label: (done, total) for done, total, label in calls}
+    prefix = f"{ELSEWHERE} " if len(targets) > 1 else ""
+    if prefix:
+        done, total, label = calls.pop(0)
+        assert (done, label) == (total, "native"), "its kernels were compiled before"
+    (_, total) = labels[prefix.rstrip()]
+    assert calls[0] == (0, 1, prefix.rstrip())
+    assert calls[-1] == (total, total, prefix.rstrip())
+    assert [done for done, _, _ in calls[1:]] == list(range(total + 1))
+    assert {total for _, total, _ in calls[1:]} == {total}
+    assert f"{prefix}nnefc_run_alone" in labels
+    assert all(label.startswith(prefix) for _, _, label in calls[1:-1])
+
+
+def test_a_process_that_compiles_for_others_ends_with_the_call(made: Path, tmp_path: Path) -> None:
+    model = nnefc.compile(made / "tiny", random_weights=3)
+    processes: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen[bytes].__init__
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    def begin(self: subprocess.Popen[bytes], *given: Any, **options: Any) -> None:
+        processes.append(self)
+        real(self, *given, **options)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(subprocess.Popen, "__init__", begin)
+        model.save(tmp_path / "net.nnefc", targets=[ELSEWHERE], progress=_at_second_call(fail))
+    assert [process.returncode for process in processes] == [-signal.SIGKILL]
+    assert list(tmp_path.iterdir()) == []
+
+
+def _at_second_call(do: Callable[[], None]) -> Callable[[int, int, str], None]:
+    called: list[str] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        called.append(label)
+        if len(called) == 2:
+            do()
+
+    return progress
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("echo; echo out of ink >&2; echo >&2; exit 3", "out of ink"),
+        ("exit 0", "the process that makes it ended"),
+        ("kill -9 $$", "the process that makes it ended"),
+        ("head -c 9000 /dev/zero", "the process that makes it ended"),
+        ("seq 100000 >&2; exit 1", "100000"),
+    ],
+)
+def test_a_process_that_fails_is_an_error(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, says: str
+) -> None:
+    model = nnefc.compile(made / "tiny", random_weights=3)
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{program}\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    with pytest.raises(NnefError) as caught:
+        model.save(tmp_path / "net.nnefc", targets=[ELSEWHERE])
+    (error,) = caught.value.errors
+    assert error.rule == "internal/code-generation"
+    assert error.message == f"no code for {ELSEWHERE}: {says}"
+    assert list(tmp_path.iterdir()) == [python]
+
+
+def test_nothing_is_compiled_for_this_processor_unasked(
+    cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, net = tmp_path / "other.nnefc", tmp_path / "net.nnefc"
+    model = nnefc.compile(made / "mixed", random_weights=3, threads=1)
+    model.save(other, targets=[ELSEWHERE])
+    model.emit_c(tmp_path / "other", target=ELSEWHERE)
+    document = ("compile", made / "mixed", "--random-weights", 3, "--threads", 1)
+    options = (*document, "--target", ELSEWHERE, "--json")
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("compiled for this processor")
+
+    with monkeypatch.context() as patch:
+        for name in ("nnefc.runtime.model.CompiledModel.of", "nnefc.targets.build_here"):
+            patch.setattr(name, fail)
+        result = cli(*options, "-o", net, "--plan")
+        assert cli(*options, "--emit", "c", "-o", tmp_path / "c").status == 0
+    assert result.status == 0, result.err
+    facts = json.loads(result.out)
+    assert net.read_bytes() == other.read_bytes()
+    (target,) = facts["artifact"]["targets"]
+    for name in ("arena_bytes", "constant_bytes", "launches"):
+        assert facts[name] == target[name]
+    assert sum(row["times"] for row in facts["plan"]) == facts["launches"]
+    for path in (tmp_path / "other").iterdir():
+        assert (tmp_path / "c" / path.name).read_bytes() == path.read_bytes()
+    explained = json.loads(cli(*options, "-o", net, "--explain").out)
+    assert explained["passes"]
 
 
 def test_targets_are_completed() -> None:
@@ -392,6 +497,27 @@ def test_inspect(cli: Cli, made: Path) -> None:
     shown = cli("inspect", net).out
     for text in ("name    mixed", artifact["digest"], "argmax_reduce", "taken", "MACs"):
         assert text in shown
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_inspect_reads_weights_only_to_show_them(
+    cli: Cli, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    from nnefc.runtime.artifact_read import Artifact
+
+    net = made / f"{name}.nnefc"
+    whole = json.loads(_inspected(cli, net, "--weights"))
+    assert "mean" in whole.pop("variables")[0]
+
+    def fail(*_: object) -> None:
+        raise AssertionError("weights are read")
+
+    monkeypatch.setattr(Artifact, "array", fail)
+    assert json.loads(_inspected(cli, net)) == whole
+    for option in ("--svg", "--html"):
+        path = tmp_path / f"net.{option[2:]}"
+        assert cli("inspect", net, option, path).status == 0
+        assert path.stat().st_size > 500
 
 
 def test_inspect_shows_weights_and_pictures(cli: Cli, made: Path, tmp_path: Path) -> None:

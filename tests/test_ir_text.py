@@ -28,7 +28,7 @@ from nnefc.ir import (
     parse_graph,
     print_graph,
 )
-from nnefc.ir.text import INLINE, large_constants, print_attribute
+from nnefc.ir.text import INLINE, print_attribute
 from nnefc.ir.verify import verify
 from tests.graphs import graphs
 
@@ -139,11 +139,14 @@ def test_large_arrays_are_named_by_content() -> None:
     type_ = TensorType(DType.FLOAT32, data.shape)
     op = graph.insert(Op("constant", [], {"shape": data.shape, "value": data}, [type_]))
     graph.add_output(op.output, "y")
-    text = print_graph(graph)
+    found: dict[str, Any] = {}
+    text = print_graph(graph, data=found)
+    assert [id(array) for array in found.values()] == [id(data)]
+    assert print_graph(graph) == text
     assert len(text) < 250
     with pytest.raises(NnefError, match="no data for @"):
         parse_graph(text)
-    parsed = parse_graph(text, data=large_constants(graph))
+    parsed = parse_graph(text, data=found)
     same(graph, parsed)
     changed = data.copy()
     changed[3] = -1

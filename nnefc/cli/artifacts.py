@@ -17,7 +17,6 @@ from nnefc.cli.common import (
     model_path,
     note_threads,
     print_table,
-    progress,
     reported_warnings,
     size,
     table,
@@ -214,14 +213,12 @@ def require_suffix(option: str, path: Path) -> None:
         )
 
 
-def save(model: CompiledModel, path: Path, targets: Sequence[str]) -> Artifact:
-    """Write an artifact, and open what was written; progress is shown on standard error."""
+def written_facts(path: Path) -> dict[str, Any]:
+    """`file_facts` of what was just written."""
     from nnefc.runtime.artifact_file import open_file
     from nnefc.runtime.artifact_read import Artifact
 
-    with reported_warnings(), progress("saving") as advance:
-        model.save(path, targets=targets, progress=advance)
-    return Artifact(open_file(path))
+    return file_facts(Artifact(open_file(path)))
 
 
 def file_facts(artifact: Artifact) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.artifacts import check_output, complete_targets, file_facts, save, show_targets
+from nnefc.cli.artifacts import check_output, complete_targets, show_targets, written_facts
 from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.common import (
     Accuracy,
@@ -32,6 +32,7 @@ from nnefc.cli.common import (
 )
 from nnefc.cli.emitting import Emit, Name, check_emit, show_emitted, write_folder
 from nnefc.cli.explain import Recorder
+from nnefc.cli.made import Elsewhere, Here, Made
 from nnefc.cli.tuned import measure, show_tuning, tuning_facts
 
 
@@ -85,6 +86,9 @@ def compile_(
 ) -> None:
     """Compile a model and show the plan: launches, kernels, memory, time; -o keeps it.
 
+    Without native among the targets the plan is that of the first one: nothing is compiled for
+    this processor, unless --explain or --tune ask about it.
+
     With --explain also the passes over the graph: how many operations it had before and after, and
     how many multiply-adds and bytes between operations there are then.
 
@@ -109,12 +113,13 @@ def compile_(
 
         nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
     """
+    from nnefc.kernels.isa import NATIVE
     from nnefc.ops.cost import parameter_bytes
 
     if tune and accuracy == "strict":
         raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
     emission = check_emit(emit, output, name, target)
-    targets = check_output(output, target) if emission is None else []
+    targets = check_output(output, target) if emission is None else [emission.target]
     start = time.perf_counter()
     graph = load(
         model,
@@ -128,36 +133,36 @@ def compile_(
     tuning = measure(graph, threads) if tune else None
     recorder = Recorder()
     start = time.perf_counter()
-    compiled = compile_graph(
-        graph,
-        threads,
-        accuracy,
-        methods=None if tuning is None else tuning.methods,
-        hook=recorder if explain else None,
-    )
+    made: Made
+    if targets and NATIVE not in targets and not (tune or explain):
+        made = Elsewhere.of(graph, targets, threads, accuracy)
+    else:
+        methods = None if tuning is None else tuning.methods
+        hook = recorder if explain else None
+        made = Here(compile_graph(graph, threads, accuracy, methods=methods, hook=hook), targets)
     compile_seconds = time.perf_counter() - start
-    launches = compiled.launches
+    launches = made.launches
     kernels = len({launch.kernel for launch in launches})
     facts: dict[str, Any] = {
         "operations": len(graph),
         "launches": sum(launch.times for launch in launches),
         "kernels": kernels,
-        "arena_bytes": compiled.arena_bytes,
-        "arena_lower_bound": compiled.plan.arena_lower_bound,
+        "arena_bytes": made.arena_bytes,
+        "arena_lower_bound": made.arena_lower_bound,
         "parameter_bytes": parameter_bytes(graph),
-        "constant_bytes": compiled.constant_bytes,
+        "constant_bytes": made.constant_bytes,
         "import_seconds": read_seconds,
         "compile_seconds": compile_seconds,
     }
     artifact: dict[str, Any] | None = None
     emitted: dict[str, Any] | None = None
     if emission is not None:
-        facts["emitted"] = emitted = write_folder(compiled, emission)
+        facts["emitted"] = emitted = write_folder(made, emission)
     elif output is not None:
         start = time.perf_counter()
-        written = file_facts(save(compiled, output, targets))
+        made.save(output)
         seconds = time.perf_counter() - start
-        artifact = {"path": str(output), "seconds": seconds, **written}
+        artifact = {"path": str(output), "seconds": seconds, **written_facts(output)}
         facts["artifact"] = artifact
     if explain:
         facts["passes"] = recorder.facts()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.common import reported_warnings, size, usage
+from nnefc.cli.common import size, usage
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.runtime.model import CompiledModel
+    from nnefc.cli.made import Made
 
 Emit = Annotated[
     str | None,
@@ -79,11 +79,10 @@ def check_emit(
     return Emission(output, name, wanted[0])
 
 
-def write_folder(model: CompiledModel, emission: Emission) -> dict[str, Any]:
+def write_folder(made: Made, emission: Emission) -> dict[str, Any]:
     """Write the folder; its files with their sizes, as plain data."""
     folder = emission.folder
-    with reported_warnings():
-        names = model.emit_c(folder, name=emission.name, target=emission.target)
+    names = made.emit_c(folder, emission.name)
     return {
         "path": str(folder),
         "target": emission.target,

@@ -84,7 +84,7 @@ def inspect(
             raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
-        graph = Loaded(artifact).graph
+        graph = Loaded(artifact).graph if weights else artifact.structure
         verified = verify or digest is not None
         facts = {**describe(graph), "artifact": describe_artifact(artifact, verified)}
     elif verify or digest is not None:

@@ -182,11 +182,11 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
         if value in drawn or value.op is None:
             continue
         name = names.get(value, f"#{i + 1}")
-        literal = np.ravel(value.op.attributes.get("value", ()))
+        literal = np.asarray(value.op.attributes.get("value", ()))
         if value.op.name == "variable" or literal.size != 1:
             parts.setdefault(f" {_extents(value)}", []).append(name)
-        elif not (name == "bias" and literal[0] == 0):  # which is that there is none
-            parts.setdefault(f" = {literal[0]:g}", []).append(name)
+        elif not (name == "bias" and literal.item() == 0):  # which is that there is none
+            parts.setdefault(f" = {literal.item():g}", []).append(name)
     return ", ".join(", ".join(names) + what for what, names in parts.items())
 
 

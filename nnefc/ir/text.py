@@ -30,16 +30,19 @@ from nnefc.ir.types import DType
 if TYPE_CHECKING:
     import numpy as np
 
+    Data = dict[str, np.ndarray[Any, Any]]
+
 INLINE = 64
 """Arrays of up to so many items are printed item by item."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def print_graph(graph: Graph, *, locations: bool = False) -> str:
+def print_graph(graph: Graph, *, locations: bool = False, data: Data | None = None) -> str:
     """The graph as text; `parse_graph` gives an equal one back.
 
     `locations`: end each operation's line with a comment that says where it comes from.
+    `data`: gets the arrays that the text refers to by digest, which `parse_graph` takes.
     """
     names = _value_names(graph)
 
@@ -58,7 +61,7 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
         left = f"{declare(op.outputs)} = " if op.outputs else ""
         line = f"  {left}{_word(op.name)}({operands})"
         if op.attributes:
-            items = (f"{_word(k)} = {print_attribute(v)}" for k, v in op.attributes.items())
+            items = (f"{_word(k)} = {print_attribute(v, data)}" for k, v in op.attributes.items())
             line += f" {{{', '.join(items)}}}"
         if locations and op.location is not None:
             line += f"  # {op.location.place}"
@@ -66,11 +69,11 @@ def print_graph(graph: Graph, *, locations: bool = False) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def print_attribute(value: Attribute) -> str:
+def print_attribute(value: Attribute, data: Data | None = None) -> str:
     """An attribute as `print_graph` writes it."""
     if isinstance(value, tuple):
         items: tuple[Attribute, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return f"[{', '.join(map(print_attribute, items))}]"
+        return f"[{', '.join(print_attribute(item, data) for item in items)}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -81,7 +84,7 @@ def print_attribute(value: Attribute) -> str:
         return value.value
     if isinstance(value, Expression):
         return _print_expression(value)
-    return _print_array(value)
+    return _print_array(value, data)
 
 
 def digest(array: np.ndarray[Any, Any]) -> str:
@@ -91,20 +94,6 @@ def digest(array: np.ndarray[Any, Any]) -> str:
     h = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
     h.update(np.ascontiguousarray(array).data)
     return h.hexdigest()
-
-
-def large_constants(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays that `print_graph` refers to by digest: the `data` of `parse_graph`."""
-    import numpy as np
-
-    found: dict[str, np.ndarray[Any, Any]] = {}
-    for op in graph.ops:
-        for value in op.attributes.values():
-            if isinstance(value, np.ndarray):
-                array: np.ndarray[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
-                if array.size > INLINE:
-                    found[digest(array)] = array
-    return found
 
 
 def _value_names(graph: Graph) -> dict[Value, str]:
@@ -158,10 +147,13 @@ def _print_expression(e: Expression) -> str:
     return f"({inputs}) {{ {''.join(steps)}return {results} }}"
 
 
-def _print_array(array: np.ndarray[Any, Any]) -> str:
+def _print_array(array: np.ndarray[Any, Any], data: Data | None) -> str:
     head = f"tensor {array.dtype.name}[{','.join(map(str, array.shape))}]"
     if array.size > INLINE:
-        return f"{head} @{digest(array)}"
+        name = digest(array)
+        if data is not None:
+            data[name] = array
+        return f"{head} @{name}"
     # str, not repr, of NumPy's scalars: the shortest digits that give the same item back
     items = (str(item).lower() for item in array.reshape(-1))
     return f"{head} [{', '.join(items)}]"
