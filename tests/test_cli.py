@@ -262,7 +262,7 @@ def test_tables_are_whole_on_narrow_terminals(capsys: pytest.CaptureFixture[str]
     """Numbers and names are never cut off; long text is folded."""
     from rich.console import Console
 
-    from nnefc.cli.common import print_table, table
+    from nnefc.cli.printing import print_table, table
 
     out = Console(width=60, highlight=False)
     view = table("name", "a", "summary", numeric=["a"], fold=["summary"])

@@ -16,9 +16,9 @@ from nnefc.cli.batch import batch_shapes
 from nnefc.cli.bench import parse_threads, run_streams
 from nnefc.cli.bench_compare import compare_facts
 from nnefc.cli.cold_start import STAGES, cold_start
-from nnefc.cli.common import count
 from nnefc.cli.measuring import duration, histogram, percentile, ratio_interval
 from nnefc.cli.measuring import verdict as judge
+from nnefc.cli.printing import count
 from nnefc.kernels.team_state import MAX_WORKERS
 from nnefc.runtime.team import supports_threads
 from tests.command_line import Cli

@@ -13,7 +13,7 @@ import pytest
 
 from nnefc.cli.cache import parse_age
 from nnefc.cli.cache_shown import age
-from nnefc.cli.common import size
+from nnefc.cli.printing import size
 from nnefc.errors import NnefError
 from nnefc.kernels.isa import host
 from nnefc.kernels.processor import model_name

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from nnefc.cli.common import parse_limits
+from nnefc.cli.options import parse_limits
 from nnefc.errors import NnefError
 from nnefc.limits import Limits
 

@@ -88,7 +88,7 @@ def options(
 
 def main() -> None:
     """Run the command line; what a user can cause ends with a message and status 1."""
-    from nnefc.cli.common import report
+    from nnefc.cli.printing import report
     from nnefc.errors import NnefError
 
     _prepare_output()

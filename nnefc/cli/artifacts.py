@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from nnefc.cli.batch import batch_shapes
-from nnefc.cli.common import (
-    compile_graph,
-    load,
-    model_path,
-    note_threads,
-    print_table,
-    reported_warnings,
-    size,
-    table,
-    usage,
-)
+from nnefc.cli.models import compile_graph, load, note_threads
+from nnefc.cli.options import model_path, usage
+from nnefc.cli.printing import print_table, reported_warnings, size, table
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
@@ -120,23 +112,24 @@ Given = Document | Loaded
 """A model as a command was given it."""
 
 
-def open_model(
-    context: typer.Context,
-    model: str,
-    *,
-    shape: Sequence[str] | None,
-    random_weights: int | None,
-    batch: int | None,
-    scalar: str,
-    accuracy: str,
-    limit: Sequence[str] | None,
-) -> Given:
-    """The model that a command was given, with its options; those that cannot apply are errors."""
+def open_model(context: typer.Context) -> Given:
+    """The model that a command was given as its argument, as its options say that are in `_HOW`;
+    where they cannot apply they are errors.
+    """
+    typed: Mapping[str, Any] = context.params
+    model: str = typed["model"]
     if names_artifact(model):
         return Loaded(open_artifact(context, model))
-    shapes = batch_shapes(model, batch, shape, limit)
-    graph = load(model, shapes=shapes, random_weights=random_weights, scalar=scalar, limits=limit)
-    return Document(graph, shapes, accuracy)
+    limits = typed["limit"]
+    shapes = batch_shapes(model, typed["batch"], typed["shape"], limits)
+    graph = load(
+        model,
+        shapes=shapes,
+        random_weights=typed["random_weights"],
+        scalar=typed["scalar"],
+        limits=limits,
+    )
+    return Document(graph, shapes, typed["accuracy"])
 
 
 def names_artifact(model: str) -> bool:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nnefc.cli.common import load, usage
+from nnefc.cli.models import load
+from nnefc.cli.options import usage
 
 Batch = Annotated[
     int | None,

@@ -13,7 +13,12 @@ import typer
 from nnefc.cli.artifacts import Given, Loaded, ModelOrArtifact, open_model
 from nnefc.cli.batch import Batch
 from nnefc.cli.bench_shown import print_facts
-from nnefc.cli.common import (
+from nnefc.cli.measuring import (
+    percentile,
+    repeat,
+    require_seconds,
+)
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -22,14 +27,9 @@ from nnefc.cli.common import (
     Shapes,
     parse_limits,
     parse_shapes,
-    print_json,
     usage,
 )
-from nnefc.cli.measuring import (
-    percentile,
-    repeat,
-    require_seconds,
-)
+from nnefc.cli.printing import print_json
 
 if TYPE_CHECKING:
     from nnefc.runtime.model import CompiledModel
@@ -107,16 +107,7 @@ def bench(
     require_seconds("--warmup", warmup, zero=True)
     counts = parse_threads(threads)
     earlier = None if compare is None else read_facts(compare)
-    given = open_model(
-        context,
-        model,
-        shape=shape,
-        random_weights=random_weights,
-        batch=batch,
-        scalar=scalar,
-        accuracy=accuracy,
-        limit=limit,
-    )
+    given = open_model(context)
     results: list[dict[str, Any]] = []
     facts: dict[str, Any] = {
         "model": model,

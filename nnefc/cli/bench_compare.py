@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from nnefc.cli.common import console, count, print_table, table
 from nnefc.cli.measuring import duration, ratio_interval, verdict
+from nnefc.cli.printing import console, count, print_table, table
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import open_regular, printable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from nnefc.cli.common import console, count, print_table, reported_warnings, size, table
 from nnefc.cli.measuring import duration, histogram
+from nnefc.cli.printing import console, count, print_table, reported_warnings, size, table
 
 _STAGES = {"python": "start Python", "read": "read the model", "first_run": "first run"}
 """What stages of a cold start are called, where not by their names."""

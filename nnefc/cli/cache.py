@@ -10,17 +10,9 @@ import typer
 
 from nnefc.cli.cache_shown import SECONDS, explain, list_, open_cache
 from nnefc.cli.cache_weights import folders, open_weights, survey_weights
-from nnefc.cli.common import (
-    Json,
-    RandomWeights,
-    Threads,
-    count,
-    load,
-    print_json,
-    reported_warnings,
-    size,
-    usage,
-)
+from nnefc.cli.models import load
+from nnefc.cli.options import Json, RandomWeights, Threads, usage
+from nnefc.cli.printing import count, print_json, reported_warnings, size
 
 cache = typer.Typer(
     help="The kernels that are kept on disk, for all models and processes.",

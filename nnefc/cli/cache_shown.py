@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.cli.cache_weights import open_weights, weights_record
-from nnefc.cli.common import (
+from nnefc.cli.models import load
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -15,9 +16,10 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
+)
+from nnefc.cli.printing import (
     console,
     count,
-    load,
     print_json,
     print_table,
     reported_warnings,

@@ -6,15 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.common import (
-    Json,
-    LimitOptions,
-    Strict,
-    model_path,
-    parse_limits,
-    print_json,
-    report,
-)
+from nnefc.cli.options import Json, LimitOptions, Strict, model_path, parse_limits
+from nnefc.cli.printing import print_json, report
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
 
 

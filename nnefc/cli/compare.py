@@ -9,7 +9,9 @@ import typer
 
 from nnefc.cli.artifacts import ModelOrArtifact, open_model
 from nnefc.cli.batch import Batch
-from nnefc.cli.common import (
+from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.models import compile_graph
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -17,15 +19,9 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
-    compile_graph,
-    console,
-    count,
-    print_json,
-    print_table,
-    table,
     usage,
 )
-from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.printing import console, count, print_json, print_table, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,16 +72,7 @@ def compare(
     """
     if not (math.isfinite(tolerance) and tolerance >= 0):
         raise usage(f"--tolerance {tolerance:g}: must be a finite number, at least 0")
-    given = open_model(
-        context,
-        model,
-        shape=shape,
-        random_weights=random_weights,
-        batch=batch,
-        scalar=scalar,
-        accuracy=accuracy,
-        limit=limit,
-    )
+    given = open_model(context)
     inputs = read_inputs(given.inputs, input, random_inputs)
     rows = compare_models(given.graph, inputs, given.compiled(threads), threads, given.accuracy)
     bad = [row for row in rows if not row["error"] <= tolerance]

@@ -10,7 +10,11 @@ import typer
 
 from nnefc.cli.artifacts import check_output, complete_targets, show_targets, written_facts
 from nnefc.cli.batch import Batch, batch_shapes
-from nnefc.cli.common import (
+from nnefc.cli.emitting import Emit, Name, check_emit, show_emitted, write_folder
+from nnefc.cli.explain import Recorder
+from nnefc.cli.made import Elsewhere, Here, Made
+from nnefc.cli.models import compile_graph, load
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -20,19 +24,9 @@ from nnefc.cli.common import (
     Shapes,
     Strict,
     Threads,
-    compile_graph,
-    console,
-    count,
-    load,
-    print_json,
-    print_table,
-    size,
-    table,
     usage,
 )
-from nnefc.cli.emitting import Emit, Name, check_emit, show_emitted, write_folder
-from nnefc.cli.explain import Recorder
-from nnefc.cli.made import Elsewhere, Here, Made
+from nnefc.cli.printing import console, count, print_json, print_table, size, table
 from nnefc.cli.tuned import measure, show_tuning, tuning_facts
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import Json, Threads, compile_graph, console, load, print_json
+from nnefc.cli.models import compile_graph, load
+from nnefc.cli.options import Json, Threads
+from nnefc.cli.printing import console, print_json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.common import size, usage
+from nnefc.cli.options import usage
+from nnefc.cli.printing import size
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import printable
 

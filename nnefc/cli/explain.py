@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import print_table, quantity, size, table
 from nnefc.cli.measuring import duration
+from nnefc.cli.printing import print_table, quantity, size, table
 
 if TYPE_CHECKING:
     from rich.console import Console

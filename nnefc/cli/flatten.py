@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from nnefc.cli.common import LimitOptions, Model, Shapes, load
+from nnefc.cli.models import load
+from nnefc.cli.options import LimitOptions, Model, Shapes
 
 
 def flatten(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.common import report, usage
+from nnefc.cli.options import usage
+from nnefc.cli.printing import report
 from nnefc.errors import Diagnostic, Diagnostics, Place
 
 if TYPE_CHECKING:

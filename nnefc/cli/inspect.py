@@ -15,20 +15,9 @@ from nnefc.cli.artifacts import (
     open_artifact,
     show_targets,
 )
-from nnefc.cli.common import (
-    Json,
-    LimitOptions,
-    Shapes,
-    console,
-    count,
-    load,
-    print_json,
-    print_table,
-    quantity,
-    size,
-    table,
-    usage,
-)
+from nnefc.cli.models import load
+from nnefc.cli.options import Json, LimitOptions, Shapes, usage
+from nnefc.cli.printing import console, count, print_json, print_table, quantity, size, table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from nnefc.cli.common import progress, reported_warnings
+from nnefc.cli.printing import progress, reported_warnings
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph

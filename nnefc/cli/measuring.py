@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import usage
+from nnefc.cli.options import usage
 
 if TYPE_CHECKING:
     import numpy as np

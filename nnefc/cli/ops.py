@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.cli.common import Json, console, print_json, print_table, table, usage
+from nnefc.cli.options import Json, usage
+from nnefc.cli.printing import console, print_json, print_table, table
 from nnefc.errors import NnefError
 
 if TYPE_CHECKING:

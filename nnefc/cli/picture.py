@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.cli.common import count, quantity, size
 from nnefc.cli.layered import layout
+from nnefc.cli.printing import count, quantity, size
 from nnefc.errors import NnefError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import typer
 
 from nnefc.cli.artifacts import ModelOrArtifact, open_model
 from nnefc.cli.batch import Batch
-from nnefc.cli.common import (
+from nnefc.cli.measuring import duration, percentile, require_seconds
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -18,15 +19,9 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
-    console,
-    count,
-    print_json,
-    print_table,
-    quantity,
-    table,
     usage,
 )
-from nnefc.cli.measuring import duration, percentile, require_seconds
+from nnefc.cli.printing import console, count, print_json, print_table, quantity, table
 from nnefc.cli.profiled import By, Row, Sort, arrange, family, rows
 
 if TYPE_CHECKING:
@@ -100,16 +95,7 @@ def profile(
     for path, option, suffix in ((trace, "--trace", ".json"), (picture, "--picture", ".svg")):
         if path is not None and path.suffix != suffix:
             raise usage(f"{option} {path}: the name should end in {suffix}")
-    given = open_model(
-        context,
-        model,
-        shape=shape,
-        random_weights=random_weights,
-        batch=batch,
-        scalar=scalar,
-        accuracy=accuracy,
-        limit=limit,
-    )
+    given = open_model(context)
     compiled = given.compiled(threads)
     inputs = [random_array(value.type, 0, value.name) for value in given.inputs]
     machines = {n: measure(n, seconds=0.2 * n) for n in {1, compiled.threads}}

@@ -9,7 +9,8 @@ import typer
 
 from nnefc.cli.artifacts import Loaded, ModelOrArtifact, open_model, require_suffix
 from nnefc.cli.batch import Batch
-from nnefc.cli.common import (
+from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.options import (
     Accuracy,
     Json,
     LimitOptions,
@@ -17,13 +18,9 @@ from nnefc.cli.common import (
     Scalar,
     Shapes,
     Threads,
-    console,
-    print_json,
-    print_table,
-    table,
     usage,
 )
-from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.printing import console, print_json, print_table, table
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import SUFFIX
 
@@ -103,16 +100,7 @@ def run(
     """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
-    given = open_model(
-        context,
-        model,
-        shape=shape,
-        random_weights=random_weights,
-        batch=batch,
-        scalar=scalar,
-        accuracy=accuracy,
-        limit=limit,
-    )
+    given = open_model(context)
     if save is not None and isinstance(given, Loaded):
         require_suffix("--save", save)
     inputs = read_inputs(given.inputs, input, random_inputs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.common import count, print_table, progress, table
 from nnefc.cli.measuring import duration
+from nnefc.cli.printing import count, print_table, progress, table
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnefc.cli.common import progress
+from nnefc.cli.printing import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
