@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.command_line import SMALL, Cli, Result
 from tests.disks import mounted
+
+if TYPE_CHECKING:
+    from tests.c_programs import Emitted
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
@@ -114,3 +119,45 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "graph.nnef"
     path.write_text(SMALL)
     return path
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with NAME.nnefc, and the document in NAME/, for each of `tests.artifacts.ARTIFACTS`;
+    not to be changed.
+    """
+    from tests.artifacts import ARTIFACTS
+    from tests.saved import compiled
+
+    folder = tmp_path_factory.mktemp("made")
+    for name, document in ARTIFACTS.items():
+        (folder / name).mkdir()
+        compiled(folder / name, document, threads=1).save(folder / f"{name}.nnefc")
+    return folder
+
+
+@pytest.fixture
+def net(made: Path, tmp_path: Path) -> Path:
+    """An artifact of one's own."""
+    return Path(shutil.copy(made / "tiny.nnefc", tmp_path / "net.nnefc"))
+
+
+@pytest.fixture(scope="session")
+def folders_for_c() -> dict[str, Emitted]:
+    """What `emitted` has made."""
+    return {}
+
+
+@pytest.fixture
+def emitted(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    folders_for_c: dict[str, Emitted],
+) -> Emitted:
+    """The folder of a document, made once; tests add files to it."""
+    from tests.c_programs import Emitted
+
+    name: str = request.param
+    if name not in folders_for_c:
+        folders_for_c[name] = Emitted(tmp_path_factory.mktemp("emitted") / name, name)
+    return folders_for_c[name]
