@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import Diagnostic, NnefError, NnefWarning
-from nnefc.limits import Limits
 
 if TYPE_CHECKING:
     from nnefc.api import ImportOptions, compile, import_model, save_archive
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
+    from nnefc.limits import Limits
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.tensors import TensorSpec
     from nnefc.saving import load
@@ -28,6 +28,7 @@ _HOMES = {
     "CompiledModel": "nnefc.runtime.model",
     "Graph": "nnefc.ir",
     "ImportOptions": "nnefc.api",
+    "Limits": "nnefc.limits",
     "TensorSpec": "nnefc.runtime.tensors",
     "Tuning": "nnefc.tuning",
     "compile": "nnefc.api",

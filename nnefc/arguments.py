@@ -6,11 +6,13 @@ import operator
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.formats.given import require_path
-from nnefc.limits import Limits
+
+if TYPE_CHECKING:
+    from nnefc.limits import Limits
 
 
 def whole(value: object) -> int | None:
@@ -71,6 +73,8 @@ def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> No
 
 def check_limits(limits: object) -> Limits:
     """The limits, by default those that are set; raises NnefError `input/argument`."""
+    from nnefc.limits import Limits
+
     if limits is None:
         return Limits()
     if not isinstance(limits, Limits):

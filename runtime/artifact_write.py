@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -169,7 +169,7 @@ class _Stored:
         packed = each.packed
         found = {
             "array": each.array,
-            "view": astuple(packed.view),
+            "view": packed.view,
             "packing": packed.packing,
             "parameters": packed.parameters,
         }
@@ -197,7 +197,7 @@ def _target(writer: Writer, build: Build, stored: _Stored) -> dict[str, Any]:
         "launches": writer.head(plan.launches),
         "launch_of": writer.head(plan.launch_of),
         "params": writer.head(plan.params),
-        "table": astuple(plan.table),
+        "table": plan.table,
         "arena": (plan.arena_bytes, plan.arena_lower_bound),
         "parallel": plan.parallel,
         "states": build.states,

@@ -16,7 +16,7 @@ import hashlib
 import json
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -106,7 +106,7 @@ def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
 
 
 def _name(origin: str, wanted: Sequence[Wanted]) -> str:
-    facts = [(each.where, astuple(each.packed)) for each in wanted]
+    facts = [(each.where, each.packed) for each in wanted]
     return _digest(json.dumps([VERSION, origin, facts]).encode()).hex()
 
 

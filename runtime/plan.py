@@ -8,7 +8,7 @@ it at the same time each have a table of bases and an arena, and share the rest.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BaseTable:
+class BaseTable(NamedTuple):
     """Where the base addresses of each space start in the table."""
 
     constants: int

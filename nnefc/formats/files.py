@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from nnefc.errors import NnefError, Place
-from nnefc.limits import how_to_raise
 
 FilePath = str | os.PathLike[str]
 
@@ -131,6 +130,8 @@ def read_at_most(file: BinaryIO, size: int, limit: int, name: str) -> bytes:
 def check_size(size: int, limit: int, name: str) -> None:
     """Raise NnefError `limit/size` when a file is larger than allowed."""
     if size > limit:
+        from nnefc.limits import how_to_raise
+
         raise NnefError.of(
             "limit/size",
             f"the file has {size} bytes, more than the {limit} allowed",

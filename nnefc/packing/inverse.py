@@ -7,8 +7,7 @@ gone, its item is.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnefc.packing import Parameters, pack, permutes, size
 
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Some items of an array that lies in one piece: offset and strides in items."""
 
     offset: int
@@ -41,8 +39,7 @@ class View:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """A packing of a view of an array, to say what an array in memory is."""
 
     view: View
