@@ -15,6 +15,7 @@ from nnefc.kernels.team_state import MAX_TILES
 from nnefc.lower import lower
 from nnefc.ops.build import build
 from nnefc.runtime.model import CompiledModel
+from tests.blocked_op import constant
 from tests.one_op import guarded, normal, run
 
 Array = np.ndarray[Any, Any]
@@ -68,9 +69,9 @@ def compute(
     given_arrays: list[Array] = []
     arrays = [case.a, case.b, *others]
     known = [*case.known, *([False] * len(others))]
-    for i, (array, constant) in enumerate(zip(arrays, known, strict=True)):
+    for i, (array, is_known) in enumerate(zip(arrays, known, strict=True)):
         type_ = TensorType(DType(array.dtype.name), array.shape)
-        if constant:
+        if is_known:
             graph.variables[f"v{i}"] = Variable(f"v{i}", type_, array)
             attribute: Any = {"label": f"v{i}", "shape": array.shape}
             values.append(graph.insert(Op("variable", (), attribute, [type_], [f"v{i}"])).output)
@@ -138,6 +139,17 @@ def test_many_small_products_are_few_tiles() -> None:
     """More products than a launch may have tiles."""
     a, b = normal(1, 1500, 1000, 1, 1), normal(2, 1, 1000, 1, 2)
     np.testing.assert_allclose(run("matmul", a, b), a @ b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shapes", [[(1, 20), (1, 999), (1, 128)], [(64, 60), (77, 60), (63, 60)]])
+def test_products_of_many_sizes_have_one_kernel(shapes: list[tuple[int, int]]) -> None:
+    graph = Graph("products")
+    for i, (m, n) in enumerate(shapes):
+        x = graph.add_input(TensorType(DType.FLOAT32, (m, 30)), f"x{i}")
+        w = constant(graph, normal(i, 30, n))
+        graph.add_output(build(graph, "matmul", [x, w], {}).output, f"y{i}")
+    names = {launch.kernel for launch in lower(graph).launches if "gemm" in launch.kernel.family}
+    assert len(names) == 1
 
 
 @pytest.mark.parametrize("name", ["gemm", "dots", "conv"])

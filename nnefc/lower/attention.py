@@ -14,7 +14,7 @@ from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.matmul import UNIT_NS, even, sizes, units_per_tile, zero_item
+from nnefc.lower.matmul import UNIT_NS, even, sizes, tile_sizes, units_per_tile, zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast
@@ -94,7 +94,8 @@ def attention(lower: Lowering, op: Op) -> None:
         zero=lower.constant(zero_item(dtype)),
         operands=len(operands),
     )
-    kernel = Kernel("attention.rows", (str(dtype), heights, tuple(sorted(widths)), epilogue))
+    sizes_ = tile_sizes(heights, tuple(sorted(widths)))
+    kernel = Kernel("attention.rows", (str(dtype), *sizes_, epilogue))
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 

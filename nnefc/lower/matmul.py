@@ -143,7 +143,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
-    arguments = (str(product.dtype), cut.heights, cut.widths, epilogue)
+    arguments = (str(product.dtype), *tile_sizes(cut.heights, cut.widths), epilogue)
     lower.launch(Kernel("matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block))
 
 
@@ -202,6 +202,19 @@ def units_per_tile(units: int, cost: float) -> int:
     took up to 3 % more time while others used the processor.
     """
     return min(max(1, int(UNIT_NS / cost), ceil_div(units, MAX_TILES)), units)
+
+
+def tile_sizes(
+    heights: tuple[int, ...], widths: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(heights, widths) that a kernel has code for: few different ones, which networks share.
+
+    Of a single row all widths are little code; many rows are cut into the two largest heights.
+    """
+    if heights == (1,):
+        return heights, tuple(range(1, tile_width(1) + 1))
+    largest = (tile_rows() - 1, tile_rows())
+    return (largest if set(heights) <= set(largest) else heights), widths
 
 
 def sizes(count: int, parts: int) -> tuple[int, ...]:
