@@ -80,7 +80,6 @@ def _relatives(vectors: int, channels: int, half: bool) -> Iterator[Kernel]:
         yield Kernel("direct.convolution", (2, min(lanes, 8), True))
     for stride in (1, 2):
         yield Kernel("depthwise.convolution", (lanes, stride, 3, False))
-    yield Kernel("layout.block", (lanes,))
     yield Kernel("layout.unblock", (lanes,))
     yield Kernel("chain.tiles")
 

@@ -25,8 +25,8 @@ STRIP: Final = 0
 
 
 def _relatives(kind: str, block: int, usual: tuple[int, int] | None) -> list[Kernel]:
-    """What most networks have, with windows of 2 x 2 and 3 x 3."""
-    return [Kernel("pooling.window", (kind, block, each)) for each in WINDOWS if each[1] <= 3]
+    """What most networks have: windows that make images smaller."""
+    return [Kernel("pooling.window", (kind, block, each)) for each in WINDOWS if each[0] > 1]
 
 
 @family("pooling.window", _relatives)

@@ -202,6 +202,7 @@ def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
         entries[key.name] = code
 
     relatives = [*RELATIVES, SOURCES[1], Kernel("movement.copy", ("no size",))]
+    assert Kernel("movement.copy", (4,)).relatives()  # which registers the family
     monkeypatch.setitem(template._relatives, "movement.copy", lambda itemsize: relatives)  # pyright: ignore
     monkeypatch.setattr(objects.cache, "serves", lambda: True)  # pyright: ignore
     monkeypatch.setattr(objects.cache, "find", lambda key: entries.get(key.name))  # pyright: ignore
