@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -199,20 +199,6 @@ class CacheFolder:
         if use:
             self._note_use(name, status.st_mtime)
         return mapping
-
-    def make(self, name: str, size: int, fill: Callable[[mmap.mmap], None]) -> None:
-        """Write a file of so many bytes, zeros to begin with, that `fill` fills in memory.
-
-        Whole or not at all; raises OSError, also when there is no room for it.
-        """
-        with self.writing(name) as file:
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, size)  # or a full disk kills whoever writes
-            else:
-                file.truncate(size)
-            memory = mmap.mmap(file.fileno(), size)
-            fill(memory)
-            memory.flush()
 
     @contextmanager
     def writing(self, name: str) -> Generator[BinaryIO]:

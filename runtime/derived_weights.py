@@ -17,7 +17,7 @@ import json
 import mmap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -71,12 +71,17 @@ def _kept(
     places = list(_places(wanted))
     size = places[-1] + wanted[-1].nbytes
 
-    def fill(memory: mmap.mmap) -> None:
-        data = np.frombuffer(memory, np.uint8)
-        for each, array in zip(wanted, _arrays(data, wanted, places), strict=True):
-            derive(each).into(array)
-        data[_CHECKSUM:_START] = np.frombuffer(_digest(data[_START:]), np.uint8)
-        data[:_CHECKSUM] = np.frombuffer(MAGIC + bytes.fromhex(name), np.uint8)
+    def write(out: BinaryIO) -> None:
+        digest = _new_digest()
+        out.write(bytes(_START))
+        at = _START
+        for each, place in zip(wanted, places, strict=True):
+            for data in (bytes(place - at), derive(each).array().data):
+                out.write(data)
+                digest.update(data)
+            at = place + each.nbytes
+        out.seek(0)
+        out.write(MAGIC + bytes.fromhex(name) + digest.digest())
 
     def find() -> list[Array] | None:
         mapping = folder.map(file)
@@ -87,7 +92,8 @@ def _kept(
     found = find()
     if found is None:
         try:
-            folder.make(file, size, fill)
+            with folder.writing(file) as out:
+                write(out)
         except OSError:
             return None
         found = find()  # unless somebody has removed it already
@@ -127,4 +133,8 @@ def _arrays(data: Array, wanted: Sequence[Wanted], places: Sequence[int]) -> lis
 
 
 def _digest(data: Any) -> bytes:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return _new_digest(data).digest()
+
+
+def _new_digest(data: Any = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)

@@ -110,7 +110,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    monkeypatch.setattr(os, "fsync", no_room)
     found(Maker())
     assert list(folder.iterdir()) == []
 
