@@ -74,7 +74,11 @@ def _strided(move) -> KernelFunction:
     return strided
 
 
-@family("movement.copy", lambda itemsize: [Kernel("elementwise.copy")])
+def _relatives(_itemsize: int) -> list[Kernel]:
+    return [Kernel("elementwise.copy")]
+
+
+@family("movement.copy", _relatives)
 def copy(itemsize: int) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
 
