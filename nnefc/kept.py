@@ -150,7 +150,11 @@ class Kept:
         how: LoweringOptions,
         threads: int | None,
     ) -> Kept | None:
-        """None if there is no cache, or the document is not one that is kept."""
+        """None if there is no cache, or the document is not one that is kept.
+
+        Raises NnefError `input/...` for options that are none.
+        """
+        from nnefc.arguments import check_import
         from nnefc.runtime import cache as caches
 
         if any(map(os.environ.get, _PASSES)):
@@ -159,12 +163,21 @@ class Kept:
         document = look_at(source) if folder is not None else None
         if folder is None or document is None or document.nbytes > folder.limit // _SHARE:
             return None
-        lowering = (how.threads, how.accuracy, _plain(how.methods))
-        try:  # messages name the path as it was given
-            facts = (document.digest, os.fspath(source), strict, _plain(options), lowering)
-        except (OSError, NnefError):  # it is gone
+        shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))[
+            1:
+        ]
+        checked = {**options, "strict": strict, "shapes": shapes, "random_weights": seed}
+        try:
+            facts = (
+                document.digest,
+                os.fspath(source),  # which messages name
+                sorted((key, repr(value)) for key, value in checked.items()),
+                (how.threads, how.accuracy, sorted((how.methods or {}).items())),
+                _surroundings(),
+            )
+        except (OSError, NnefError):  # the document is gone
             return None
-        text = repr((facts, _surroundings()))
+        text = repr(facts)
         name = hashlib.blake2b(text.encode(), digest_size=_NAME_BYTES).hexdigest()
         return cls(folder, name, document, options, strict, how, threads)
 
@@ -219,10 +232,13 @@ class Kept:
 
     def _keep(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> bool:
         """Write the entry; whether that was possible."""
+        from nnefc.frontends.nnef.custom import registered
         from nnefc.runtime.artifact_write import write_artifact
 
         if not self.document.is_unchanged:  # it is another one than that which was looked at
             return False
+        if not registered().keys().isdisjoint(op.name for op in graph.ops):
+            return False  # what a function of the user's gives may be different the next time
         notes = {"kept": self.name, "warnings": list(messages)}
         content = new_content(graph, self.how, [NATIVE], progress, notes)
         try:
@@ -295,17 +311,6 @@ class _Variables(Mapping[str, "Variable"]):
 
     def __len__(self) -> int:
         return len(self._origin.graph.variables)
-
-
-def _plain(value: object) -> object:
-    """A value whose `repr` says what it is, and nothing else."""
-    if isinstance(value, Mapping):
-        items = cast(Mapping[object, object], value).items()
-        return sorted((str(key), repr(_plain(each))) for key, each in items)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return tuple(map(_plain, cast(Sequence[object], value)))
-    index = getattr(value, "__index__", None)
-    return int(index()) if index and not isinstance(value, bool) else value
 
 
 @cache

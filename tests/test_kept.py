@@ -19,6 +19,7 @@ from nnefc import kept
 from nnefc.errors import NnefError, NnefWarning
 from nnefc.formats.artifact import MAGIC
 from nnefc.frontends import nnef as frontend
+from nnefc.frontends.nnef import custom
 from tests.command_line import Cli
 from tests.disks import largest_file
 from tests.saved import COUNTER, MIXED, TRANSFORMED, results, same, write
@@ -31,6 +32,18 @@ graph warned( x ) -> ( y )
 {
     x = external(shape = [1, 4, 8, 8]);
     y = max_pool(x, size = [1, 1, 2, 2], border = 'ignore');
+}
+"""
+
+
+CUSTOM = """\
+version 1.0;
+extension KHR_enable_fragment_definitions;
+fragment scaled( x: tensor<scalar> ) -> ( y: tensor<scalar> );
+graph custom( x ) -> ( y )
+{
+    x = external(shape = [1, 8]);
+    y = scaled(x);
 }
 """
 
@@ -117,6 +130,7 @@ def test_states_begin_with_their_first_values(tmp_path: Path) -> None:
         {"scalar": "float64"},
         {"integer": "int64"},
         {"shapes": {"x": (2, 3, 26, 24)}},
+        {"shapes": {"x": np.array([2, 3, 28, 24])}},
         {"random_weights": 8},
         {"quantize": False},
         {"strict": True},
@@ -292,6 +306,26 @@ def test_what_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
     assert not entries(folder)
     monkeypatch.setenv("NNEFC_CACHE", "off")
     nnefc.compile(source)
+
+
+def test_operations_of_the_user_are_not_kept(tmp_path: Path, folder: Path) -> None:
+    place = tmp_path / "document"
+    place.mkdir()
+    write(place, CUSTOM)
+    for factor in (2.0, 3.0):
+
+        @nnefc.operation(
+            "fragment scaled( x: tensor<scalar> ) -> ( y: tensor<scalar> )", replace=True
+        )
+        def _(emit: Any, op: Any, factor: float = factor) -> Any:
+            return emit("mul", op.inputs[0], factor)
+
+        try:
+            model = nnefc.compile(place)
+        finally:
+            custom.unregister("scaled")
+        np.testing.assert_array_equal(model(np.ones((1, 8), np.float32)), factor)
+    assert not entries(folder)
 
 
 def test_no_room(tmp_path: Path, folder: Path) -> None:
