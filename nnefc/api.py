@@ -175,6 +175,8 @@ def compile(
         graph = graph_of(source, strict=strict, **options)
         kept = None
     else:
+        _, shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))
+        options |= {"shapes": shapes, "random_weights": seed}
         how = LoweringOptions(team(threads).threads, accuracy, methods)
         kept = Kept.of(source, options, strict, how, threads) if keep else None
         if kept is not None and (model := kept.find()):

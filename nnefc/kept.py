@@ -13,19 +13,21 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from nnefc.errors import NnefError, NnefWarning, Place
-from nnefc.formats.files import FilePath, open_regular, printable, release_pages
+from nnefc.errors import Diagnostics, NnefError, NnefWarning, Place
+from nnefc.formats.files import FilePath, printable, release_pages
+from nnefc.formats.fingerprint import Fingerprint, look_at
 from nnefc.kernels.isa import NATIVE
 from nnefc.saving import FromArtifact, new_content
-from nnefc.targets import LoweringOptions
 
 if TYPE_CHECKING:
     import mmap
+
+    import numpy as np
 
     from nnefc.api import ImportOptions
     from nnefc.ir import Graph, Variable
@@ -33,98 +35,15 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache_folder import CacheFolder
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
+    from nnefc.targets import LoweringOptions
+
+    Array = np.ndarray[Any, Any]
 
 LEAST_BYTES: Final = 4 << 20
 """Of a document: what is smaller is compiled in no time."""
-_MOST_FILES: Final = 10_000
-"""Of a folder."""
 _SHARE: Final = 4
 """No entry takes more than one part in so many of what the cache may hold."""
 _NAME_BYTES: Final = 32
-_PIECE: Final = 1 << 18
-"""Bytes of a file that are read at a time."""
-_PASSES: Final = ("NNEFC_DUMP", "NNEFC_VERIFY")
-"""Variables that ask for something to be done between passes."""
-
-Stamp = tuple[tuple[str, int, int, int, int], ...]
-"""What tells that files have not changed: name, device, number, size and time of each."""
-
-
-@dataclass(frozen=True, eq=False)
-class Document:
-    """A document as it was when it was looked at."""
-
-    path: Path
-    files: tuple[Path, ...]
-    stamp: Stamp
-
-    @property
-    def nbytes(self) -> int:
-        return sum(size for *_, size, _ in self.stamp)
-
-    @property
-    def is_unchanged(self) -> bool:
-        try:
-            return _stamp(self.path, self.files) == self.stamp
-        except OSError:
-            return False
-
-    @cached_property
-    def digest(self) -> str:
-        """Of the names and bytes of all files."""
-        whole = hashlib.sha256()
-        for file in self.files:
-            name = os.fsencode(file.relative_to(self.path))
-            with open_regular(file) as stream:
-                whole.update(b"%d %b" % (len(name), name))
-                whole.update(_digest(stream))
-        return whole.hexdigest()
-
-
-def _digest(file: BinaryIO) -> bytes:
-    digest = hashlib.sha256()
-    while piece := file.read(_PIECE):
-        digest.update(piece)
-    return digest.digest()
-
-
-def look_at(source: FilePath) -> Document | None:
-    """A document, if it is one that is kept."""
-    try:
-        path = Path(source).absolute()
-        if path.is_file() and path.suffix.lower() == ".nnef":  # its data is beside other files
-            return None
-        files = (path,) if path.is_file() else tuple(_files_in(path))
-        document = Document(path, files, _stamp(path, files))
-    except (OSError, ValueError, TypeError):  # which importing has more to say about
-        return None
-    return document if document.nbytes >= LEAST_BYTES else None
-
-
-def _files_in(folder: Path) -> Iterator[Path]:
-    """All files, in order; raises ValueError if there are too many, or links and other things."""
-    count = 0
-    for place, folders, names in os.walk(folder, onerror=_raise):
-        folders.sort()
-        for name in [*folders, *sorted(names)]:
-            file = Path(place, name)
-            count += 1
-            if count > _MOST_FILES or file.is_symlink():
-                raise ValueError(name)
-            if name not in folders:
-                yield file
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
-def _stamp(path: Path, files: tuple[Path, ...]) -> Stamp:
-    return tuple(
-        (name, s.st_dev, s.st_ino, s.st_size, max(s.st_mtime_ns, s.st_ctime_ns))
-        for file in files
-        for name, s in [(str(file.relative_to(path)), file.stat())]
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +52,9 @@ class Kept:
 
     folder: CacheFolder
     name: str
-    document: Document
+    document: Fingerprint
+    digest: str
+    """Of the document."""
     options: ImportOptions
     strict: bool
     how: LoweringOptions
@@ -152,34 +73,29 @@ class Kept:
     ) -> Kept | None:
         """None if there is no cache, or the document is not one that is kept.
 
-        Raises NnefError `input/...` for options that are none.
+        Shapes and seed among the options are those that `check_import` gives.
         """
-        from nnefc.arguments import check_import
         from nnefc.runtime import cache as caches
 
-        if any(map(os.environ.get, _PASSES)):
+        folder = None if _is_asked_for_passes() else caches.weights()
+        document = None if folder is None else look_at(source)
+        if folder is None or document is None:
             return None
-        folder = caches.weights()
-        document = look_at(source) if folder is not None else None
-        if folder is None or document is None or document.nbytes > folder.limit // _SHARE:
+        if not LEAST_BYTES <= document.nbytes <= folder.limit // _SHARE:
             return None
-        shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))[
-            1:
-        ]
-        checked = {**options, "strict": strict, "shapes": shapes, "random_weights": seed}
         try:
-            facts = (
-                document.digest,
-                os.fspath(source),  # which messages name
-                sorted((key, repr(value)) for key, value in checked.items()),
-                (how.threads, how.accuracy, sorted((how.methods or {}).items())),
-                _surroundings(),
-            )
-        except (OSError, NnefError):  # the document is gone
+            digest = document.digest()
+        except (OSError, NnefError):  # it is gone
             return None
-        text = repr(facts)
-        name = hashlib.blake2b(text.encode(), digest_size=_NAME_BYTES).hexdigest()
-        return cls(folder, name, document, options, strict, how, threads)
+        facts = (
+            digest,
+            os.fspath(source),  # which messages name
+            sorted((key, repr(value)) for key, value in {**options, "strict": strict}.items()),
+            (how.threads, how.accuracy, sorted((how.methods or {}).items())),
+            _surroundings(),
+        )
+        name = hashlib.blake2b(repr(facts).encode(), digest_size=_NAME_BYTES).hexdigest()
+        return cls(folder, name, document, digest, options, strict, how, threads)
 
     def find(self) -> CompiledModel | None:
         """The model, after the warnings that its import gave; None if it is not there."""
@@ -197,22 +113,48 @@ class Kept:
 
         `messages`: the warnings of the import.  Raises NnefError as compiling does.
         """
-        if not self._keep(graph, messages, progress):
+        from nnefc.arguments import memory_for
+
+        try:
+            with memory_for("keep the model"):
+                self._write(graph, messages, progress)
+        except (OSError, _NotKept):
             return None
+        finally:
+            release_pages()  # of the document, which is not needed any more
         artifact = self._open(compared=True)
         return artifact and self._model(artifact)
+
+    def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
+        """Write the entry; raises OSError or _NotKept if there can be none."""
+        from nnefc.frontends.nnef.custom import registered
+        from nnefc.runtime.artifact_write import write_artifact
+
+        if not registered().keys().isdisjoint(op.name for op in graph.ops):
+            raise _NotKept  # what a function of the user's gives may be different the next time
+        notes = {"kept": self.name, "warnings": list(messages)}
+        with self.folder.writing(self._file) as file:  # first, as it may not be possible
+            portable, builds = new_content(graph, self.how, [NATIVE], progress, notes)
+            if portable.nbytes > self.folder.limit // _SHARE:
+                raise _NotKept
+            write_artifact(file, portable, builds)
+            if not self.document.is_unchanged:  # files are read as late as now
+                raise _NotKept
+
+    @property
+    def _file(self) -> str:
+        return self.folder.file_name(self.name)
 
     def _open(self, *, compared: bool = False) -> Artifact | None:
         """The file of the entry; `compared`: its weights are known to be whole."""
         from nnefc.runtime.artifact_file import open_mapping
         from nnefc.runtime.artifact_read import Artifact
 
-        file = self.folder.file_name(self.name)
-        mapping = self.folder.map(file)
+        mapping = self.folder.map(self._file)
         if mapping is None:
             return None
         try:
-            content = open_mapping(mapping, str(self.folder.path / file))
+            content = open_mapping(mapping, str(self.folder.path / self._file))
             artifact = Artifact(content, compared=compared)
         except NnefError:  # it is damaged
             return None
@@ -227,45 +169,39 @@ class Kept:
             return None
         origin = FromDocument(artifact, self)
         compiled = artifact.compiled(number)
-        compiled = replace(compiled, variables=_Variables(compiled.variables, origin))
+        compiled = replace(
+            compiled,
+            variables=_Variables(compiled.variables, origin),
+            constants=partial(self._constants, compiled.constants),
+        )
         return CompiledModel(compiled, origin, threads=self.threads)
 
-    def _keep(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> bool:
-        """Write the entry; whether that was possible."""
-        from nnefc.frontends.nnef.custom import registered
-        from nnefc.runtime.artifact_write import write_artifact
-
-        if not self.document.is_unchanged:  # it is another one than that which was looked at
-            return False
-        if not registered().keys().isdisjoint(op.name for op in graph.ops):
-            return False  # what a function of the user's gives may be different the next time
-        notes = {"kept": self.name, "warnings": list(messages)}
-        content = new_content(graph, self.how, [NATIVE], progress, notes)
+    def _constants(self, read: Any) -> Sequence[Array]:
+        """Those of the file, which is removed if it is found to be damaged."""
         try:
-            with self.folder.writing(self.folder.file_name(self.name)) as file:
-                write_artifact(file, *content)
-        except OSError:
-            return False
-        finally:
-            release_pages()  # of the document, which is not needed any more
-        return True
+            return read()
+        except NnefError:
+            entries = [entry for entry in self.folder.entries() if entry.name == self.name]
+            self.folder.remove(entries)
+            raise
 
     def imported(self) -> Graph:
         """The graph of the document, imported again."""
-        from nnefc.api import import_model
+        from nnefc.api import import_with
 
-        then = self.document
-        now = then if then.is_unchanged else look_at(then.path)
-        if now is None or now.digest != then.digest:
+        now = self.document if self.document.is_unchanged else look_at(self.document.path)
+        if now is None or (now is not self.document and now.digest() != self.digest):
             raise NnefError.of(
                 "data/file",
                 "the document is not there any more as it was when the model was compiled",
-                Place(printable(str(then.path))),
+                Place(printable(str(self.document.path))),
                 "the graph of a model that was kept is read when it is asked for",
             )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NnefWarning)
-            return import_model(self.document.path, strict=self.strict, **self.options)
+        return import_with(self.document.path, Diagnostics(strict=self.strict), **self.options)
+
+
+class _NotKept(Exception):
+    """What was to be kept is not to be."""
 
 
 def is_whole(mapping: mmap.mmap, name: str) -> bool:
@@ -284,15 +220,18 @@ class FromDocument(FromArtifact):
     """The origin of a model that was found among those that are kept."""
 
     kept: Kept
+    _found: dict[str, Graph] = field(default_factory=dict[str, "Graph"])
+    """Filled atomically: no lock that the child of a fork might find closed."""
 
     @property
     def graph(self) -> Graph:
         """That of the document, as a model has it that was compiled here."""
-        return self._imported
+        found = self._found.get("graph")
+        return self._found.setdefault("graph", self.kept.imported()) if found is None else found
 
-    @cached_property
-    def _imported(self) -> Graph:
-        return self.kept.imported()
+    @property
+    def how(self) -> LoweringOptions:
+        return self.kept.how
 
 
 class _Variables(Mapping[str, "Variable"]):
@@ -313,6 +252,12 @@ class _Variables(Mapping[str, "Variable"]):
         return len(self._origin.graph.variables)
 
 
+def _is_asked_for_passes() -> bool:
+    """Whether the environment asks for something between passes: see `passes.pipeline`."""
+    verify = os.environ.get("NNEFC_VERIFY", "0") not in ("", "0")
+    return verify or bool(os.environ.get("NNEFC_DUMP"))
+
+
 @cache
 def _surroundings() -> str:
     """What all models depend on: the machine, the versions of all that takes part."""
@@ -323,13 +268,11 @@ def _surroundings() -> str:
 
     codegen = surroundings_of("codegen", host())
     assert codegen is not None
-    facts = (codegen.digest, interface(), largest_cache(), _sources())
-    return repr(facts)
+    return repr((codegen.digest, interface(), largest_cache(), _SOURCES))
 
 
-def _sources() -> list[tuple[str, int, int]]:
-    """The sources of nnefc: name, size and time of each."""
-    package = Path(cast(str, sys.modules["nnefc"].__file__)).parent
+def _sources(package: Path) -> list[tuple[str, int, int]]:
+    """The sources in a package: name, size and time of each."""
     found: list[tuple[str, int, int]] = []
     for place, _, names in os.walk(package, followlinks=True):
         for name in names:
@@ -338,3 +281,7 @@ def _sources() -> list[tuple[str, int, int]]:
                 status = file.stat()
                 found.append((str(file), status.st_size, status.st_mtime_ns))
     return sorted(found)
+
+
+_SOURCES: Final = _sources(Path(cast(str, sys.modules["nnefc"].__file__)).parent)
+"""As they are when this process begins to compile, not when it has found something else."""

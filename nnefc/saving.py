@@ -228,10 +228,14 @@ class FromArtifact(_Saved):
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> Content:
+        return _content(self.artifact.graph, self.how, _values(model), targets, progress)
+
+    @property
+    def how(self) -> LoweringOptions:
+        """How the graph is to be lowered for other processors."""
         from nnefc.targets import LoweringOptions
 
-        how = LoweringOptions(accuracy=self.artifact.accuracy)
-        return _content(self.artifact.graph, how, _values(model), targets, progress)
+        return LoweringOptions(accuracy=self.artifact.accuracy)
 
     def save(
         self,

@@ -146,13 +146,15 @@ class ArtifactFile:
             raise ValueError(f"piece {piece} of the head is outside the file")
         return self.head_data[offset : offset + size]
 
-    def changed(self, pieces: Mapping[Piece, bytes]) -> Iterator[bytes | memoryview]:
-        """The bytes of a file that is the same but for some pieces of the head."""
+    def changed(
+        self, pieces: Mapping[Piece, bytes], content: dict[str, Any]
+    ) -> Iterator[bytes | memoryview]:
+        """The bytes of a file with the same weights and other pieces of the head and content."""
         head = bytearray(self.head_data.tobytes())
         for (offset, size), data in pieces.items():
             assert len(data) == size
             head[offset : offset + size] = data
-        header, manifest = _frame(self.head_at, bytes(head), self.weights_digest, self.content)
+        header, manifest = _frame(self.head_at, bytes(head), self.weights_digest, content)
         yield from (header, self.data[_START : self.head_at].data, bytes(head), manifest)
 
     def verify_weights(self) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -63,6 +63,8 @@ class Artifact:
         """
         self.file = file
         self._compared = compared
+        self._found: dict[str, Graph] = {}
+        """Filled atomically: no lock that the child of a fork might find closed."""
         with self._reading():
             content = file.content
             self.name = str(content["name"])
@@ -275,22 +277,24 @@ class Artifact:
             return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with other present values of variables, by label."""
+        """The bytes of a file with other present values of variables, by label, and no notes."""
         with self._reading():
             pieces = {
                 tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
                 for facts in self.states
             }
-            yield from self.file.changed(pieces)
+            content = {**self.file.content, "options": {"accuracy": self.accuracy}}
+            yield from self.file.changed(pieces, content)
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self._head(facts[which])
         return items.view(np.dtype(str(facts["dtype"]))).reshape(tuple(facts["shape"]))
 
-    @cached_property
+    @property
     def graph(self) -> Graph:
         """The graph as it was before it was lowered for a processor."""
-        return self._graph(self.array)
+        found = self._found.get("graph")
+        return self._found.setdefault("graph", self._graph(self.array)) if found is None else found
 
     @property
     def structure(self) -> Graph:

@@ -144,11 +144,18 @@ def weights_place() -> Path | None:
 def weights() -> CacheFolder | None:
     """The folder of these, opened once; None if it is off or cannot be used."""
     found = _opened_weights(*_environment())
-    if found is not None and not found.path.is_dir():  # somebody has removed it
+    if found is not None and not _is_there(found.path):  # somebody has removed it
         _opened.cache_clear()
         _opened_weights.cache_clear()
         found = _opened_weights(*_environment())
     return found
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except PermissionError:  # this process has given up its rights
+        return False
 
 
 def _folder() -> CacheFolder | None:

@@ -20,9 +20,11 @@ from nnefc.errors import NnefError, NnefWarning
 from nnefc.formats.artifact import MAGIC
 from nnefc.frontends import nnef as frontend
 from nnefc.frontends.nnef import custom
+from nnefc.runtime.artifact_file import open_file
+from nnefc.runtime.team import usable_cpus
 from tests.command_line import Cli
 from tests.disks import largest_file
-from tests.saved import COUNTER, MIXED, TRANSFORMED, results, same, write
+from tests.saved import COUNTER, LARGE, MIXED, TRANSFORMED, results, same, write
 
 Compile = Callable[..., nnefc.CompiledModel]
 
@@ -193,20 +195,26 @@ def test_a_document_that_changes_meanwhile_is_not_kept(
     same(results(found), results(nnefc.compile(source)))
 
 
-@pytest.mark.parametrize("change", ["nnefc", "machine", "threads"])
+@pytest.mark.parametrize("change", ["nnefc", "machine", "threads", "kernels", "plans"])
 def test_versions_and_machine_make_a_difference(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.runtime import machine
+    from nnefc.runtime import cache_key, machine, native
+    from nnefc.runtime.cache_key import Surroundings
 
     source = archive(tmp_path)
     nnefc.compile(source)
     imported.clear()
     kept._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
     if change == "nnefc":
-        monkeypatch.setattr(kept, "_sources", lambda: [("a.py", 1, 2)])
+        monkeypatch.setattr(kept, "_SOURCES", [("a.py", 1, 2)])
     elif change == "machine":
         monkeypatch.setattr(machine, "largest_cache", lambda: 12345)
+    elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
+        none = Surroundings({}, b"other")
+        monkeypatch.setattr(cache_key, "surroundings_of", lambda *_: none)
+    elif change == "plans":
+        monkeypatch.setattr(native, "interface", lambda: "other")
     else:
         from nnefc.runtime import team
 
@@ -214,6 +222,94 @@ def test_versions_and_machine_make_a_difference(
     nnefc.compile(source)
     kept._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert len(imported) == 1
+
+
+def test_the_sources_are_those_of_a_folder(tmp_path: Path) -> None:
+    sources = kept._sources  # pyright: ignore[reportPrivateUsage]
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "a.py").write_text("1")
+    before = sources(tmp_path)
+    (tmp_path / "notes.txt").write_text("1")
+    assert sources(tmp_path) == before
+    (tmp_path / "below" / "a.py").write_text("12")
+    assert sources(tmp_path) != before
+    own = {Path(name).name for name, _, _ in kept._SOURCES}  # pyright: ignore[reportPrivateUsage]
+    assert {"kept.py", "tile.py", "fold_affine.py", "plan.py"} < own
+
+
+def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(archive(tmp_path, LARGE)) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    file = tmp_path / "unpacked" / "w.dat"
+    make = kept.new_content
+
+    def new_content(*arguments: Any) -> Any:
+        content = make(*arguments)
+        with file.open("r+b") as data:
+            data.seek(2000)
+            data.write(b"abcd")
+        return content
+
+    monkeypatch.setattr(kept, "new_content", new_content)
+    nnefc.compile(tmp_path / "unpacked")
+    assert not entries(folder)
+
+
+def test_what_is_no_part_of_a_folder_makes_no_difference(
+    tmp_path: Path, imported: list[Any]
+) -> None:
+    with tarfile.open(archive(tmp_path)) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    nnefc.compile(tmp_path / "unpacked")
+    imported.clear()
+    (tmp_path / "unpacked" / "log.txt").write_text("began")
+    nnefc.compile(tmp_path / "unpacked")
+    assert not imported
+    (tmp_path / "unpacked" / "more.dat").write_text("a tensor, perhaps")
+    nnefc.compile(tmp_path / "unpacked")
+    assert imported
+
+
+def test_the_path_as_it_was_given_makes_a_difference(
+    tmp_path: Path, imported: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = archive(tmp_path)
+    nnefc.compile(source)
+    monkeypatch.chdir(tmp_path)
+    imported.clear()
+    nnefc.compile(source.name)
+    assert imported == [source.name]
+    model = nnefc.compile(source.name)
+    monkeypatch.chdir("/")
+    assert len(model.graph.inputs) == 1
+
+
+def test_shapes_may_be_arrays(tmp_path: Path, imported: list[Any]) -> None:
+    compile_: Compile = nnefc.compile
+    source = archive(tmp_path)
+    imported.clear()
+    for _ in range(2):
+        model = compile_(source, shapes={"x": np.array([2, 3, 26, 24])})
+        assert model.inputs[0].shape == (2, 3, 26, 24)
+    assert len(imported) == 1
+
+
+def test_weights_that_are_found_to_be_damaged_go(tmp_path: Path, folder: Path) -> None:
+    source = archive(tmp_path, TRANSFORMED)
+    expected = results(nnefc.compile(source))
+    (entry,) = entries(folder)
+    for file in set((folder / "weights").iterdir()) - {entry}:
+        file.unlink()
+    with entry.open("r+b") as file:
+        file.seek(100_000)
+        byte = file.read(1)
+        file.seek(100_000)
+        file.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(NnefError, match="checksum of the weights"):
+        results(nnefc.compile(source))
+    same(results(nnefc.compile(source)), expected)
 
 
 @pytest.mark.parametrize("where", [0.0, 0.01, 0.9, 1.0])
@@ -361,10 +457,45 @@ def test_saved_pickled_and_built_again(tmp_path: Path) -> None:
     model = nnefc.compile(source, threads=1)
     source.unlink()
     model.save(tmp_path / "net.nnefc")
+    assert open_file(tmp_path / "net.nnefc").content["options"] == {"accuracy": "fast"}
     same(results(nnefc.load(tmp_path / "net.nnefc", threads=1)), expected)
     model.save(tmp_path / "both.nnefc", targets=["native", "x86-64-v2"])
     same(results(nnefc.load(tmp_path / "both.nnefc", threads=1)), expected)
     same(results(pickle.loads(pickle.dumps(model))), expected)
+
+
+@pytest.mark.parametrize("options", [{}, {"tuned": False, "threads": 1}])
+def test_it_is_saved_as_it_was_compiled(
+    tmp_path: Path, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nnefc import targets
+
+    compile_: Compile = nnefc.compile
+    build, how = targets.build_here, list[Any]()
+
+    def build_here(*arguments: Any) -> Any:
+        how.append(arguments[2])
+        return build(*arguments)
+
+    source = archive(tmp_path)
+    compile_(source, **options)
+    models = compile_(source, **options), compile_(source, **options, keep=False)
+    monkeypatch.setattr(targets, "build_here", build_here)
+    for model in models:
+        model.save(tmp_path / "net.nnefc", targets=["native"])
+    assert how[0].methods == how[1].methods
+    assert how[0].threads in (how[1].threads, usable_cpus())
+
+
+def test_entries_have_at_most_their_share(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "document"
+    place.mkdir()
+    write(place, LARGE)
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", "8MB")
+    nnefc.compile(place, random_weights=3)
+    assert not entries(folder)
 
 
 def test_progress(tmp_path: Path) -> None:

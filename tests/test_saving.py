@@ -296,7 +296,7 @@ def of_another_version(folder: Path, **changes: int) -> Path:
     for target in file.content["targets"]:
         target["interface"] = "0" * 32
     path = folder / "other.nnefc"
-    path.write_bytes(b"".join(file.changed({})))
+    path.write_bytes(b"".join(file.changed({}, file.content)))
     return path
 
 

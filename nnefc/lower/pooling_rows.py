@@ -141,6 +141,7 @@ def _strips(axis: Axis, extent: int, pixel: int, fill: int) -> list[Part]:
         start = some.start * axis.stride - axis.before
         stop = (some.stop - 1) * axis.stride - axis.before + axis.span
         first, end = max(start, 0), min(stop, extent)
+        assert first < end, "a window that meets nothing is not lowered here"
         strip = Strip(
             columns=end - first,
             column_bytes=pixel,
