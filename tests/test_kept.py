@@ -211,8 +211,11 @@ def test_versions_and_machine_make_a_difference(
     elif change == "machine":
         monkeypatch.setattr(machine, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
-        none = Surroundings({}, b"other")
-        monkeypatch.setattr(cache_key, "surroundings_of", lambda *_: none)
+
+        def others(*_: object) -> Surroundings:
+            return Surroundings({}, b"other")
+
+        monkeypatch.setattr(cache_key, "surroundings_of", others)
     elif change == "plans":
         monkeypatch.setattr(native, "interface", lambda: "other")
     else:
