@@ -311,7 +311,12 @@ def _methods(
 
 
 def _require_fitting_data(graph: Graph) -> None:
-    """Raise NnefError for data, which users may replace, of another type than its variable."""
+    """Raise NnefError for data that has changed on disk, or, as users may replace it, of another
+    type than its variable.
+    """
+    from nnefc.formats.files import require_unchanged
+
+    require_unchanged(variable.data for variable in graph.variables.values())
     errors: list[Diagnostic] = []
     for variable in graph.variables.values():
         type_, data = variable.type, variable.data
@@ -342,6 +347,7 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
         NnefError: If a variable has no data, or the container cannot be written.
     """
     from nnefc.formats.container import write_container
+    from nnefc.formats.files import require_unchanged
     from nnefc.formats.given import require_path
     from nnefc.frontends.nnef.flatten import flatten
 
@@ -358,6 +364,7 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
         else dict(model.variables)
     )
     tensors = {label: data for label, data in stored.items() if data is not None}
+    require_unchanged(tensors.values())
     missing = [label for label in stored if label not in tensors]
     if missing:
         raise NnefError.of("data/missing", f"variables without data: {', '.join(missing)}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
+from nnefc.formats.files import require_unchanged
 from nnefc.runtime.tensors import TensorSpec, accept, aligned, copy
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Variables(MutableMapping[str, Array]):
         if key in self._state:
             with self.lock:
                 return copy(self._state[key], f"a copy of variable {label!r}")
+        require_unchanged([self._variables[key].data])
         data = np.asarray(self._variables[key].data, self._variables[key].type.dtype.numpy)
         return copy(data, f"a copy of variable {label!r}")
 

@@ -256,7 +256,8 @@ def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
         return content
 
     monkeypatch.setattr(kept, "new_content", new_content)
-    nnefc.compile(tmp_path / "unpacked")
+    with pytest.raises(NnefError, match="written to since it was read"):
+        nnefc.compile(tmp_path / "unpacked")
     assert not entries(folder)
 
 

@@ -7,12 +7,24 @@ import os
 import stat
 import sys
 import weakref
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
-from nnefc.errors import NnefError, Place
+from nnefc.errors import Diagnostic, NnefError, Place
 
 FilePath = str | os.PathLike[str]
+
+
+class _Mapped(NamedTuple):
+    """A file as it was when it was mapped."""
+
+    path: Path
+    inode: tuple[int, int]
+    state: tuple[int, int]
+    """Size and time."""
+
 
 WRITTEN_AT_ONCE: Final = 16 << 20
 """Bytes.  A file that is written in large pieces lies in large pages, where the system has them:
@@ -20,7 +32,7 @@ mapping it takes next to nothing then, otherwise 0.2 ms for each MB."""
 _SHOWN = 200
 _MAP_FROM = 1 << 16
 _MAPS = 256
-_live: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_live: weakref.WeakKeyDictionary[mmap.mmap, _Mapped] = weakref.WeakKeyDictionary()
 
 
 def printable(name: str) -> str:
@@ -55,7 +67,7 @@ def open_regular(path: FilePath, rule: str = "data/file") -> BinaryIO:
         raise NnefError.of(
             rule, f"this is {describe(mode)}, not a file", place, "name a regular file"
         )
-    return os.fdopen(descriptor, "rb")
+    return open(path, "rb", opener=lambda *_: descriptor)  # which makes `name` the path
 
 
 def describe(mode: int) -> str:
@@ -89,8 +101,45 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
         mapping = map_whole(file.fileno())
     except (OSError, ValueError):
         return None
-    _live.add(mapping)
+    _live[mapping] = _Mapped(Path(file.name).absolute(), *_signs(os.fstat(file.fileno())))
     return mapping
+
+
+def _signs(status: os.stat_result) -> tuple[tuple[int, int], tuple[int, int]]:
+    """What tells a file, and what tells that it has changed."""
+    return (status.st_dev, status.st_ino), (status.st_size, status.st_mtime_ns)
+
+
+def require_unchanged(arrays: Iterable[Any]) -> None:
+    """Raise NnefError `data/file` if files that arrays are mapped from were written to since.
+
+    Reading them would give other numbers, or end the process if they are shorter now.  A file that
+    was removed, or has another in its place, is still there for those that have mapped it.
+    """
+    changed: dict[Path, Diagnostic] = {}
+    for mapping in {id(found): found for found in map(_mapping, arrays) if found}.values():
+        then = _live.get(mapping)
+        if then is None:
+            continue
+        with suppress(OSError):
+            inode, state = _signs(then.path.stat())
+            if inode == then.inode and state != then.state:
+                changed[then.path] = Diagnostic(
+                    "data/file",
+                    "the file has been written to since it was read",
+                    Place(printable(str(then.path))),
+                    hint="import or compile the model again; a file that is replaced, not"
+                    " written over, stays for those that use it",
+                )
+    if changed:
+        raise NnefError(changed.values())
+
+
+def _mapping(array: Any) -> mmap.mmap | None:
+    """What the memory of an array is, if it is a file."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+    return array
 
 
 def map_whole(descriptor: int) -> mmap.mmap:
