@@ -195,7 +195,8 @@ class Kept:
                 "data/file",
                 "the document is not there any more as it was when the model was compiled",
                 Place(printable(str(self.document.path))),
-                "the graph of a model that was kept is read when it is asked for",
+                "graph and variables of a model that was kept are read when they are asked for: put"
+                " the document back, or compile it with keep=False",
             )
         return import_with(self.document.path, Diagnostics(strict=self.strict), **self.options)
 

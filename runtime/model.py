@@ -362,6 +362,9 @@ class CompiledModel:
             NnefError: `input/...` for targets that there are not, `data/write` if the file cannot
                 be written.
         """
+        from nnefc.formats.given import require_path
+
+        require_path("the artifact", path)
         self._origin.save(self, path, targets, progress)
 
     def emit_c(

@@ -56,6 +56,12 @@ def test_what_is_loaded_is_what_was_saved(
     same(results(loaded), results(model))
 
 
+def test_a_path_that_is_none(tmp_path: Path) -> None:
+    model = compiled(tmp_path, TINY)
+    with pytest.raises(NnefError, match="expected a path"):
+        model.save(None)  # pyright: ignore[reportArgumentType]
+
+
 def test_the_file_is_the_same_each_time(tmp_path: Path) -> None:
     model = compiled(tmp_path, MIXED)
     for name in ("a", "b"):

@@ -102,6 +102,7 @@ def verify(
         notes += [f"{removed:,} removed"] if removed else []
         typer.echo(f"{count(len(entries), 'entry', 'entries')}: {', '.join(notes)}")
     if len(damaged) > removed:
+        typer.echo("hint: nnefc cache verify --repair removes what is damaged", err=True)
         raise typer.Exit(1)
 
 

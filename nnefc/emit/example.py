@@ -39,7 +39,11 @@ static int take(const char *path, void *data, size_t bytes) {
     FILE *file;
     if (path == NULL) return 0;
     file = fopen(path, "rb");
-    if (file == NULL || fread(data, 1, bytes, file) != bytes) fail(path, "cannot be read");
+    if (file == NULL) fail(path, "cannot be opened");
+    if (fread(data, 1, bytes, file) != bytes || fgetc(file) != EOF) {
+        fprintf(stderr, "%s: not %lu bytes\n", path, (unsigned long)bytes);
+        exit(1);
+    }
     fclose(file);
     return 1;
 }

@@ -67,7 +67,7 @@ def open_regular(path: FilePath, rule: str = "data/file") -> BinaryIO:
         raise NnefError.of(
             rule, f"this is {describe(mode)}, not a file", place, "name a regular file"
         )
-    return open(path, "rb", opener=lambda *_: descriptor)  # which makes `name` the path
+    return open(path, "rb", opener=lambda _path, _flags: descriptor)  # which makes `name` the path
 
 
 def describe(mode: int) -> str:
