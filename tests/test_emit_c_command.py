@@ -12,9 +12,10 @@ import pytest
 import nnefc
 from nnefc.emit.header import Interface, header
 from nnefc.emit.names import identifiers
+from nnefc.errors import NnefError
 from nnefc.runtime.tensors import TensorSpec
 from tests.command_line import Cli
-from tests.saved import MIXED, compiled, write
+from tests.saved import MIXED, TINY, compiled, write
 
 # -- the command
 
@@ -82,3 +83,13 @@ def test_what_c_has_no_words_for_is_an_error() -> None:
         face((1,) * 9, np.float32)
     text = header(face((), np.float32), "*/ evil", True)
     assert "#define NET_X_ITEMS 1\n" in text and "X_DIMS" not in text
+
+
+@pytest.mark.parametrize("name", ["main", "c", "M", "pthread"])
+def test_names_that_files_have_already(tmp_path: Path, name: str) -> None:
+    model = compiled(tmp_path, TINY.replace("graph tiny", f"graph {name}"))
+    names = model.emit_c(tmp_path / "c")
+    assert f"{name}_.h" in names
+    assert f"{name}.o" not in names
+    with pytest.raises(NnefError, match="would be taken for others"):
+        model.emit_c(tmp_path / "d", name=name)

@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.emit.embedding import embed
 from nnefc.emit.example import cmake_file, main_program
 from nnefc.emit.header import Interface, header
-from nnefc.emit.names import check_name, identifier
+from nnefc.emit.names import check_name, model_name
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
@@ -27,7 +27,7 @@ def interface(model: Portable, build_states: Sequence[str], name: str | None) ->
     states = {state.label.lower(): state for state in model.states}
     ordered = [states[key] for key in build_states]
     return Interface.of(
-        identifier(model.name) if name is None else check_name(name),
+        model_name(model.name) if name is None else check_name(name),
         model.inputs,
         model.outputs,
         [TensorSpec(s.label, s.initial.shape, s.initial.dtype) for s in ordered],

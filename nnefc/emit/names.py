@@ -19,6 +19,8 @@ _WORDS: Final = """
 """
 _RESERVED: Final = frozenset(_WORDS.split())
 """What no member of a structure can be called."""
+_FILES: Final = frozenset(["main", "example", "c", "m", "dl", "rt", "pthread", "gcc", "stdc"])
+"""What no model can be called: `main.o` would be that of `main.c`, `libc.so` the C library."""
 _IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -44,13 +46,25 @@ def identifiers(names: list[str]) -> list[str]:
     return found
 
 
+def model_name(name: str) -> str:
+    """What functions and files are called of a graph of that name."""
+    text = identifier(name)
+    return f"{text}_" if text.lower() in _FILES else text
+
+
 def check_name(name: str) -> str:
-    """A name that a caller chose; raises NnefError `input/option` if it is no identifier."""
+    """A name that a caller chose; raises NnefError `input/option` if no model can have it."""
     given: object = name
     if not isinstance(given, str) or not _IDENTIFIER.fullmatch(given):
         raise NnefError.of(
             "input/option",
             f"{given!r} cannot begin the names of C functions",
             hint="letters, digits and underscores, a letter first",
+        )
+    if given.lower() in _FILES:
+        raise NnefError.of(
+            "input/option",
+            f"files of a model {given!r} would be taken for others of a C program",
+            hint=f"another name: {given}_net",
         )
     return given
