@@ -33,9 +33,5 @@ class Derived:
     def array(self, release: Release | None = None) -> Array:
         """The items, in memory of their own."""
         packed = aligned_empty((self.size,), self.source.dtype)
-        self.into(packed, release)
-        return packed
-
-    def into(self, packed: Array, release: Release | None = None) -> None:
-        """The items, in memory for `size` of them."""
         pack(self.packing, self.source, self.parameters, packed, release)
+        return packed

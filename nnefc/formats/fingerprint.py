@@ -6,17 +6,16 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final, cast
 
 from nnefc.formats.files import FilePath, open_regular
+from nnefc.formats.paths import DOCUMENT, QUANTIZATION
 
 _MOST_FILES: Final = 10_000
 """Of a folder."""
-_PIECE: Final = 1 << 18
-"""Bytes of a file that are read at a time."""
-_GRAPH: Final = "graph.nnef"
-_NAMES: Final = (_GRAPH, "graph.quant")
+_NAMES: Final = (DOCUMENT, QUANTIZATION)
 _SUFFIX: Final = ".dat"
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
@@ -49,8 +48,8 @@ class Fingerprint:
         for file in self.files:
             name = os.fsencode(file.relative_to(self.path))
             with open_regular(file) as stream:
-                whole.update(b"%d %b" % (len(name), name))
-                whole.update(_digest(stream))
+                file_digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256")
+            whole.update(b"%d %b" % (len(name), name) + file_digest.digest())
         return whole.hexdigest()
 
 
@@ -71,7 +70,7 @@ def look_at(source: FilePath) -> Fingerprint | None:
 
 def _files_in(folder: Path) -> Iterator[Path]:
     """In order; raises ValueError if there is no graph, if there are too many files, or links."""
-    if not (folder / _GRAPH).is_file():
+    if not (folder / DOCUMENT).is_file():
         raise ValueError(folder)
     count = 0
     for place, folders, names in os.walk(folder, onerror=_raise):
@@ -96,10 +95,3 @@ def _stamp(path: Path, files: tuple[Path, ...]) -> Stamp:
         for file in files
         for name, s in [(str(file.relative_to(path)), file.stat())]
     )
-
-
-def _digest(file: BinaryIO) -> bytes:
-    digest = hashlib.sha256()
-    while piece := file.read(_PIECE):
-        digest.update(piece)
-    return digest.digest()
