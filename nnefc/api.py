@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from nnefc.arguments import (
@@ -161,26 +162,34 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
-    from nnefc.kept import Kept
-    from nnefc.runtime.team import team
-    from nnefc.targets import LoweringOptions
+    from nnefc.kept.entry import Kept, NotKept
 
     check_names("compile", options, OPTIONS)
     threads = check_threads(threads)
     check_accuracy(accuracy)
     check_progress(progress)
     check_flags(strict=strict, tuned=tuned, keep=keep)
-    methods = _methods(None if tuned else {}, threads, accuracy)
+    methods = methods_for(None if tuned else {}, threads, accuracy)
     if isinstance(source, Graph):
         graph = graph_of(source, strict=strict, **options)
-        kept = None
     else:
         _, shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))
         options |= {"shapes": shapes, "random_weights": seed}
-        how = LoweringOptions(team(threads).threads, accuracy, methods)
-        kept = Kept.of(source, options, strict, how, threads) if keep else None
-        if kept is not None and (model := kept.find()):
-            return model
+        kept = None
+        with suppress(NotKept):
+            if keep:
+                kept = Kept.of(
+                    source,
+                    options,
+                    strict=strict,
+                    threads=threads,
+                    accuracy=accuracy,
+                    methods=methods,
+                )
+        if kept is not None and (found := kept.find()):
+            for message in found.warnings:
+                warnings.warn(NnefWarning(message), stacklevel=2)
+            return found.model
         graph, messages = _imported(source, strict, True, options)
         if kept is not None and (model := kept.make(graph, messages, progress)):
             return model
@@ -220,7 +229,7 @@ def compile_with(
     from nnefc.targets import LoweringOptions
 
     threads = check_threads(threads)
-    methods = _methods(methods, threads, accuracy)
+    methods = methods_for(methods, threads, accuracy)
     program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
     origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"):
@@ -282,7 +291,7 @@ def lower_prepared(
     from nnefc.runtime.team import team
 
     sums_only = check_accuracy(accuracy)
-    methods = _methods(methods, threads, accuracy)
+    methods = methods_for(methods, threads, accuracy)
     cache = largest_cache()
     choose = Chooser(sums_only, methods, warm=WARM_PART * parameter_bytes(graph) <= cache)
     passes = for_machine(lanes_of("float32"), choose)
@@ -298,7 +307,7 @@ def lower_prepared(
     return program
 
 
-def _methods(
+def methods_for(
     methods: Mapping[str, str] | None, threads: int | None, accuracy: str
 ) -> Mapping[str, str]:
     """How convolutions are to be computed; None: as `tune` has found on this machine."""

@@ -22,6 +22,7 @@ from nnefc.runtime import native
 from nnefc.runtime.artifact_file import AGAIN, ArtifactFile
 from nnefc.runtime.code import Code
 from nnefc.runtime.compiled import Compiled, LaunchInfo
+from nnefc.runtime.once import Once
 from nnefc.runtime.plan import BaseTable, Plan
 from nnefc.runtime.tensors import TensorSpec, aligned_empty
 
@@ -63,8 +64,7 @@ class Artifact:
         """
         self.file = file
         self._compared = compared
-        self._found: dict[str, Graph] = {}
-        """Filled atomically: no lock that the child of a fork might find closed."""
+        self._whole_graph: Once[Graph] = Once()
         with self._reading():
             content = file.content
             self.name = str(content["name"])
@@ -293,8 +293,7 @@ class Artifact:
     @property
     def graph(self) -> Graph:
         """The graph as it was before it was lowered for a processor."""
-        found = self._found.get("graph")
-        return self._found.setdefault("graph", self._graph(self.array)) if found is None else found
+        return self._whole_graph.get(partial(self._graph, self.array))
 
     @property
     def structure(self) -> Graph:

@@ -130,9 +130,20 @@ def parse_size(text: str) -> int:
 
 
 def opened() -> CacheFolder | None:
-    """The folder of the cache; None if it is off.  Raises NnefError `internal/cache`."""
+    """The folder of the cache, which need not be there; None if it is off.
+
+    Raises NnefError `internal/cache`.
+    """
     path = place()
-    return None if path is None else CacheFolder(path, limit())
+    return None if path is None else CacheFolder(path, limit(), make=False)
+
+
+def opened_weights() -> CacheFolder | None:
+    """The same of the folder of weights."""
+    path = weights_place()
+    if path is None:
+        return None
+    return CacheFolder(path, limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX, make=False)
 
 
 def weights_place() -> Path | None:

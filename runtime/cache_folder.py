@@ -54,9 +54,10 @@ class EntryFile(NamedTuple):
 class CacheFolder:
     """Files by name.  What this process reads or writes it does not evict."""
 
-    def __init__(self, path: Path, limit: int, suffix: str = SUFFIX) -> None:
-        """`limit`: bytes of entries to keep.  Raises NnefError `internal/cache` for a folder
-        that cannot be made, or that others can write to.
+    def __init__(self, path: Path, limit: int, suffix: str = SUFFIX, *, make: bool = True) -> None:
+        """`limit`: bytes of entries to keep.  `make`: the folder if it is not there, now and not
+        when something is written.  Raises NnefError `internal/cache` for a folder that cannot be
+        made, or that others can write to.
         """
         self.path = path
         self.suffix = suffix
@@ -67,7 +68,8 @@ class CacheFolder:
         """Whether something could not be written."""
         self._room = 0
         """Bytes to write before the sizes of all entries are looked at again."""
-        self._prepare()
+        if make or path.exists():
+            self._prepare()
 
     def _prepare(self) -> None:
         """Make the folder if it is not there, and see that nobody else can write to it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nnefc.kernels.processor import model_name
@@ -68,11 +68,15 @@ class Index:
             whole = found.state == "whole"
             return Answer(key, whole, () if whole else (f"the entry is {found.state}",))
         alike = self.alike[key.family, key.arguments]
-        if not alike:
-            return Answer(key, False, ("never compiled, or evicted",))
-        wanted = key.facts
-        nearest = min(alike, key=lambda h: (len(_changed(h.facts, wanted)), -h.created))
-        return Answer(key, False, tuple(differences(nearest, wanted)))
+        return Answer(key, False, nearest_difference(alike, key.facts))
+
+
+def nearest_difference(alike: Sequence[Header], wanted: Facts) -> tuple[str, ...]:
+    """How what is wanted differs from the nearest of the entries that are like it."""
+    if not alike:
+        return ("never compiled, or evicted",)
+    nearest = min(alike, key=lambda h: (len(_changed(h.facts, wanted)), -h.created))
+    return tuple(differences(nearest, wanted))
 
 
 def differences(old: Header, new: Facts) -> Iterator[str]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -161,3 +161,27 @@ def emitted(
     if name not in folders_for_c:
         folders_for_c[name] = Emitted(tmp_path_factory.mktemp("emitted") / name, name)
     return folders_for_c[name]
+
+
+@pytest.fixture
+def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own, which keeps documents of any size."""
+    from nnefc.kept import entry
+
+    monkeypatch.setattr(entry, "LEAST_BYTES", 0)
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The documents that were read, one after the other."""
+    from nnefc.frontends import nnef as frontend
+
+    seen: list[Any] = []
+    read = frontend.import_model
+
+    def import_model(source: Any, **options: Any) -> Any:
+        seen.append(source)
+        return read(source, **options)
+
+    monkeypatch.setattr(frontend, "import_model", import_model)
+    return seen

@@ -151,7 +151,7 @@ def warm(
             "--models",
             "-m",
             metavar="MODEL",
-            help="Compile the kernels of this model instead of the common ones; repeatable.",
+            help="Compile this model, instead of the kernels that are common; repeatable.",
         ),
     ] = None,
     random_weights: RandomWeights = None,
@@ -160,7 +160,9 @@ def warm(
 ) -> None:
     """Compile kernels ahead of time, on all processors: those that most networks need.
 
-    Artifacts have their kernels with them: there is nothing to warm.
+    Of models kernels for --threads and for one thread are compiled, and what nnefc.compile with the
+    same path and so many threads would keep of the whole model is kept. Artifacts have their
+    kernels with them: there is nothing to warm.
 
     Examples:
 
@@ -169,6 +171,7 @@ def warm(
         nnefc cache warm --models net.nnef.tgz --models other.nnef.tgz
     """
     from nnefc import typical
+    from nnefc.cli.kept_models import keep_model
     from nnefc.cli.warming import kernels_of, warm_up
 
     folder = open_cache()
@@ -176,11 +179,14 @@ def warm(
     named = (load(model, random_weights=random_weights) for model in models or ())
     with reported_warnings():
         done = warm_up(kernels_of(named if models else typical.graphs(), threads))
+    kept = sum(keep_model(model, random_weights, threads) for model in models or ())
     seconds = time.perf_counter() - start
     if json:
-        print_json({"kernels": done.kernels, "compiled": done.compiled, "seconds": seconds})
+        facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}
+        print_json({**facts, "seconds": seconds})
         return
+    whole = f"; {count(kept, 'model')} kept" if kept else ""
     typer.echo(
         f"{count(done.kernels, 'kernel')}: {done.compiled:,} compiled, "
-        f"{done.kernels - done.compiled:,} were there; {seconds:.1f} s, in {folder.path}"
+        f"{done.kernels - done.compiled:,} were there{whole}; {seconds:.1f} s, in {folder.path}"
     )

@@ -31,6 +31,7 @@ from nnefc.errors import NnefError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nnefc.cli.kept_models import ModelAnswer
     from nnefc.runtime.cache_folder import CacheFolder
     from nnefc.runtime.cache_survey import Answer, Stored
 
@@ -137,10 +138,11 @@ def explain(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Say for each kernel of a model whether it is in the cache, and if not, why.
+    """Say of each kernel of a model whether it is in the cache, and if not, why.
 
     What is not there is compared with the nearest entry of the same kernel: another source, another
-    processor, another version of numba. Nothing is compiled, and nothing is written. Artifacts have
+    processor, another version of numba. The same is said of the whole model as nnefc.compile keeps
+    it, which then needs no kernel. Nothing is compiled, and nothing is written. Artifacts have
     their kernels with them, and need no cache.
 
     Examples:
@@ -150,6 +152,7 @@ def explain(
         nnefc cache explain graph.nnef --random-weights 1 --json
     """
     from nnefc.api import lowered
+    from nnefc.cli.kept_models import explain_model
     from nnefc.kernels.isa import host
     from nnefc.runtime import native
     from nnefc.runtime.cache_survey import Index, survey
@@ -163,8 +166,17 @@ def explain(
     sources = [*dict.fromkeys(program.kernels), *native.functions("executor")]
     keys = [key_of(source, isa) for source in sources]
     answers = [index.explain(key) for key in keys if key is not None]
+    whole = explain_model(
+        model,
+        shapes=shape,
+        random_weights=random_weights,
+        scalar=scalar,
+        threads=threads,
+        accuracy=accuracy,
+        limits=limit,
+    )
     if json:
-        print_json([_answer(answer) for answer in answers])
+        print_json([*map(_answer, answers), _model_record(whole)])
         return
     view = table("kernel", "arguments", "in the cache", fold=["arguments", "in the cache"])
     for answer in answers:
@@ -176,10 +188,27 @@ def explain(
     out.print(f"{hits} of {count(len(answers), 'kernel')} in the cache")
     if alone := len(keys) - len(answers):
         out.print(f"{count(alone, 'kernel')} of other packages, which are not kept on disk")
+    out.print(
+        f"the compiled model is not there: {'; '.join(whole.reasons)}"
+        if whole.reasons
+        else "the compiled model is there, and needs none of them"
+    )
+
+
+def _model_record(whole: ModelAnswer) -> dict[str, Any]:
+    return {
+        "kind": "model",
+        "family": None,
+        "arguments": None,
+        "name": whole.name,
+        "hit": not whole.reasons,
+        "reasons": list(whole.reasons),
+    }
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
     return {
+        "kind": "kernel",
         "family": answer.key.family,
         "arguments": answer.key.arguments,
         "name": answer.key.name,

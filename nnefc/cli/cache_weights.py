@@ -18,13 +18,10 @@ def folders(kernels: CacheFolder) -> list[CacheFolder]:
 
 def open_weights() -> CacheFolder | None:
     """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
-    from nnefc.runtime.cache import WEIGHTS_LIMIT, WEIGHTS_SUFFIX, limit, weights_place
-    from nnefc.runtime.cache_folder import CacheFolder
+    from nnefc.runtime.cache import opened_weights
 
-    place = weights_place()
-    if place is None or not place.is_dir():
-        return None
-    return CacheFolder(place, limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX)
+    folder = opened_weights()
+    return folder if folder is not None and folder.path.is_dir() else None
 
 
 def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
@@ -34,15 +31,15 @@ def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
     """
     import numpy as np
 
-    from nnefc import kept
     from nnefc.formats.artifact import MAGIC
+    from nnefc.kept import survey
     from nnefc.runtime import derived_weights
 
     for file in folder.entries():
         mapping = folder.map(folder.file_name(file.name), use=False)
         if mapping is not None:
             if mapping[: len(MAGIC)] == MAGIC:
-                yield file, kept.is_whole(mapping, file.name)
+                yield file, survey.is_whole(mapping, file.name)
             else:
                 yield file, derived_weights.is_whole(np.frombuffer(mapping, np.uint8), file.name)
         elif not file.size:  # which cannot be mapped

@@ -1,0 +1,85 @@
+"""Compiled models that are kept in the cache: found, made, explained as options say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+
+from nnefc.cli.options import model_path, parse_limits, parse_shapes
+from nnefc.cli.printing import progress
+from nnefc.errors import Diagnostics
+
+if TYPE_CHECKING:
+    from nnefc.kept.entry import Kept
+    from nnefc.runtime.cache_folder import CacheFolder
+
+
+class How(TypedDict, total=False):
+    """The options that say how a model is compiled, as they were typed."""
+
+    shapes: Sequence[str] | None
+    random_weights: int | None
+    scalar: str
+    threads: int | None
+    accuracy: str
+    limits: Sequence[str] | None
+
+
+class ModelAnswer(NamedTuple):
+    """Whether a compiled model is kept, and if not, why."""
+
+    name: str | None
+    """Of its entry; None if it is not one of those that are kept."""
+    reasons: Sequence[str]
+
+
+def kept_model(model: str, folder: CacheFolder | None = None, **how: Unpack[How]) -> Kept:
+    """Where `nnefc.compile` keeps a model with the same options; raises NotKept."""
+    from nnefc.kept.entry import Kept
+
+    return Kept.of(
+        model_path(model),
+        {
+            "shapes": parse_shapes(how.get("shapes")),
+            "random_weights": how.get("random_weights"),
+            "scalar": how.get("scalar", "float32"),
+            "limits": parse_limits(how.get("limits")),
+        },
+        threads=how.get("threads"),
+        accuracy=how.get("accuracy", "fast"),
+        folder=folder,
+    )
+
+
+def explain_model(model: str, **how: Unpack[How]) -> ModelAnswer:
+    """Whether `nnefc.compile` would find the model; nothing is compiled."""
+    from nnefc.kept.entry import NotKept
+    from nnefc.kept.survey import why_not
+    from nnefc.runtime.cache import opened_weights
+
+    try:
+        kept = kept_model(model, opened_weights(), **how)
+    except NotKept as error:
+        return ModelAnswer(None, [str(error)])
+    return ModelAnswer(kept.name, why_not(kept))
+
+
+def keep_model(model: str, random_weights: int | None, threads: int | None) -> bool:
+    """See that a compiled model is kept, if it is one of those that are; whether it is.
+
+    Its warnings are not given again: this comes after its kernels.
+    """
+    from nnefc.api import import_with
+    from nnefc.kept.entry import NotKept
+
+    try:
+        kept = kept_model(model, random_weights=random_weights, threads=threads)
+    except NotKept:
+        return False
+    if kept.find():
+        return True
+    diagnostics = Diagnostics()
+    graph = import_with(model_path(model), diagnostics, **kept.options)
+    messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
+    with progress("compiling") as advance:
+        return kept.make(graph, messages, advance) is not None
