@@ -28,7 +28,11 @@ from nnefc.kernels.lanes import (
     constant,
     convert,
     floor,
+    remainder,
+    rint,
     select,
+    shift_left,
+    shift_right,
     sqrt,
 )
 from nnefc.kernels.scalar import ELEMENTARY, LIBM, Expression, Number
@@ -92,6 +96,8 @@ def _step(
         return select(*operands)
     if op == "pow" and known[1] in range(2, MAX_PRODUCT + 1):
         return _product(x, int(known[1] or 0))
+    if op == "remainder" and x.is_float:
+        return _float_remainder(libm, *operands)
     if op in ELEMENTARY and dtype == "float64":
         return _LIBRARY[op](libm, x) if op in _LIBRARY else _library(op, libm, *operands)
     if op in ELEMENTARY:
@@ -138,7 +144,9 @@ _UNARY: Final[dict[str, Callable[[Lanes], Lanes]]] = {
     "floor": floor,
     "ceil": ceil,
     "round": _round,
+    "round_even": rint,
     "not": lambda x: ~x,
+    "bitnot": lambda x: ~x,
 }
 _BINARY: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {
     "add": lambda x, y: x + y,
@@ -147,6 +155,13 @@ _BINARY: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {
     "div": lambda x, y: x / y,
     "and": lambda x, y: x & y,
     "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "bitand": lambda x, y: x & y,
+    "bitor": lambda x, y: x | y,
+    "bitxor": lambda x, y: x ^ y,
+    "shift_left": shift_left,
+    "shift_right": shift_right,
+    "remainder": remainder,
     "lt": lambda x, y: x < y,
     "gt": lambda x, y: x > y,
     "le": lambda x, y: x <= y,
@@ -173,6 +188,12 @@ def _library(name: str, libm: Any, *operands: Lanes) -> Lanes:
         items = [builder.extract_element(y.value, I32(lane)) for y in operands]
         result = builder.insert_element(result, builder.call(function, items), I32(lane))
     return x.same(result)
+
+
+def _float_remainder(libm: Any, x: Lanes, y: Lanes) -> Lanes:
+    """x - y * trunc(x / y), exactly: float64 holds the remainder of float32 too."""
+    wide = [convert(operand, "float64") for operand in (x, y)]
+    return convert(_library("fmod", libm, *wide), x.dtype)
 
 
 def _sigmoid64(libm: Any, x: Lanes) -> Lanes:

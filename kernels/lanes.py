@@ -253,6 +253,23 @@ def absolute(x: Lanes) -> Lanes:
     return select(x < 0, -x, x)
 
 
+def shift_left(x: Lanes, count: Lanes) -> Lanes:
+    """Of integers; counts are taken modulo the number of bits."""
+    return x.same(x.v.builder.shl(x.value, (count & (BITS[x.dtype] - 1)).value))
+
+
+def shift_right(x: Lanes, count: Lanes) -> Lanes:
+    """Of integers; counts are taken modulo the number of bits, and the sign moves in."""
+    return x.same(x.v.builder.ashr(x.value, (count & (BITS[x.dtype] - 1)).value))
+
+
+def remainder(x: Lanes, y: Lanes) -> Lanes:
+    """Of integers divided towards zero, with the sign of x; 0 where y is 0."""
+    # x % 1 is what x % 0 and x % -1 give here, which processors refuse
+    divisor = select(y.equals(0) | y.equals(-1), 1, y)
+    return x.same(x.v.builder.srem(x.value, divisor.value))
+
+
 def copysign(size: Lanes, sign: Lanes) -> Lanes:
     return _call("copysign", size, sign)
 

@@ -14,21 +14,28 @@ Number = bool | int | float
 StepKey = tuple[str, tuple[int, ...], str, Number | None]
 """(operation, operands, type of the result, literal value), see `nnefc.ir.expression.Step`."""
 
-_UNARY = "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log1p"
-LIBM: Final[tuple[tuple[str, int], ...]] = (*((name, 1) for name in _UNARY.split()), ("pow", 2))
+_UNARY = "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf log1p"
+LIBM: Final[tuple[tuple[str, int], ...]] = (
+    *((name, 1) for name in _UNARY.split()),
+    ("pow", 2),
+    ("fmod", 2),
+)
 """Functions of the C library, over double, in the order of the table; with their arity."""
 
 ELEMENTARY: Final = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "softplus"}
 """Operations of `nnefc.kernels.vector_math` on float32, of the C library on float64."""
 
 _FLOATS = ("float32", "float64")
-_NUMBERS = (*_FLOATS, "int32", "int64")
+_INTEGERS = ("int32", "int64")
+_NUMBERS = (*_FLOATS, *_INTEGERS)
 _ANY = (*_NUMBERS, "bool")
 _TYPES: Final = {
     _ANY: "copy select cast lt gt le ge eq ne",
-    _NUMBERS: "neg abs sign add sub mul min max relu sqr",
-    _FLOATS: " ".join(["div rcp sqrt rsqrt rsqr floor ceil round", *sorted(ELEMENTARY)]),
-    ("bool",): "not and or",
+    _NUMBERS: "neg abs sign add sub mul min max relu sqr remainder",
+    _FLOATS: " ".join(["div rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY)]),
+    _INTEGERS: "shift_left shift_right",
+    (*_INTEGERS, "bool"): "bitand bitor bitxor bitnot",
+    ("bool",): "not and or xor",
 }
 
 
@@ -65,4 +72,7 @@ class Expression:
     @property
     def calls_library(self) -> bool:
         """Whether it needs the table of the C library."""
-        return any(dtype == "float64" and op in ELEMENTARY for op, _, dtype, _ in self.steps)
+        return any(
+            (op == "remainder" and dtype in _FLOATS) or (op in ELEMENTARY and dtype == "float64")
+            for op, _, dtype, _ in self.steps
+        )

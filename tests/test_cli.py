@@ -222,6 +222,7 @@ def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
 def test_ops(cli: Cli) -> None:
     assert "deconv" in cli("ops").out
     assert "groups: integer = 1" in cli("ops", "conv").out
+    assert "bitand" not in cli("ops").out
     assert "did you mean 'conv'" in cli("ops", "conv2").err
     several = cli("ops", "conv2", "deconvv")
     assert several.status == 1

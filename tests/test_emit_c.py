@@ -107,7 +107,7 @@ EXPORTED = {"create", "run", "threads", "destroy", "status_text", "input_info", 
 _LIBRARY = """
 open lseek close mmap munmap madvise memcpy getauxval sched_getaffinity sched_yield sched_getcpu
 syscall pthread_mutex_lock pthread_mutex_unlock pthread_create pthread_join pthread_sigmask
-acos acosh asin asinh atan atanh cos cosh exp log log1p log2 pow sin sinh tan tanh
+acos acosh asin asinh atan atanh cos cosh erf exp fmod log log1p log2 pow sin sinh tan tanh
 """
 ALLOWED = set(_LIBRARY.split())
 """Of the C library."""

@@ -36,6 +36,7 @@ def fragment(body: str) -> str:
         ("fragment f<?>( x: T ) -> ( y: T );", "definition/generic"),
         ("fragment f<? = ?>( x: tensor<?> ) -> ( y: tensor<?> );", "definition/generic"),
         ("fragment add( x: T ) -> ( y: T );", "definition/standard"),
+        ("fragment erf( x: T ) -> ( y: T );", "definition/standard"),
         ("fragment f(x: T) -> (y: T);\nfragment f(z: T) -> (y: T);", "definition/duplicate"),
     ],
 )  # fmt: skip
@@ -50,6 +51,7 @@ def test_declarations(declaration: str, rule: str) -> None:
     ("invocation", "rule"),
     [
         ("rleu(x)", "invocation/unknown"),
+        ("erf(x)", "invocation/unknown"),
         ("relu(x, x)", "invocation/too-many"),
         ("relu()", "syntax/"),
         ("add(x)", "invocation/missing-argument"),

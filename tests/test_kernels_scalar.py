@@ -2,7 +2,7 @@
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# (functions of any type)
+# (functions of any type; scipy is untyped)
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from nnefc.ir import DType, Step
 from nnefc.kernels import isa
@@ -51,6 +52,10 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x < 0, e, 1) / (1 + e)
 
 
+def _erf(x: Array) -> Array:
+    return special.erf(x.astype(np.float64))
+
+
 FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "exp": (np.exp, 1),
     "log": (np.log, 1),
@@ -80,6 +85,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], float]] = {
     "floor": (np.floor, 0),
     "ceil": (np.ceil, 0),
     "round": (lambda x: np.floor(x + 0.5), 0),
+    "round_even": (np.rint, 0),
+    "erf": (_erf, 4),
     "copy": (np.array, 0),
     "relu": (lambda x: np.maximum(x, 0), 0),
 }
@@ -164,6 +171,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "div": np.divide,
     "min": np.minimum,
     "max": np.maximum,
+    "remainder": np.fmod,
 }
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "lt": np.less,
@@ -213,9 +221,36 @@ def test_unary_integers_wrap_around(dtype: str) -> None:
         np.testing.assert_array_equal(got, FUNCTIONS[name][0](x).astype(dtype), name)
 
 
+BITS: dict[str, Callable[[Any, Any], Any]] = {
+    "bitand": np.bitwise_and,
+    "bitor": np.bitwise_or,
+    "bitxor": np.bitwise_xor,
+}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "bool"])
+def test_bits(dtype: str) -> None:
+    x, y = _pairs(dtype)
+    for name, got in zip(BITS, together([(name, dtype) for name in BITS], x, y)):
+        np.testing.assert_array_equal(got, BITS[name](x, y), name)
+    np.testing.assert_array_equal(elementwise("bitnot", x), ~x)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_shifts_take_counts_modulo_the_width(dtype: str) -> None:
+    x, _ = _pairs(dtype)
+    width = np.iinfo(dtype).bits
+    for count in (0, 1, 7, width - 1, width, width + 3, -1):
+        y = np.full_like(x, count)
+        left, right = together([("shift_left", dtype), ("shift_right", dtype)], x, y)
+        np.testing.assert_array_equal(left, x << (count % width))
+        np.testing.assert_array_equal(right, x >> (count % width))
+
+
 def test_logic() -> None:
     x, y = _pairs("bool")
     both, either = together([("and", "bool"), ("or", "bool")], x, y)
+    np.testing.assert_array_equal(elementwise("xor", x, y), x ^ y)
     np.testing.assert_array_equal(both, x & y)
     np.testing.assert_array_equal(either, x | y)
     np.testing.assert_array_equal(elementwise("not", x), ~x)

@@ -21,9 +21,9 @@ def _names() -> list[str]:
 def _specs() -> dict[str, OpSpec]:
     """The operations of nnefc, then the custom ones of installed packages."""
     from nnefc.frontends.nnef.custom import registered
-    from nnefc.ops.table import operations
+    from nnefc.ops.table import standard
 
-    return {**operations(), **registered()}
+    return {**standard(), **registered()}
 
 
 def ops(

@@ -155,7 +155,8 @@ class OpSpec:
     """An operation.
 
     `signature`: its declaration in NNEF's own syntax, without the body.
-    `section`: of the 1.0.2 specification, or "beyond" for operations it does not have.
+    `section`: of the 1.0.2 specification; "beyond" for operations it does not have; "tract" for
+    those of tract's registries, which documents of the standard do not see.
     `infer`, `reference`, `expand`: see their types.  An operation either has an `expand`
     (it is rewritten into simpler ones before lowering) or a lowering of its own.
     `elementwise`: each output item depends on the input items at the same index only, so it

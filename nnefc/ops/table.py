@@ -25,6 +25,7 @@ MODULES = (
     "normalization",
     "quantization",
     "misc",
+    "arithmetic",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
@@ -39,6 +40,19 @@ def operations() -> SpecTable:
     for module in MODULES:
         specs: tuple[OpSpec, ...] = importlib.import_module(f"nnefc.ops.{module}").SPECS
         for entry in specs:
+            table.register(entry)
+    return table
+
+
+@cache
+def standard() -> SpecTable:
+    """What documents may use without declaring it: NNEF's operations and those beyond 1.0.2.
+
+    Those of tract's registries are operations of the IR alone, which another front end makes.
+    """
+    table = SpecTable()
+    for entry in operations().values():
+        if entry.section != "tract":
             table.register(entry)
     return table
 

@@ -28,6 +28,7 @@ from nnefc.frontends.nnef.types import (
     is_generic,
     mixes,
 )
+from nnefc.ops import table
 from nnefc.ops.build import value_of
 from nnefc.ops.spec import OpSpec
 from nnefc.ops.table import BEYOND_ATTRIBUTES, operations
@@ -125,7 +126,7 @@ def literal_type(expression: ast.Expression) -> Type | None:
 @cache
 def standard(name: str) -> Declaration | None:
     """The declaration of an operation that every document may use."""
-    spec = operations().get(name)
+    spec = table.standard().get(name)
     if spec is None:
         return None
     return Declaration(spec.declaration, spec)
@@ -149,7 +150,7 @@ class Scope:
 
     @property
     def names(self) -> list[str]:
-        return [*self.declared, *operations()]
+        return [*self.declared, *table.standard()]
 
     def note_use(
         self, callee: Declaration, node: ast.Invocation, source: ast.Source, report: Diagnostics
@@ -177,7 +178,7 @@ def declare(
     """Check the declarations of a document and collect them; the first of a name counts."""
     declared: dict[str, Declaration] = {}
     for fragment in fragments:
-        known = operations().get(fragment.name)
+        known = table.standard().get(fragment.name)
         place = source.place(fragment.at)
         if fragment.name in declared:
             first = source.place(declared[fragment.name].fragment.at)
@@ -197,6 +198,14 @@ def declare(
             declared[fragment.name] = Declaration(fragment)
             declared[fragment.name].malformed = True
             continue
+        if fragment.body is None and known is None and fragment.name in operations():
+            diagnostics.error(
+                "definition/standard",
+                f"'{fragment.name}' is the name of an operation of nnefc, which a fragment "
+                "without a body must not have",
+                place,
+                hint="give the fragment another name",
+            )
         declaration = Declaration(fragment)
         before = len(diagnostics.errors)
         _check(declaration, source, diagnostics)
