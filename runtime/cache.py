@@ -4,8 +4,8 @@ An entry is named by a digest of everything that its code depends on (`cache_key
 damaged, or that cannot be read or written, is as good as none: kernels are compiled again, and stay
 in memory.  The user is told once in a process, where that may be what is not wanted.
 
-`NNEFC_CACHE` names another folder, or is `off` in any case; empty, it is as if it were not set.
-`NNEFC_CACHE_LIMIT` bounds the size.
+`NNEFC_CACHE` names another folder, by its whole path, or is `off` in any case; empty, it is as if
+it were not set.  `NNEFC_CACHE_LIMIT` bounds the size.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nnefc.errors import Diagnostic, NnefError, warn
+from nnefc.formats.files import printable
 from nnefc.runtime.cache_folder import SUFFIX, CacheFolder, file_name
 
 if TYPE_CHECKING:
@@ -89,13 +92,26 @@ def serves() -> bool:
 
 
 def place() -> Path | None:
-    """Where the cache is to be; None if it is off."""
+    """Where the cache is to be; None if it is off.
+
+    Raises NnefError `internal/cache` for a path that begins wherever a process happens to be.
+    """
     named = os.environ.get("NNEFC_CACHE")
-    if named and named.lower() == "off":
+    if not named:
+        return _user_folder() / "nnefc" / "kernels"
+    if named.lower() == "off":
         return None
-    if named:
-        return Path(named).absolute()
-    return _user_folder() / "nnefc" / "kernels"
+    path = Path(named)
+    with suppress(RuntimeError):  # no such user
+        path = path.expanduser()
+    if not path.is_absolute():
+        raise NnefError.of(
+            "internal/cache",
+            f"NNEFC_CACHE is {printable(named)!r}, which is no whole path of a folder",
+            hint="NNEFC_CACHE=off does without a cache; folders are written from the root, or from"
+            f" ~ on: {printable(str(path.absolute()))}",
+        )
+    return path
 
 
 def _user_folder() -> Path:
@@ -182,33 +198,38 @@ def _environment() -> tuple[str | None, ...]:
 @lru_cache(maxsize=1)
 def _opened(*_environment: str | None) -> CacheFolder | None:
     """The folder that the environment names."""
-    return _open(place(), DEFAULT_LIMIT, SUFFIX, "compiled kernels")
+    return _open(place, DEFAULT_LIMIT, SUFFIX, "compiled kernels")
 
 
 @lru_cache(maxsize=1)
 def _opened_weights(*_environment: str | None) -> CacheFolder | None:
     if _folder() is None:
         return None
-    return _open(weights_place(), WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "weights as kernels read them")
+    return _open(weights_place, WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "weights as kernels read them")
 
 
-def _open(path: Path | None, default: int, suffix: str, kept: str) -> CacheFolder | None:
+def _open(
+    where: Callable[[], Path | None], default: int, suffix: str, kept: str
+) -> CacheFolder | None:
     """A folder for what is `kept`, of which the user hears if it cannot be used."""
-    if path is None:
-        return None
     try:
-        nbytes = limit(default)
-    except NnefError as error:
-        nbytes = default
-        _complain(error.errors[0].message, error.errors[0].hint)
-    try:
-        return CacheFolder(path, nbytes, suffix)
+        path = where()
+        return None if path is None else CacheFolder(path, _limit(default), suffix)
     except NnefError as error:
         _complain(
             error.errors[0].message,
             f"{kept} stay in memory; {error.errors[0].hint}",
         )
         return None
+
+
+def _limit(default: int) -> int:
+    """`limit`, of which the user hears if it is none."""
+    try:
+        return limit(default)
+    except NnefError as error:
+        _complain(error.errors[0].message, error.errors[0].hint)
+        return default
 
 
 _complained = False

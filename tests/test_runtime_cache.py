@@ -97,8 +97,28 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_p
         monkeypatch.setenv("NNEFC_CACHE", setting)
     usual = tmp_path / "nnefc" / "kernels" if sys.platform == "linux" else cache.place()
     assert cache.place() == (usual if not setting else None)
-    monkeypatch.setenv("NNEFC_CACHE", "somewhere")
-    assert cache.place() == Path("somewhere").absolute()
+    monkeypatch.setenv("NNEFC_CACHE", "/some/where")
+    assert cache.place() == Path("/some/where")
+    monkeypatch.setenv("NNEFC_CACHE", "~/where")
+    assert cache.place() == Path.home() / "where"
+
+
+@pytest.mark.parametrize("named", ["0", "no", "./here", "off/", " off", "~nobody-of-that-name/x"])
+def test_what_is_no_whole_path_is_refused(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, named: str
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("NNEFC_CACHE", named)
+    for _ in range(2):
+        with pytest.raises(NnefError, match=r"no whole path of a folder(.|\n)*NNEFC_CACHE=off"):
+            cache.place()
+    with pytest.warns(NnefWarning, match="compiled kernels stay in memory") as caught:
+        for _ in range(2):
+            cache.keep(key(), b"code")
+            assert cache.find(key()) is None
+            assert cache.weights() is None
+    assert len(caught) == 1
+    assert not list(folder.parent.iterdir())
 
 
 @pytest.mark.parametrize("named", [None, "", " ", "relative", "/there", "/there/", "~/there"])
