@@ -171,7 +171,7 @@ def test_shared_library(emitted: Emitted) -> None:
 def test_cmake(emitted: Emitted, tmp_path: Path) -> None:
     for arguments in (["-S", emitted.folder, "-B", tmp_path], ["--build", tmp_path]):
         subprocess.run(["cmake", *arguments], check=True, capture_output=True)
-    assert "first result" in run(tmp_path / "counter-example")
+    assert "first result" in run(tmp_path / "counter-example", "-t", "1")
 
 
 @needs_compiler

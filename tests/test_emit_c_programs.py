@@ -236,5 +236,5 @@ def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         folder = tmp_path / str(word)
         model.emit_c(folder)
         compile_c("main.c", "tiny.o", "-o", folder / "example", *LIBRARIES)
-        text = run(folder / "example", status=1)
+        text = run(folder / "example", "-t", "1", status=1)
         assert text == f"tiny_create: {STATUS['PROCESSOR']}\n"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import Template
 from typing import Final
 
 from nnefc.emit.header import Interface, Tensor
 
 _MAIN: Final = Template(
-    r"""/* Runs $name once, and then a few times to see how long it takes.
-
-   $name-example [-t THREADS] [FILE ...]
-
-   FILES are those of the inputs and then of the outputs, in the order of $name.h: items as they
-   are in memory.  Inputs without a file are 0, 1, 0, 1 ... */
+    r"""/* Runs $name once, and then a few times to see how long it takes. */
 
 #define _POSIX_C_SOURCE 199309L
 
@@ -23,6 +19,16 @@ _MAIN: Final = Template(
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+static const char USAGE[] =
+    "usage: %s [-t THREADS] $weights_option[FILE ...]\n"
+    "\n"
+    "Runs $name once, and then a few times to see how long it takes.\n"
+    "\n"
+    "  -t THREADS  use so many threads, this one included (1); 0: one for each processor\n"
+$weights_usage    "  FILE ...    those of the inputs, then of the outputs, in the order of $name.h:\n"
+    "              items as they are in memory.  Inputs without a file are 0, 1, 0, 1 ...,\n"
+    "              of outputs without one the size is printed\n";
 
 static double now(void) {
     struct timespec t;
@@ -59,7 +65,15 @@ static void give(const char *path, const char *name, const void *data, size_t by
         fail(path, "cannot be written");
 }
 
-$arrays
+static int number(const char *text) {
+    char *end;
+    long value = strtol(text, &end, 10);
+    if (end == text || *end != '\0' || value < 0 || value > 1 << 20)
+        fail(text, "this is no number of threads");
+    return (int)value;
+}
+
+$find_weights$arrays
 int main(int argc, char **argv) {
     double start = now(), ready, first, best = 1e30;
     int threads = 1, run;
@@ -69,13 +83,23 @@ int main(int argc, char **argv) {
     ${name}_inputs inputs;
     ${name}_outputs outputs;
     char **files = argv + 1, **end = argv + argc;
-
-    if (end - files >= 2 && strcmp(files[0], "-t") == 0) {
-        threads = atoi(files[1]);
-        files += 2;
+$weights_variable
+    if (argc < 2 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0) {
+        fprintf(argc < 2 ? stderr : stdout, USAGE, argc > 0 ? argv[0] : "$name-example");
+        return argc < 2;
     }
+    for (; files < end && files[0][0] == '-'; files += 2) {
+        if (strcmp(files[0], "--") == 0) {
+            files++;
+            break;
+        }
+        if (end - files < 2) fail(files[0], "nothing comes after it; see --help");
+        if (strcmp(files[0], "-t") == 0) threads = number(files[1]);
+$take_weights        else fail(files[0], "there is no such option; see --help");
+    }
+    if (end - files > $files) fail(files[$files], "there are only $files inputs and outputs");
     net = ${name}_create($weights, threads, &status);
-    if (net == NULL) fail("${name}_create", ${name}_status_text(status));
+    if (net == NULL) fail($failed, ${name}_status_text(status));
     ready = now();
 
 $take
@@ -93,6 +117,29 @@ $give
     ${name}_destroy(net);
     return 0;
 }
+"""
+)
+
+_WEIGHTS_USAGE: Final = Template(
+    r"""    "  -w WEIGHTS  the file of weights ($name.weights, here or beside this program)\n"
+"""
+)
+
+_FIND_WEIGHTS: Final = Template(
+    r"""/* Here, or beside the program. */
+static const char *find_weights(const char *program) {
+    static const char name[] = "$name.weights";
+    static char beside[4096];
+    const char *slash = strrchr(program, '/');
+    size_t folder = slash == NULL ? 0 : (size_t)(slash + 1 - program);
+    FILE *file = fopen(name, "rb");
+    if (file != NULL) fclose(file);
+    if (file != NULL || folder == 0 || folder + sizeof name > sizeof beside) return name;
+    memcpy(beside, program, folder);
+    memcpy(beside + folder, name, sizeof name);
+    return beside;
+}
+
 """
 )
 
@@ -136,13 +183,34 @@ def main_program(face: Interface, has_weights: bool) -> str:
         nbytes = _macro(face, t, "BYTES")
         give.append(f'    give({following}, "{t.identifier}", {_array(t)}, {nbytes});')
     return _MAIN.substitute(
+        _weights_parts(face) if has_weights else _no_weights_parts(face),
         name=face.name,
         macro=face.macro,
-        weights=f'"{face.name}.weights"' if has_weights else "NULL",
+        files=len(face.inputs) + len(face.outputs),
         arrays="\n".join([*arrays, ""]),
         take="\n".join(take),
         give="\n".join(give),
     )
+
+
+def _weights_parts(face: Interface) -> Mapping[str, str]:
+    """What the example has to do with a file of weights."""
+    wrong = " || ".join(f"status == {face.macro}_{why}" for why in ("NO_FILE", "WRONG_WEIGHTS"))
+    return {
+        "weights": "weights",
+        "failed": f'{wrong} ? weights : "{face.name}_create"',
+        "weights_option": "[-w WEIGHTS] ",
+        "weights_usage": _WEIGHTS_USAGE.substitute(name=face.name),
+        "weights_variable": '    const char *weights = find_weights(argc > 0 ? argv[0] : "");\n',
+        "find_weights": _FIND_WEIGHTS.substitute(name=face.name),
+        "take_weights": '        else if (strcmp(files[0], "-w") == 0) weights = files[1];\n',
+    }
+
+
+def _no_weights_parts(face: Interface) -> Mapping[str, str]:
+    """The same where there is none: the names of these parts, of nothing."""
+    empty = dict.fromkeys(_weights_parts(face), "")
+    return {**empty, "weights": "NULL", "failed": f'"{face.name}_create"'}
 
 
 def cmake_file(face: Interface) -> str:
