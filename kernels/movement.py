@@ -144,6 +144,12 @@ of them.  Negative indices count from the end, what is still outside is moved to
 G_X, G_Y, INDICES, EXTENT, COUNT, INNER, G_ROWS, G_ROW_BLOCK = GATHER.offsets
 
 
+@helper
+def within(number, extent):
+    """An index along `extent` items: from the end if it is negative, then moved inside."""
+    return min(max(number + extent if number < 0 else number, 0), extent - 1)
+
+
 @family("movement.gather")
 def gather(itemsize: int, index: str) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
@@ -156,10 +162,7 @@ def gather(itemsize: int, index: str) -> KernelFunction:
         inner, rows = load_word(params + INNER), load_word(params + G_ROWS)
         row_block = load_word(params + G_ROW_BLOCK)
         for row in range(first * row_block, min(last * row_block, rows)):
-            at = int(load_index(indices + row % count * index_size))
-            if at < 0:
-                at += extent
-            at = min(max(at, 0), extent - 1)
+            at = within(int(load_index(indices + row % count * index_size)), extent)
             source = x + (row // count * extent + at) * inner * itemsize
             target = y + row * inner * itemsize
             for i in range(inner):

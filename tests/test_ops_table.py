@@ -62,6 +62,7 @@ sum_reduce max_reduce min_reduce argmax_reduce argmin_reduce all_reduce any_redu
 reshape squeeze unsqueeze transpose split concat stack unstack slice pad tile gather
 matmul copy_n local_response_normalization
 erf round_even remainder xor bitand bitor bitxor bitnot shift_left shift_right
+gather_elements gather_nd scatter_elements scatter_nd
 """)
 
 NAMES = sorted(operations())

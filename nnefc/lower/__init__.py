@@ -37,6 +37,7 @@ _MODULES = (
     "attention",
     "reduce",
     "movement",
+    "indexing",
     "roi",
     "fused_convolution",
     "blocked_elementwise",

@@ -228,6 +228,15 @@ def aligned(function: Callable[..., Any]) -> Callable[..., Array]:
     return reference
 
 
+def within(indices: Array, extent: int) -> Array:
+    """Indices along `extent` items.
+
+    Negative ones count from the end; what is still out of range is moved to the nearest end, so
+    that no data can make a program read or write outside its memory.
+    """
+    return np.clip(np.where(indices < 0, indices + extent, indices), 0, extent - 1)
+
+
 def volume(extents: Iterable[int]) -> int:
     """Product of extents."""
     return math.prod(extents)

@@ -22,6 +22,7 @@ from nnefc.ops.common import (
     one_of,
     positive_items,
     rank_allowed,
+    within,
 )
 from nnefc.ops.spec import Call, NotKnown, OpSpec, Sample
 from nnefc.ops.window_rules import BORDERS, OUTSIDE, source_indices
@@ -192,14 +193,8 @@ def _gather(call: Call) -> TensorType:
 
 
 def gather(input: Array, indices: Array, *, axis: int = 0) -> Array:
-    """output[a..., i..., b...] = input[a..., indices[i...], b...].
-
-    Negative indices count from the end; what is still out of range is moved to the nearest
-    end, so that no data can make a program read outside its memory.
-    """
-    extent = input.shape[axis]
-    wrapped = np.where(indices < 0, indices + extent, indices)
-    return np.take(input, np.clip(wrapped, 0, extent - 1), axis)
+    """output[a..., i..., b...] = input[a..., indices[i...], b...]; indices as `within` says."""
+    return np.take(input, within(indices, input.shape[axis]), axis)
 
 
 def _slice_sample(

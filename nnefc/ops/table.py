@@ -26,6 +26,7 @@ MODULES = (
     "quantization",
     "misc",
     "arithmetic",
+    "indexing",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
