@@ -130,6 +130,14 @@ def _gather(op: Op, rows: Rows, batch: int) -> int:
     return table if not indices else 0
 
 
+def _gather_nd(op: Op, rows: Rows, batch: int) -> int:
+    """Each item indexes itself, or a table that they share."""
+    table, indices = rows
+    if op.attributes["batch_dims"] > 0:
+        return _every(op, rows, batch)
+    return indices if not table and op.inputs[1].type.rank > 1 else 0
+
+
 def _matmul(op: Op, rows: Rows, batch: int) -> int:
     """Matrices of the batch, or rows of a matrix."""
     most = max(rows)
@@ -184,11 +192,13 @@ _RULES: Final[Mapping[str, Rule]] = {
         _axes,
     ),
     **dict.fromkeys(("split", "unstack", "concat", "stack"), _axis),
+    **dict.fromkeys(("gather_elements", "scatter_elements"), _axis),
     **dict.fromkeys(("layout", "shuffle_channels", "copy_n"), _every),
     "reshape": _reshape,
     "transpose": _transpose,
     "pad": _pad,
     "tile": _tile,
     "gather": _gather,
+    "gather_nd": _gather_nd,
 }
 """By operation."""
