@@ -1,7 +1,7 @@
 """Slices of tensors that kernels look at by turns: entries of the table of bases that move on.
 
-Between the launches of one turn and those of the next, `slices.next` lets every slice begin where
-it ends; the kernels themselves, and their parameters, are the same in all turns.
+Between the launches of one turn and those of the next, `slices.move` lets every slice begin where
+that turn needs it; the kernels themselves, and their parameters, are the same in all turns.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -15,46 +15,33 @@ from nnefc.kernels.memory import LOAD, STORE, load_word
 from nnefc.kernels.template import KernelFunction, Layout, Words, family
 
 SLICES = Layout("count")
-"""Parameters of both kernels: so many slices, laid out as `SLICE` says, follow.  One tile."""
+"""Parameters: so many moves, laid out as `MOVE` says, follow.  One tile."""
 (COUNT,) = SLICES.offsets
 FIRST = SLICES.nbytes
 
-SLICE = Layout("slice:ref whole:ref nbytes")
-"""The slice, whose entry in the table of bases is set; the tensor that it is of; bytes from one
-slice to the next, 0 if every turn looks at all of the tensor."""
-BASE, WHOLE, NBYTES = SLICE.offsets
-OFFSET = WHOLE + 8
-ROW = SLICE.nbytes
+MOVE = Layout("slice:ref at:ref")
+"""The slice, whose entry in the table of bases is set, and where it is from now on: in a tensor, or
+so many bytes from where a slice, perhaps itself, is until now.  One after the other."""
+BASE, AT = MOVE.offsets
+OFFSET = AT + 8
+ROW = MOVE.nbytes
 
 _load, _store = LOAD["int64"], STORE["int64"]  # the table changes, which `load_word` rules out
 
 
-def pack(slices: list[Words]) -> Words:
-    """The parameters for some slices, each packed as a `SLICE`."""
-    return [*SLICES.pack(count=len(slices)), *(word for words in slices for word in words)]
+def pack(moves: list[Words]) -> Words:
+    """The parameters for some moves, each packed as a `MOVE`."""
+    return [*SLICES.pack(count=len(moves)), *(word for words in moves for word in words)]
 
 
-@family("slices.first")
-def make_first() -> KernelFunction:
-    """Every slice is the first one of its tensor."""
-
-    def kernel(bases: int, params: int, first: int, last: int) -> None:
-        for i in range(load_word(params + COUNT)):
-            row = params + FIRST + ROW * i
-            whole = _load(bases + 8 * load_word(row + WHOLE)) + load_word(row + OFFSET)
-            _store(bases + 8 * load_word(row + BASE), whole)
-
-    return kernel
-
-
-@family("slices.next")
-def make_next() -> KernelFunction:
-    """Every slice is the one after it."""
+@family("slices.move")
+def make() -> KernelFunction:
+    """Every slice is where it is told to be."""
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for i in range(load_word(params + COUNT)):
             row = params + FIRST + ROW * i
-            base = bases + 8 * load_word(row + BASE)
-            _store(base, _load(base) + load_word(row + NBYTES))
+            at = _load(bases + 8 * load_word(row + AT)) + load_word(row + OFFSET)
+            _store(bases + 8 * load_word(row + BASE), at)
 
     return kernel

@@ -17,7 +17,7 @@ from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
-from nnefc.ops import attention, mean_variance
+from nnefc.ops import attention, mean_variance, scan
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
@@ -60,6 +60,10 @@ DEFAULT: tuple[Pass, ...] = (
     FuseAttention(),
     EliminateDeadCode(),
 )
+
+
+OUTERMOST = (FuseConvolution, ShuffleChannels, AssignLayouts)
+"""Passes that leave bodies of operations out: these stay row-major."""
 
 
 def for_machine(block: int, choose: Chooser | None = None) -> tuple[Pass, ...]:
@@ -122,10 +126,20 @@ def run_pipeline(
         if lookup is not None and isinstance(pass_, ExpandCompounds):
             pass_ = replace(pass_, lookup=lookup)
         start = perf_counter()
-        changed = pass_.run(graph)
+        changed = run_pass(pass_, graph)
         any_changed |= changed
         report(Ran(10 * number, pass_.name, changed, perf_counter() - start))
     return any_changed
+
+
+def run_pass(pass_: Pass, graph: Graph) -> bool:
+    """Run a pass over the bodies of operations, innermost first, and over the graph itself."""
+    changed = False
+    if not isinstance(pass_, OUTERMOST):
+        for op in graph.ops:
+            for body in op.bodies:
+                changed |= run_pass(pass_, body)
+    return pass_.run(graph) or changed
 
 
 def run_split(
@@ -193,6 +207,8 @@ def rule_problems(op: Op) -> list[str]:
         return attention.problems(op)
     if op.name == mean_variance.NAME:
         return mean_variance.problems(op)
+    if op.name == scan.NAME:
+        return scan.problems(op)
     if FUSED.get(op.name):
         return rule_problems(fused_operation(op))
     if spec is None:

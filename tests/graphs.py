@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
 from nnefc.ops.build import build, constant
+from nnefc.ops.scan import build_scan
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -27,11 +28,17 @@ NUMBERS = (0.0, -0.0, 1.0, 2.0, -1.0, 0.5, 3.0)
 
 @st.composite
 def graphs(
-    draw: st.DrawFn, *, scalar: DType = DType.FLOAT64, smooth: bool = False, max_ops: int = 20
+    draw: st.DrawFn,
+    *,
+    scalar: DType = DType.FLOAT64,
+    smooth: bool = False,
+    max_ops: int = 20,
+    loops: bool = False,
 ) -> Graph:
     """`random_graph` with hypothesis choosing the seed and the number of operations."""
     size = draw(st.integers(min(5, max_ops), max_ops))
-    return random_graph(draw(st.integers(0, 2**32 - 1)), size, scalar=scalar, smooth=smooth)
+    seed = draw(st.integers(0, 2**32 - 1))
+    return random_graph(seed, size, scalar=scalar, smooth=smooth, loops=loops)
 
 
 def random_graph(
@@ -41,14 +48,15 @@ def random_graph(
     scalar: DType = DType.FLOAT64,
     smooth: bool = False,
     batch: int | None = None,
+    loops: bool = False,
 ) -> Graph:
     """A valid graph of about `size` operations with inputs, variables with data, and outputs.
 
     `scalar` is the type of all scalar values; in float64 rounding to the item type changes
     nothing.  `smooth`: without operations that make large differences of small ones.  `batch`:
-    the extent of the first input along dimension 0.
+    the extent of the first input along dimension 0.  `loops`: with scans, which may be nested.
     """
-    generator = _Generator(random.Random(seed), scalar, smooth)
+    generator = _Generator(random.Random(seed), scalar, smooth, loops)
     if batch is not None:
         generator.start_batch(batch)
     return generator.make(size)
@@ -76,10 +84,13 @@ def fill_variables(graph: Graph) -> None:
 
 
 class _Generator:
-    def __init__(self, rng: random.Random, scalar: DType, smooth: bool) -> None:
+    def __init__(
+        self, rng: random.Random, scalar: DType, smooth: bool, loops: bool = False
+    ) -> None:
         self.rng = rng
         self.scalar = scalar
         self.smooth = smooth
+        self.loops = loops
         self.graph = Graph("g")
         self.values: list[Value] = []
         self.base: Shape = tuple(rng.choice((1, 2, 3, 3)) for _ in range(rng.randint(0, 4)))
@@ -111,16 +122,22 @@ class _Generator:
             kinds += ["wild", "comparison", "logic", "stepped"]
         # few kinds at a time meet each other more often than all would
         kinds = [*rng.sample(kinds, rng.randint(2, 6)), "unary", "binary"]
-        for i in range(size):
-            self.name = rng.choice(("", f"t{i}"))
-            try:
-                self.values += getattr(self, rng.choice(kinds))()
-            except NnefError:  # operands that do not go together
-                continue
+        if self.loops:
+            kinds += ["scan", "scan"]
+        self.fill(kinds, size)
         for i in range(rng.randint(1, 3)):
             recent = self.values[-5:] if i else self.values[-1:]
             self.graph.add_output(rng.choice(recent), f"y{i}")
         return self.graph
+
+    def fill(self, kinds: list[str], size: int) -> None:
+        """Add up to so many operations."""
+        for i in range(size):
+            self.name = self.rng.choice(("", f"t{i}"))
+            try:
+                self.values += getattr(self, self.rng.choice(kinds))()
+            except NnefError:  # operands that do not go together
+                continue
 
     def shape(self) -> Shape:
         """A shape that broadcasts to `base`."""
@@ -313,9 +330,45 @@ class _Generator:
             return self.op(self.rng.choice(UNARY), *product)
         return self.op(self.rng.choice(BINARY), *product, self.pick(beside=product[0]))
 
+    def scan(self) -> list[Value]:
+        """A loop over slices of some values, with others as states or for all turns."""
+        rng = self.rng
+        some = rng.sample(self.values, min(len(self.values), rng.randint(1, 5)))
+        lengths = [v.type.dims[0] for v in some if v.type.rank and rng.random() < 0.7]
+        turns = rng.choice([d for d in range(1, 4) if not lengths or lengths[0] % d == 0])
+        states, scanned, shared = list[Value](), list[Value](), list[Value]()
+        for v in some:
+            cut = v.type.rank and v.type.dims[0] % turns == 0
+            rng.choice((states, shared, scanned) if cut else (states, shared)).append(v)
+        inner = _Generator(rng, self.scalar, self.smooth, self.loops and rng.random() < 0.3)
+        inner.base, body = self.base, inner.graph
+        body.variables = self.graph.variables
+        for i, v in enumerate((*states, *scanned, *shared)):
+            dims, is_cut = v.type.dims, len(states) <= i < len(states) + len(scanned)
+            type_ = v.type.with_shape((dims[0] // turns, *dims[1:])) if is_cut else v.type
+            inner.values.append(body.add_input(type_, f"x{i}"))
+        kinds = ["unary", "binary", "binary", "select", "matmul", "literal", "variable", "slice"]
+        kinds += ["transpose", "join", "reshape", "reduce", "compound"]
+        kinds += ["scan"] if inner.loops else []
+        inner.fill(kinds, rng.randint(0, 6))
+        for i, v in enumerate(states):
+            body.add_output(rng.choice([x for x in inner.values if x.type == v.type]), f"s{i}")
+        fitting = [x for x in inner.values if x.type.rank]
+        for i in range(rng.randint(0 if states else 1, 2) if fitting else 0):
+            body.add_output(rng.choice(fitting[-4:]), f"y{i}")
+        stacked = len(body.outputs) - len(states)
+        if not body.outputs:
+            return []
+        backwards = [rng.random() < 0.3 for _ in range(len(scanned) + stacked)]
+        made = build_scan(
+            self.graph, body, states, scanned, shared, turns=turns, backwards=backwards
+        )
+        return list(made.outputs)
+
     def again(self) -> list[Value]:
         """An operation that is there already, maybe with its operands exchanged."""
-        ops = [v.op for v in self.values if v.op is not None and v.op.name != "update"]
+        ops = [v.op for v in self.values if v.op is not None]
+        ops = [op for op in ops if op.name not in ("update", "scan")]
         if not ops:
             return self.unary()
         op = self.rng.choice(ops)

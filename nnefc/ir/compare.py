@@ -88,9 +88,11 @@ def is_literal(op: Op) -> bool:
 
 
 def same_attribute(left: Any, right: Any) -> bool:
-    """Equality that tells 1 from 1.0 and True, and compares arrays."""
+    """Equality that tells 1 from 1.0 and True, and compares arrays and graphs."""
     if type(left) is not type(right):
         return False
+    if isinstance(left, Graph):
+        return left.name == right.name and graphs_equal(left, right)
     if isinstance(left, dict):
         ours: dict[Any, Any] = left  # pyright: ignore[reportUnknownVariableType]
         return ours.keys() == right.keys() and all(

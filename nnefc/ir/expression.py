@@ -56,9 +56,9 @@ is the first input of the expression.  For `fused` there is none, and all operan
 `attention` applies it to are the scores, see `nnefc.ops.attention`."""
 
 INTERNAL: frozenset[str] = frozenset(
-    {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization"}
+    {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization", "scan"}
 )
-"""Operations that passes make, and no document has."""
+"""Operations that front ends and passes make, and no document has."""
 
 
 def expression_of(op: Op) -> Expression:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 Attribute = Any
-"""bool, int, float, str, DType, Expression, ndarray (data of a constant), or tuples of these."""
+"""bool, int, float, str, DType, Expression, ndarray (data of a constant), Graph (the body of a
+`scan`), or tuples of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,11 @@ class Op:
         """The only output."""
         (value,) = self.outputs
         return value
+
+    @property
+    def bodies(self) -> list[Graph]:
+        """The graphs among the attributes, which the operation runs."""
+        return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
     def set_input(self, index: int, value: Value) -> None:
         """Replace one operand."""
@@ -263,7 +269,10 @@ class Graph:
             new.name = old.name
 
     def clone(self) -> Graph:
-        """A copy that can be rewritten freely; data of variables and constants is shared."""
+        """A copy, bodies of operations included, that can be rewritten freely.
+
+        Data of variables and constants is shared.
+        """
         copy = Graph(self.name)
         copy.variables = dict(self.variables)
         copy.declarations = dict(self.declarations)
@@ -272,7 +281,10 @@ class Graph:
             twin = Op(
                 op.name,
                 [values[v] for v in op.inputs],
-                op.attributes,
+                {
+                    name: value.clone() if isinstance(value, Graph) else value
+                    for name, value in op.attributes.items()
+                },
                 [v.type for v in op.outputs],
                 [v.name for v in op.outputs],
                 op.location,
@@ -282,3 +294,11 @@ class Graph:
         copy.outputs = [values[v] for v in self.outputs]
         copy.output_names = list(self.output_names)
         return copy
+
+
+def walk(graph: Graph) -> Iterator[Op]:
+    """The operations of a graph in order, each followed by those of its bodies."""
+    for op in graph.ops:
+        yield op
+        for body in op.bodies:
+            yield from walk(body)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnefc.errors import NnefError, Place
@@ -44,7 +45,7 @@ def parse_graph(
     `data`: arrays by digest, for constants that the text only refers to.  Variables come
     without data.  Raises NnefError (rule `syntax/ir`) at the first mistake.
     """
-    return _Parser(text, file, data or {}).graph()
+    return _Parser(text, file, data or {}).whole()
 
 
 class _Parser:
@@ -78,6 +79,15 @@ class _Parser:
             self._at = match.end()
         self._kind, self._token, self._end = "end", "end of text", self._at
 
+    @property
+    def _position(self) -> tuple[int, int, str, str]:
+        """Where the current token is, and which one it is."""
+        return self._at, self._end, self._kind, self._token
+
+    @_position.setter
+    def _position(self, position: tuple[int, int, str, str]) -> None:
+        self._at, self._end, self._kind, self._token = position
+
     def _take(self, kind: str, what: str) -> str:
         if self._kind != kind:
             raise self._error(f"expected {what}, found {self._token!r}")
@@ -109,7 +119,21 @@ class _Parser:
 
     # -- the graph
 
-    def graph(self) -> Graph:
+    def whole(self) -> Graph:
+        graph = self._graph()
+        if self._kind != "end":
+            raise self._error(f"expected the end of the text, found {self._token!r}")
+        return graph
+
+    def _body(self) -> Graph:
+        """A graph within another one, of whose values it knows none."""
+        outside, self._values = self._values, {}
+        with self._nested():
+            graph = self._graph()
+        self._values = outside
+        return graph
+
+    def _graph(self) -> Graph:
         self._expect("graph")
         graph = Graph(self._name())
         self._expect("(")
@@ -117,7 +141,7 @@ class _Parser:
             self._define(key, graph.add_input(type_, name))
         self._expect("->")
         self._expect("(")
-        start = (self._at, self._end, self._kind, self._token)
+        start = self._position
         self._list(self._skip_output, ")")  # its values are not defined yet
         self._expect("{")
         while not self._accept("}"):
@@ -125,11 +149,10 @@ class _Parser:
                 self._state(graph)
             else:
                 self._operation(graph)
-        if self._kind != "end":
-            raise self._error(f"expected the end of the text, found {self._token!r}")
-        self._at, self._end, self._kind, self._token = start
+        end, self._position = self._position, start
         for name, value in self._list(self._output, ")"):
             graph.add_output(value, name)
+        self._position = end
         return graph
 
     def _skip_output(self) -> None:
@@ -251,18 +274,25 @@ class _Parser:
             return self._string()
         if self._is("tensor"):
             return self._array()
+        if self._is("graph"):
+            return self._body()
         if self._kind == "word" and self._token in _DTYPES:
             return self._dtype()
         if self._accept("("):
             return self._expression()
         if not self._accept("["):
             return self._scalar()
+        with self._nested():
+            return tuple(self._list(self._attribute, "]"))
+
+    @contextmanager
+    def _nested(self) -> Generator[None]:
+        """One level further down."""
         self._depth += 1
         if self._depth > NESTING:
             raise self._error(f"attributes are nested deeper than {NESTING}")
-        items = tuple(self._list(self._attribute, "]"))
+        yield
         self._depth -= 1
-        return items
 
     def _scalar(self) -> bool | int | float:
         if self._kind == "word" and self._token in ("true", "false"):

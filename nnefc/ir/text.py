@@ -11,8 +11,8 @@ A type ends with the layout, `blocked(block, [before, after], ...)`, if it is no
 Values without a name are numbered; a name that occurs twice is told apart by `#2`,
 which is not part of it.  What is no identifier stands in quotes.  Arrays and tuples
 of attributes are both tuples in the IR and print as [..].  An array of more than
-`INLINE` items prints as `@` and a digest of its content.  The data of variables is
-not printed; `# ` begins a comment.
+`INLINE` items prints as `@` and a digest of its content.  A body, `{body = graph ...}`, has
+names of its own.  The data of variables is not printed; `# ` begins a comment.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def print_attribute(value: Attribute, data: Data | None = None) -> str:
         return value.value
     if isinstance(value, Expression):
         return _print_expression(value)
+    if isinstance(value, Graph):
+        return print_graph(value, data=data).rstrip().replace("\n", "\n    ")
     return _print_array(value, data)
 
 

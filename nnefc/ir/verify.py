@@ -20,8 +20,8 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
     """All problems of `graph` as sentences; empty if it is whole.
 
     Checked: links between operations, definition before use, lists of users, graph inputs
-    and outputs, names, variables and their data, expressions of fused operations, and what
-    `checker` finds for each operation.
+    and outputs, names, variables and their data, expressions of fused operations, what
+    `checker` finds for each operation, and all of that for the bodies of operations.
     """
     problems = _links(graph)
     if problems:
@@ -52,6 +52,8 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
         problems += [f"{_title(op)}: {p}" for p in _attributes(graph, op)]
         if checker is not None:
             problems += [f"{_title(op)}: {p}" for p in checker(op)]
+        for body in op.bodies:
+            problems += [f"{_title(op)}: body: {p}" for p in verify(body, checker)]
     for value, counter in uses.items():
         if value.users != counter:
             problems.append(

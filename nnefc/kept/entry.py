@@ -141,9 +141,10 @@ class Kept:
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
         """Write the entry; raises OSError or NotKept if there can be none."""
         from nnefc.frontends.nnef.custom import registered
+        from nnefc.ir.graph import walk
         from nnefc.runtime.artifact_write import write_artifact
 
-        if not registered().keys().isdisjoint(op.name for op in graph.ops):
+        if not registered().keys().isdisjoint(op.name for op in walk(graph)):
             raise NotKept("what a function of yours gives may be different the next time")
         notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
         with self.folder.writing(self._file) as file:  # first, as it may not be possible

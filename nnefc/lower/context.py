@@ -19,7 +19,7 @@ from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.constants import Constants, Key
 from nnefc.lower.parts import Part
-from nnefc.ops.cost import live_bytes
+from nnefc.ops.cost import largest_live_bytes, live_bytes
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ class Lowering:
         self._largest = max([common.live, *self._live.values()])
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
-        self._outputs: dict[Value, Buffer] = {}
-        """Values to be computed in the buffer of a graph output."""
+        self._outputs: dict[Value, Ref] = {}
+        """Values to be computed where a graph output is."""
         self._parts: dict[Value, Part] = {}
         """Values to be computed in the memory of others."""
         self._taken: dict[Value, Ref] = {}
@@ -132,9 +132,10 @@ class Lowering:
             return found
         part, output = self._parts.get(value), self._outputs.get(value)
         if part is not None:
-            found = replace(self._memory(part.whole), offset=part.offset)
+            whole = self._memory(part.whole)
+            found = replace(whole, offset=whole.offset + part.offset)
         else:
-            found = Ref(output or Buffer("arena", value.type.nbytes, label=value.name))
+            found = output or Ref(Buffer("arena", value.type.nbytes, label=value.name))
         self._taken[value] = found
         return found
 
@@ -203,6 +204,10 @@ class Lowering:
 
     # -- for the walk over the graph
 
+    def within(self, body: Graph) -> Lowering:
+        """For a graph that the current operation runs, while all that is alive now stays so."""
+        return Lowering(body, replace(self._common, live=self.room + largest_live_bytes(body)))
+
     def place(self, value: Value, ref: Ref) -> None:
         """`value` lives in memory that exists already."""
         self._places[value] = ref
@@ -219,9 +224,9 @@ class Lowering:
         """Nothing reads the data of `value` any more, other than from memory."""
         self._data.pop(value, None)
 
-    def assign_output(self, value: Value, buffer: Buffer) -> None:
-        """`value` will be computed in `buffer`, that of a graph output."""
-        self._outputs[value] = buffer
+    def assign_output(self, value: Value, at: Ref) -> None:
+        """`value` will be computed where a graph output is."""
+        self._outputs[value] = at
 
     def assign_parts(self, parts: dict[Value, Part]) -> None:
         """Values that will be computed in the memory of others."""

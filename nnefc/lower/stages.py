@@ -6,14 +6,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nnefc.kernels import slices
-from nnefc.kernels.template import Kernel
-from nnefc.runtime.program import Buffer, Launch, Program, Ref
+from nnefc.lower.turns import Move, repeat, slice_buffer
+from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
     from nnefc.ir.stages import Carried, Stage
 
-Buffers = list[Buffer]
+Refs = list[Ref]
 
 
 class Stages:
@@ -24,28 +23,32 @@ class Stages:
         self._buffers: dict[Carried, Buffer] = {}
 
     @contextmanager
-    def lowering(self, stage: Stage) -> Generator[tuple[Buffers, Buffers]]:
-        """The buffers of the inputs and outputs of `stage`, for one turn.
+    def lowering(self, stage: Stage) -> Generator[tuple[Refs, Refs]]:
+        """Where the inputs and outputs of `stage` are in one turn.
 
         What is launched meanwhile is a turn: where a stage has several, the same launches are in
         the program as often, and between them others that let the slices of the batch move on.
         """
         program, taken = self._program, len(stage.inputs)
-        passed = [self._buffer(carried) for carried in (*stage.inputs, *stage.outputs)]
+        passed = [Ref(self._buffer(carried)) for carried in (*stage.inputs, *stage.outputs)]
         if stage.turns == 1:
             yield passed[:taken], passed[taken:]
             return
         values = (*stage.graph.inputs, *stage.graph.outputs)
         views = [
-            Buffer("slice", value.type.nbytes, program.slices + i, whole.label)
-            for i, (value, whole) in enumerate(zip(values, passed, strict=True))
+            slice_buffer(program, value.type.nbytes, whole.buffer.label)
+            for value, whole in zip(values, passed, strict=True)
         ]
-        program.slices += len(views)
         start = len(program.launches)
-        yield views[:taken], views[taken:]
-        turn = program.launches[start:]
-        first, following = _moves(views, passed)
-        program.launches[start:] = [first, *turn, *[following, *turn] * (stage.turns - 1)]
+        places = [Ref(view) for view in views]
+        yield places[:taken], places[taken:]
+        first: list[Move] = list(zip(views, passed, strict=True))
+        following: list[Move] = [
+            (view, Ref(view, view.nbytes))
+            for view, whole in first
+            if view.nbytes < whole.buffer.nbytes
+        ]
+        repeat(program, start, [first, *[following] * (stage.turns - 1)], passed)
 
     def _buffer(self, carried: Carried) -> Buffer:
         """Memory for a tensor of the whole batch."""
@@ -60,25 +63,3 @@ class Stages:
                 found = Buffer("arena", nbytes, label=name)
             self._buffers[carried] = found
         return found
-
-
-def _moves(views: list[Buffer], wholes: list[Buffer]) -> tuple[Launch, Launch]:
-    """(what runs before the first turn, what runs before each of the others).
-
-    Both name the tensors, which are therefore needed from before the launches of a turn to after
-    them, whichever turn it is.
-    """
-    words = slices.pack(
-        [
-            slices.SLICE.pack(
-                slice=Ref(view, writes=True),
-                whole=Ref(whole),
-                nbytes=view.nbytes if view.nbytes < whole.nbytes else 0,
-            )
-            for view, whole in zip(views, wholes, strict=True)
-        ]
-    )
-    return (
-        Launch(Kernel("slices.first"), words, 1, "turn first"),
-        Launch(Kernel("slices.next"), words, 1, "turn next"),
-    )

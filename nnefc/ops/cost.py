@@ -6,7 +6,7 @@ import math
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.expression import FUSED
-from nnefc.ops import attention, mean_variance
+from nnefc.ops import attention, mean_variance, scan
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.table import operations
 
@@ -19,6 +19,9 @@ def macs(op: Op) -> int:
     """
     if op.name == "attention":
         return attention.macs(op)
+    if op.name == scan.NAME:
+        parts = scan.Parts(op)
+        return parts.turns * sum(map(macs, parts.body.ops))
     if FUSED.get(op.name):
         return macs(fused_operation(op))
     if op.name in ("conv", "separable_conv"):
@@ -40,6 +43,9 @@ def flops(op: Op) -> int:
     A multiply-add is two, a step of an element-wise expression is one for every item (`exp`, too),
     and so is every item that a window or a reduction looks at; moving items is none.
     """
+    if op.name == scan.NAME:
+        parts = scan.Parts(op)
+        return parts.turns * sum(map(flops, parts.body.ops))
     steps = 0
     if "expression" in op.attributes:
         steps = sum(step.op != "literal" for step in op.attributes["expression"].steps)
@@ -83,6 +89,8 @@ def traffic_bytes(graph: Graph) -> int:
         spec = operations().get(op.name)
         if op.name in ("constant", "variable") or (spec is not None and spec.view):
             continue
+        if op.name == scan.NAME:
+            total += op.attributes["turns"] * traffic_bytes(op.attributes["body"])
         taken = [v for v in dict.fromkeys(op.inputs) if not _is_stored(v)]
         total += sum(v.type.nbytes for v in (*taken, *op.outputs))
     return total
@@ -128,7 +136,7 @@ def live_bytes(graph: Graph) -> dict[Op, int]:
         if op.name in ("constant", "variable"):
             continue
         live += sum(v.type.nbytes for v in op.outputs if v in last_use)
-        found[op] = live
+        found[op] = live + max(map(largest_live_bytes, op.bodies), default=0)
         for value in dict.fromkeys(op.inputs):
             stored = value.op is None or _is_stored(value)
             if last_use[value] == position and not stored:

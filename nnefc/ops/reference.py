@@ -16,7 +16,8 @@ import numpy as np
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ir.expression import FUSED, INTERNAL
-from nnefc.ops import attention, mean_variance
+from nnefc.ir.graph import walk
+from nnefc.ops import attention, mean_variance, scan
 from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
@@ -56,35 +57,49 @@ def evaluate(
     """
     values = _inputs(graph, inputs)
     state = _state(graph, variables or {})
-    updated: dict[str, Array] = {}
     _require_meanings(graph, lookup)
-    uses = Counter(v for op in graph.ops for v in op.inputs)
-    kept = set(graph.outputs)
     with np.errstate(all="ignore"):
-        for op in graph.ops:
-            operands = [values[v] for v in op.inputs]
-            if op.name == "variable":
-                results = [state[op.attributes["label"].lower()]]
-            else:
-                results = apply(op, operands, lookup)
-            if op.name == "update":
-                updated[_label(op)] = results[0]
-            for value, result in zip(op.outputs, results, strict=True):
-                _check(op, value, result)
-                values[value] = result
-            if keep == "outputs":
-                uses.subtract(op.inputs)
-                for value in {*op.inputs, *op.outputs} - kept:
-                    if not uses[value]:
-                        values.pop(value, None)
+        updated = _run(graph, values, state, keep, lookup)
     outputs = {n: values[v] for n, v in zip(graph.output_names, graph.outputs)}
     return Evaluation(outputs, values, {**state, **updated})
+
+
+def _run(
+    graph: Graph,
+    values: dict[Value, Array],
+    state: Mapping[str, Array],
+    keep: Literal["outputs", "all"],
+    lookup: Lookup,
+) -> dict[str, Array]:
+    """Compute the values of a graph, to those of its inputs; gives the variables that changed."""
+    updated: dict[str, Array] = {}
+    uses = Counter(v for op in graph.ops for v in op.inputs)
+    kept = set(graph.outputs)
+    for op in graph.ops:
+        operands = [values[v] for v in op.inputs]
+        if op.name == "variable":
+            results = [state[op.attributes["label"].lower()]]
+        else:
+            results = apply(op, operands, lookup)
+        if op.name == "update":
+            updated[_label(op)] = results[0]
+        for value, result in zip(op.outputs, results, strict=True):
+            _check(op, value, result)
+            values[value] = result
+        if keep == "outputs":
+            uses.subtract(op.inputs)
+            for value in {*op.inputs, *op.outputs} - kept:
+                if not uses[value]:
+                    values.pop(value, None)
+    return updated
 
 
 def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
     """The results of one operation that is not a variable."""
     if op.name in FUSED:
         return _apply_fused(op, operands, lookup)
+    if op.name == scan.NAME:
+        return scan.scan(op, operands, partial(_run_body, lookup))
     if op.name == "layout":
         return operands
     if op.name == "shuffle_channels":
@@ -102,6 +117,13 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
     results = sequence(result)
     return [np.asarray(result)] if results is None else results
+
+
+def _run_body(lookup: Lookup, body: Graph, operands: list[Array]) -> list[Array]:
+    """The outputs of a graph without variables."""
+    values = dict(zip(body.inputs, operands, strict=True))
+    _run(body, values, {}, "outputs", lookup)
+    return [values[v] for v in body.outputs]
 
 
 def fused_operation(op: Op) -> Op:
@@ -172,7 +194,7 @@ def widen(array: Any, dtype: DType) -> Array:
 def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     """Raise NnefError, once per name, for operations that nobody can compute."""
     missing: dict[str, Diagnostic] = {}
-    for op in graph.ops:
+    for op in walk(graph):
         spec = operations().get(op.name) or lookup(op.name)
         computable = spec is not None and (spec.reference or spec.expand)
         if not computable and op.name not in (*INTERNAL, "variable"):

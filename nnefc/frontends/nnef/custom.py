@@ -21,7 +21,8 @@ from typing import Any
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.frontends.nnef.declare import Declaration, same_signature
 from nnefc.ir import Graph, TensorType
-from nnefc.ir.expression import FUSED
+from nnefc.ir.expression import INTERNAL
+from nnefc.ir.graph import walk
 from nnefc.ops.spec import Call, Expand, InferRule, NotKnown, OpSpec
 from nnefc.ops.table import operations
 from nnefc.syntax import ast
@@ -135,8 +136,8 @@ def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) ->
 def require_known(graph: Graph) -> None:
     """Raise NnefError `custom/unregistered`, once per operation that has no meaning."""
     missing: dict[str, Diagnostic] = {}
-    for op in graph.ops:
-        if op.name in operations() or op.name in _registered or op.name in FUSED:
+    for op in walk(graph):
+        if op.name in operations() or op.name in _registered or op.name in INTERNAL:
             continue
         place = op.location.place if op.location else None
         chain = op.location.chain if op.location else ()

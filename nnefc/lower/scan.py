@@ -1,0 +1,159 @@
+"""scan: the launches of its body, turn after turn, over slices and states that move on.
+
+What the body takes and gives are slices (`nnefc.lower.turns`), so that no turn copies: a scanned or
+stacked tensor is looked at piece by piece, and a state is where the turn before has left it.  That
+is in one of two buffers by turns, the last time in that of the final state; or, if the new state
+is stacked as well, in the stacked tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnefc.ir import Op, Value
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.graphs import is_computed, lower_graph
+from nnefc.lower.parts import source
+from nnefc.lower.turns import Move, repeat, slice_buffer
+from nnefc.ops.scan import NAME, Parts
+from nnefc.runtime.program import Buffer, Ref
+
+
+@lowering(NAME)
+def scan(lower: Lowering, op: Op) -> None:
+    """The body's launches once for every turn, or as they are if there is only one."""
+    parts, loop = Parts(op), _Loop(lower, op)
+    context = lower.within(parts.body)
+    inputs: list[Ref | None] = [Ref(state.before) for state in loop.states]
+    inputs += [Ref(each.view) for each in loop.scanned]
+    for outer, inner in zip(
+        op.inputs[parts.first_shared :], parts.body.inputs[parts.first_shared :], strict=True
+    ):
+        data = lower.data(outer)
+        if data is not None:
+            context.know(inner, data)
+        inputs.append(lower.read(outer) if data is None else None)
+        loop.keep += [ref for ref in inputs[-1:] if ref is not None]
+    outputs = [state.after and Ref(state.after) for state in loop.states]
+    outputs += [Ref(each.view) for each in loop.stacked]
+    start = len(lower.program.launches)
+    lower_graph(context, inputs, outputs)
+    repeat(lower.program, start, [loop.moves(turn) for turn in range(parts.turns)], loop.keep)
+    for state, value in zip(loop.states, op.outputs[: parts.states], strict=True):
+        if state.home is not None:
+            lower.alias(value, op.outputs[state.home], loop.last_offset(state.home))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A tensor that is taken or given slice by slice."""
+
+    view: Buffer
+    whole: Ref
+    turns: int
+    backwards: bool
+
+    def offset(self, turn: int) -> int:
+        """Where the slice of a turn starts, in bytes."""
+        return self.view.nbytes * (self.turns - 1 - turn if self.backwards else turn)
+
+    def move(self, turn: int) -> Move:
+        """To the slice of a turn, from the one of the turn before."""
+        if not turn:
+            return self.view, replace(self.whole, offset=self.whole.offset + self.offset(0))
+        return self.view, Ref(self.view, self.offset(1) - self.offset(0))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A state: the slice that a turn reads, and the one that it writes.
+
+    `places`: where the new state is by turns, the last time in the first of them.  `home`: the
+    result of the scan that has the new state already, instead of both.
+    """
+
+    before: Buffer
+    initial: Ref
+    after: Buffer | None = None
+    places: tuple[Ref, ...] = ()
+    home: int | None = None
+
+
+class _Loop:
+    """The slices of a scan, and how they move."""
+
+    def __init__(self, lower: Lowering, op: Op) -> None:
+        self._lower, self._op, self._parts = lower, op, Parts(op)
+        self.keep: list[Ref] = []
+        """What has to be in memory all the time."""
+        states, body = self._parts.states, self._parts.body
+        self.scanned = [
+            self._cut(lower.read(op.inputs[i]), body.inputs[i], self._parts.takes_backwards(i))
+            for i in range(states, self._parts.first_shared)
+        ]
+        self.stacked = [
+            self._cut(lower.write(op.outputs[i]), body.outputs[i], self._parts.gives_backwards(i))
+            for i in range(states, len(op.outputs))
+        ]
+        self.states: list[_State] = []
+        for i in range(states):
+            self.states.append(self._state(i))
+
+    def _slice(self, value: Value) -> Buffer:
+        return slice_buffer(self._lower.program, value.type.nbytes, value.name)
+
+    def _cut(self, whole: Ref, piece: Value, backwards: bool) -> _Cut:
+        self.keep.append(whole)
+        return _Cut(self._slice(piece), whole, self._parts.turns, backwards)
+
+    def _state(self, number: int) -> _State:
+        """The state of that number, to those before it."""
+        body = self._parts.body
+        initial, new = self._lower.read(self._op.inputs[number]), body.outputs[number]
+        before = self._slice(body.inputs[number])
+        self.keep.append(initial)
+        home = self._home(number)
+        if home is not None:
+            return _State(before, initial, home=home)
+        final = self._lower.write(self._op.outputs[number])
+        places = (final, self._lower.scratch(new.type.nbytes, new.name))
+        self.keep += places
+        return _State(before, initial, self._slice(new), places)
+
+    def _home(self, number: int) -> int | None:
+        """The result that has the new state in any case: a stacked one, or that of a state before.
+
+        None if there is none, or the new state is not computed but copied.
+        """
+        values = [source(value) for value in self._parts.body.outputs]
+        if not is_computed(values[number]):
+            return None
+        stacked = range(self._parts.states, len(values))
+        return next((i for i in (*stacked, *range(number)) if values[i] is values[number]), None)
+
+    def moves(self, turn: int) -> list[Move]:
+        """Of all slices, before a turn; where states are is taken from other slices first."""
+        moves = [
+            (state.before, self._given(state, turn) if turn else state.initial)
+            for state in self.states
+        ]
+        moves += [(state.after, self._place(state, turn)) for state in self.states if state.after]
+        return [*moves, *(each.move(turn) for each in (*self.scanned, *self.stacked))]
+
+    def _given(self, state: _State, turn: int) -> Ref:
+        """Where a state is that the turn before has computed."""
+        if state.home is None:
+            return self._place(state, turn - 1)
+        if state.home < self._parts.states:
+            return self._given(self.states[state.home], turn)
+        return Ref(self.stacked[state.home - self._parts.states].view)
+
+    def _place(self, state: _State, turn: int) -> Ref:
+        """Where a turn puts a state that is not stacked."""
+        return state.places[(self._parts.turns - 1 - turn) % 2]
+
+    def last_offset(self, result: int) -> int:
+        """Where in a result the last turn has put its slice."""
+        if result < self._parts.states:
+            return 0
+        return self.stacked[result - self._parts.states].offset(self._parts.turns - 1)

@@ -1,0 +1,310 @@
+"""Loops: the interpreter against loops in NumPy, what is compiled against the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc.api import prepared
+from nnefc.errors import NnefError
+from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
+from nnefc.ir.compare import difference
+from nnefc.ir.graph import walk
+from nnefc.ir.verify import check, verify
+from nnefc.lower import lower
+from nnefc.ops.cost import flops, macs
+from nnefc.ops.reference import evaluate
+from nnefc.ops.scan import build_scan
+from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline, verify_hook
+from nnefc.runtime.model import CompiledModel
+from tests.graphs import graphs, random_graph, sample_inputs
+from tests.lstm import lstm_graph, lstm_loop
+from tests.one_op import normal, run_graph
+
+Array = np.ndarray[Any, Any]
+F32 = DType.FLOAT32
+
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def sums(turns: int, chunk: int, backwards: tuple[bool, bool], *, rest: int = 3) -> Graph:
+    """Sums of slices, two numbers that change places where items are large, and whether any was."""
+    part, all_ = f"float32[{chunk},{rest}]", f"float32[{turns * chunk},{rest}]"
+    text = f"""
+    graph sums(%x: {all_}, %f: float32[1,{rest}], %t: {part}, %a: int32[], %b: int32[],
+      %s: bool[1]) -> (total = %t1, a = %a1, b = %b1, s = %s1, y = %y) {{
+      %t1: {part}, %a1: int32[], %b1: int32[], %s1: bool[1], %y: {all_} =
+        scan(%t, %a, %b, %s, %x, %f) {{turns = {turns}, states = 4, scanned = 1,
+        backwards = [{", ".join(str(b).lower() for b in backwards)}],
+        body = graph turn(%t: {part}, %a: int32[], %b: int32[], %s: bool[1], %x: {part},
+          %f: float32[1,{rest}]) -> (t1 = %t1, a1 = %a1, b1 = %b1, s1 = %s1, y = %t1) {{
+          %scaled: {part} = mul(%x, %f)
+          %t1: {part} = add(%t, %scaled)
+          %one: float32[] = constant() {{shape = [], value = [1.0]}}
+          %over: bool[{chunk},{rest}] = gt(%scaled, %one)
+          %any: bool[1,1] = any_reduce(%over) {{axes = [0, 1]}}
+          %large: bool[1] = squeeze(%any) {{axes = [0]}}
+          %flag: bool[] = squeeze(%large) {{axes = [0]}}
+          %a1: int32[] = select(%flag, %b, %a)
+          %b1: int32[] = select(%flag, %a, %b)
+          %s1: bool[1] = or(%s, %large)
+        }}}}
+    }}"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    return graph
+
+
+def sums_inputs(turns: int, chunk: int, rest: int = 3) -> dict[str, Array]:
+    x, f, t = (
+        normal(i, *s) for i, s in enumerate([(turns * chunk, rest), (1, rest), (chunk, rest)])
+    )
+    return {
+        "x": x,
+        "f": f,
+        "t": t,
+        "a": np.array(7, np.int32),
+        "b": np.array(-5, np.int32),
+        "s": np.zeros(1, bool),
+    }
+
+
+def sums_loop(inputs: dict[str, Array], turns: int, backwards: tuple[bool, bool]) -> list[Array]:
+    total, a, b, seen = (inputs[name].copy() for name in "tabs")
+    total = total.astype(np.float64)
+    chunk = len(inputs["x"]) // turns
+    y = np.zeros_like(inputs["x"], np.float64)
+    for turn in range(turns):
+        take, give = (turns - 1 - turn if back else turn for back in backwards)
+        scaled = inputs["x"][take * chunk :][:chunk].astype(np.float64) * inputs["f"]
+        total = total + scaled
+        if np.any(scaled > 1):
+            a, b, seen = b, a, np.ones(1, bool)
+        y[give * chunk :][:chunk] = total
+    return [total, a, b, seen, y]
+
+
+def close(found: Any, wanted: Any, rtol: float = 1e-5) -> None:
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol, rtol)
+
+
+directions = st.tuples(st.booleans(), st.booleans())
+
+
+# -- meaning
+
+
+@given(st.integers(1, 6), st.integers(1, 3), directions)
+@quick
+def test_the_interpreter_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+    inputs = sums_inputs(turns, chunk)
+    found = evaluate(sums(turns, chunk, backwards), inputs).outputs.values()
+    close(found, sums_loop(inputs, turns, backwards), 1e-12)
+
+
+def test_costs_are_those_of_all_turns() -> None:
+    graph = lstm_graph(5, 6, 8)
+    (loop,) = (op for op in graph.ops if op.name == "scan")
+    assert macs(loop) == 5 * 4 * 8 * 8
+    assert flops(loop) == 2 * macs(loop) + 5 * 8 * (4 + 4 + 5)
+
+
+# -- the graph and its text
+
+
+def test_text_comes_back() -> None:
+    graph = sums(4, 2, (True, False))
+    text = print_graph(graph)
+    assert "body = graph turn(%t: float32[2,3], " in text
+    parsed = parse_graph(text)
+    assert print_graph(parsed) == text and difference(graph, parsed) is None
+
+
+@given(graphs(max_ops=6, loops=True))
+@quick
+def test_text_of_random_loops_comes_back(graph: Graph) -> None:
+    check(graph, rule_problems)
+    text = print_graph(graph)
+    parsed = parse_graph(text)
+    assert print_graph(parsed) == text and difference(graph, parsed) is None
+
+
+def test_a_copy_has_bodies_of_its_own() -> None:
+    graph = sums(2, 1, (False, False))
+    text, copy = print_graph(graph), graph.clone()
+    assert difference(graph, copy) is None
+    body = next(op for op in copy.ops if op.name == "scan").attributes["body"]
+    body.name = "other"
+    assert difference(graph, copy) is not None
+    assert print_graph(graph) == text
+
+
+def test_walk_sees_bodies() -> None:
+    assert [op.name for op in walk(sums(2, 1, (False, False)))][:3] == ["scan", "mul", "add"]
+
+
+def test_mistakes_in_bodies_are_found() -> None:
+    graph = sums(3, 2, (False, False))
+    loop = next(op for op in graph.ops if op.name == "scan")
+    for key, value, what in (
+        ("turns", 2, "operand 4 is float32[6,3], the body makes it float32[4,3]"),
+        ("turns", 0, "runs 0 turns"),
+        ("states", 3, "'backwards' has 2 items, one for each of 3 is needed"),
+        ("scanned", 2, "'backwards' has 2 items"),
+        ("backwards", (), "'backwards' has 0 items"),
+    ):
+        kept = loop.attributes[key]
+        loop.attributes[key] = value
+        assert any(what in problem for problem in verify(graph, rule_problems)), what
+        loop.attributes[key] = kept
+    body = loop.attributes["body"]
+    first = next(iter(body.ops))
+    first.output.type = TensorType(F32, (9,))
+    assert any("scan: body: %scaled = mul" in p for p in verify(graph, rule_problems))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%y: float32[4] = neg(%s)", "state 0 is float32[3]"),
+        ("%y: float32[3] = update(%s, %x)", "an operation 'update'"),
+    ],
+)
+def test_building_a_wrong_one(body: str, message: str) -> None:
+    graph = Graph("outer")
+    s, x = (graph.add_input(TensorType(F32, shape), n) for n, shape in (("s", (3,)), ("x", (6,))))
+    turn = parse_graph(f"graph turn(%s: float32[3], %x: float32[3]) -> (y = %y) {{\n{body}\n}}")
+    with pytest.raises(NnefError, match="argument/scan") as error:
+        build_scan(graph, turn, [s], [x], turns=2)
+    assert message in str(error.value)
+    assert len(graph) == 0
+
+
+# -- passes
+
+
+@given(graphs(max_ops=8, loops=True, smooth=True))
+@quick
+def test_passes_keep_what_loops_compute(graph: Graph) -> None:
+    text, inputs = print_graph(graph), sample_inputs(graph)
+    before = evaluate(graph, inputs)
+    run_pipeline(graph, hook=verify_hook)
+    after = evaluate(graph, inputs)
+    for kind in ("outputs", "variables"):
+        old, new = getattr(before, kind), getattr(after, kind)
+        assert list(old) == list(new)
+        for name in old:
+            np.testing.assert_allclose(new[name], old[name], 1e-9, 1e-9, err_msg=text)
+
+
+# -- compiled
+
+
+def compiled(graph: Graph, threads: int = 1) -> CompiledModel:
+    return CompiledModel.of(lower(graph, threads=threads), graph, threads=threads)
+
+
+@pytest.mark.parametrize("backwards", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("turns", "chunk"), [(1, 2), (2, 1), (3, 2), (8, 1)])
+def test_compiled_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+    inputs = sums_inputs(turns, chunk)
+    graph = sums(turns, chunk, backwards)
+    found = run_graph(graph, *(np.asarray(x) for x in inputs.values()))
+    close(found, sums_loop(inputs, turns, backwards))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_compiled_random_loops(seed: int) -> None:
+    graph = random_graph(seed, 8, smooth=True, loops=True)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    run_pass(ExpandCompounds(), graph)
+    plain = compiled(graph).run(inputs)
+    run_pipeline(graph)
+    best = compiled(graph, threads=2).run(inputs)
+    for name, want in wanted.items():
+        np.testing.assert_allclose(plain[name], want, 1e-9, 1e-9)
+        np.testing.assert_allclose(best[name], want, 1e-9, 1e-9)
+
+
+def test_what_all_turns_read_stays() -> None:
+    """A shared tensor that is computed, and read first in each turn, among many others."""
+    text = """graph g(%x: float32[8,64], %s: float32[1,64]) -> (y = %y, s = %last) {
+      %w: float32[1,64] = exp(%s)
+      %start: float32[1,64] = tanh(%s)
+      %pieces: float32[8,64] = sin(%x)
+      %last: float32[1,64], %y: float32[8,64] = scan(%start, %pieces, %w) {turns = 8, states = 1,
+        scanned = 1, backwards = [false, false],
+        body = graph turn(%s: float32[1,64], %x: float32[1,64], %w: float32[1,64])
+          -> (s = %new, y = %out) {
+          %a: float32[1,64] = add(%x, %w)
+          %b: float32[1,64] = mul(%s, %a)
+          %c: float32[1,64] = cos(%b)
+          %d: float32[1,64] = sub(%c, %b)
+          %new: float32[1,64] = tanh(%d)
+          %out: float32[1,64] = add(%new, %c)
+        }}
+    }"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    model = compiled(graph)
+    for _ in range(2):
+        close(model.run(inputs).values(), wanted.values())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(7, 1, 40), (4, 3, 17), (1, 1, 8)])
+def test_an_lstm(steps: int, batch: int, hidden: int, backwards: bool) -> None:
+    graph = lstm_graph(steps, 12, hidden, batch=batch, backwards=backwards)
+    x = normal(1, steps, batch, 12)
+    wanted = lstm_loop(graph, x, backwards=backwards)
+    model = nnefc.compile(graph, threads=2)
+    found = model.run({"x": x})
+    for name, want in wanted.items():
+        np.testing.assert_allclose(found[name], want, 1e-4, 1e-5)
+
+
+def test_turns_share_launches_and_parameters() -> None:
+    """What a turn needs is there once."""
+    few, many = (nnefc.compile(lstm_graph(steps, 12, 16), threads=1) for steps in (4, 40))
+    assert [launch.label for launch in few.launches] == [launch.label for launch in many.launches]
+    assert max(launch.times for launch in many.launches) == 40
+    assert len(few.plan.params) == len(many.plan.params)
+    assert sum(launch.work.flops * launch.times for launch in many.launches) == sum(
+        flops(op) for op in prepared(many.graph).ops
+    )
+
+
+def test_a_profile_adds_the_turns_up() -> None:
+    model = nnefc.compile(lstm_graph(30, 12, 16), threads=1)
+    found = model.profile(normal(1, 30, 1, 12), seconds=0.02)
+    assert found.launches == len(model.launches)
+    tiles = np.bincount(found.launch_of, minlength=found.launches)
+    assert tiles.tolist() == [launch.tiles * launch.times for launch in model.launches]
+
+
+def test_artifacts_have_loops(tmp_path: Path) -> None:
+    graph = lstm_graph(6, 12, 16)
+    x = normal(1, 6, 1, 12)
+    model = nnefc.compile(graph, threads=1)
+    model.save(tmp_path / "lstm.nnefc")
+    loaded = nnefc.load(tmp_path / "lstm.nnefc")
+    for found, want in zip(loaded(x), lstm_loop(graph, x).values(), strict=True):
+        np.testing.assert_allclose(found, want, 1e-4, 1e-5)
+
+
+def test_as_many_steps_as_a_plan_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnefc.lower.turns.MAX_STEPS", 100)
+    nnefc.compile(lstm_graph(5, 12, 16), threads=1)
+    with pytest.raises(NnefError, match="limit/steps"):
+        nnefc.compile(lstm_graph(50, 12, 16), threads=1)
