@@ -98,6 +98,13 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
             return a + b
 
         return "float64", 0.0, add
+    if kind == "product":
+
+        @helper
+        def multiply(a, b):
+            return a * b
+
+        return "float64", 1.0, multiply
     if kind in ("max", "min"):
         largest = kind == "max"
 
@@ -118,7 +125,7 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 
 @family("reduce.rows")
 def reduce_rows(kind: str, item: str) -> KernelFunction:
-    """`kind`: sum, max, min of floats, all, any of bools; the row is reduced too."""
+    """`kind`: sum, product, max, min of floats, all, any of bools; the row is reduced too."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
@@ -195,10 +202,15 @@ def reduce_columns(kind: str, item: str) -> KernelFunction:
     return reduce_columns
 
 
-def _better(largest: bool):
+def _better(largest: bool, last: bool):
     @helper
     def better(value, best):
-        """Whether `value` comes before `best`: a NaN is first, the earlier of equals stays."""
+        """Whether `value` takes the place of `best`: a NaN is better than any number.
+
+        Of equals the earlier one stays, unless the `last` is asked for.
+        """
+        if last:
+            return (value >= best if largest else value <= best) | (value != value)
         first = value > best if largest else value < best
         return first | ((value != value) & (best == best))
 
@@ -206,9 +218,12 @@ def _better(largest: bool):
 
 
 @family("reduce.index_rows")
-def index_rows(kind: str, item: str, index: str) -> KernelFunction:
-    """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum."""
-    better, load = _better(kind == "max"), LOAD[item]
+def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
+    """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum.
+
+    With `last` that of the last one.
+    """
+    better, load = _better(kind == "max", last), LOAD[item]
     store, number = STORE[index], NUMBER[index]
 
     def index_rows(bases, params, first, last):
@@ -230,9 +245,9 @@ def index_rows(kind: str, item: str, index: str) -> KernelFunction:
 
 
 @family("reduce.index_columns")
-def index_columns(kind: str, item: str, index: str) -> KernelFunction:
+def index_columns(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
     """The same where the row is kept."""
-    better, load, keep, size = _better(kind == "max"), LOAD[item], STORE[item], ITEMSIZE[item]
+    better, load, keep, size = _better(kind == "max", last), LOAD[item], STORE[item], ITEMSIZE[item]
     store, number = STORE[index], NUMBER[index]
     index_size = ITEMSIZE[index]
     best_items, best_numbers = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)

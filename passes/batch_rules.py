@@ -187,12 +187,13 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(
         [
             *(f"{kind}_reduce" for kind in ("sum", "max", "min", "argmax", "argmin", "all", "any")),
+            *("product_reduce", "argmax_reduce_last", "argmin_reduce_last"),
             *("softmax", "squeeze", "unsqueeze", "slice"),
         ],
         _axes,
     ),
     **dict.fromkeys(("split", "unstack", "concat", "stack"), _axis),
-    **dict.fromkeys(("gather_elements", "scatter_elements"), _axis),
+    **dict.fromkeys(("gather_elements", "scatter_elements", "topk"), _axis),
     **dict.fromkeys(("layout", "shuffle_channels", "copy_n"), _every),
     "reshape": _reshape,
     "transpose": _transpose,

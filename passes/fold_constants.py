@@ -39,6 +39,10 @@ LINEAR = frozenset(
         "argmin_reduce",
         "all_reduce",
         "any_reduce",
+        "product_reduce",
+        "argmax_reduce_last",
+        "argmin_reduce_last",
+        "topk",
     }
 )
 """Operations, besides element-wise ones, whose work is in proportion to their operands."""

@@ -37,6 +37,7 @@ _MODULES = (
     "reduce",
     "movement",
     "indexing",
+    "ordering",
     "roi",
     "fused_convolution",
     "blocked_elementwise",

@@ -22,7 +22,7 @@ def sum_reduce(lower: Lowering, op: Op) -> None:
     _reduce(lower, op, "sum", divisor)
 
 
-@lowering("max_reduce", "min_reduce", "all_reduce", "any_reduce")
+@lowering("max_reduce", "min_reduce", "all_reduce", "any_reduce", "product_reduce")
 def reduce(lower: Lowering, op: Op) -> None:
     _reduce(lower, op, op.name.removesuffix("_reduce"))
 
@@ -48,11 +48,13 @@ def reduce_axes(
     _launch(lower, "reduce", (kind, str(dtype)), x, y, dtype, shape, axes, divisor)
 
 
-@lowering("argmax_reduce", "argmin_reduce")
+@lowering("argmax_reduce", "argmin_reduce", "argmax_reduce_last", "argmin_reduce_last")
 def index_reduce(lower: Lowering, op: Op) -> None:
     input_, axes = op.inputs[0], op.attributes["axes"]
     dtype, index = input_.type.dtype, op.output.type.dtype
-    arguments = (op.name[3:6], str(dtype), str(index))
+    arguments: tuple[str | bool, ...] = (op.name[3:6], str(dtype), str(index))
+    if op.name.endswith("_last"):
+        arguments = (*arguments, True)
     x, y = lower.read(input_), lower.write(op.output)
     _launch(lower, "reduce.index", arguments, x, y, dtype, input_.type.dims, axes)
 
@@ -68,7 +70,7 @@ def softmax(lower: Lowering, op: Op) -> None:
 def _launch(
     lower: Lowering,
     family: str,
-    arguments: tuple[str, ...],
+    arguments: tuple[str | bool, ...],
     x: Ref,
     y: Ref,
     dtype: DType,

@@ -3,6 +3,7 @@
 Several axes reduce together; the index that argmax_reduce and argmin_reduce give counts
 the reduced dimensions in row-major order, and the first of equal items wins (the text
 leaves both open).  No axes: nothing is reduced, and every such index is 0.
+Operations of tract's registries give the last of equal items, and products.
 """
 
 from __future__ import annotations
@@ -68,6 +69,16 @@ def _index(function: Callable[..., Any]) -> Callable[..., Array]:
     return reference
 
 
+def _last_index(function: Callable[..., Any]) -> Callable[..., Array]:
+    """The same of the last item that could be chosen."""
+
+    def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
+        count = np.prod([input.shape[d] for d in axes], dtype=np.int64)
+        return count - 1 - _index(function)(np.flip(input, axes), axes=axes)
+
+    return reference
+
+
 def _expand_mean(emit: Emit, op: Op) -> Value:
     return emit("sum_reduce", op.inputs[0], axes=op.attributes["axes"], normalize=True)
 
@@ -99,13 +110,14 @@ def _reduce(
     operand: str = "scalar",
     result: DType | None = None,
     data: str = "normal",
+    section: str = "4.4",
 ) -> OpSpec:
-    output = "integer" if result is DType.INT32 else operand
+    output = "integer" if result is not None else operand
     return OpSpec(
         name=name,
         signature=f"fragment {name}( input: tensor<{operand}>, axes: integer[] ) "
         f"-> ( output: tensor<{output}> )",
-        section="4.4",
+        section=section,
         summary=summary,
         infer=_rule(result),
         reference=reference,
@@ -164,5 +176,22 @@ SPECS: tuple[OpSpec, ...] = (
         reference=_mean,
         expand=_expand_mean,
         samples=_samples("normal"),
+    ),
+    _reduce("product_reduce", _over_axes(np.prod), "Product along axes.", section="tract"),
+    _reduce(
+        "argmax_reduce_last",
+        _last_index(np.argmax),
+        "Index of the last maximum along axes.",
+        result=DType.INT64,
+        data="ties",
+        section="tract",
+    ),
+    _reduce(
+        "argmin_reduce_last",
+        _last_index(np.argmin),
+        "Index of the last minimum along axes.",
+        result=DType.INT64,
+        data="ties",
+        section="tract",
     ),
 )

@@ -27,6 +27,7 @@ MODULES = (
     "misc",
     "arithmetic",
     "indexing",
+    "ordering",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
