@@ -11,6 +11,8 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from inspect import currentframe
+from types import FrameType
 from typing import Literal
 
 Severity = Literal["error", "warning", "note"]
@@ -139,13 +141,28 @@ def collecting(diagnostics: Diagnostics) -> Generator[None]:
         _collector.reset(token)
 
 
-def warn(diagnostic: Diagnostic, *, stacklevel: int = 1) -> None:
+def warn(diagnostic: Diagnostic) -> None:
     """A warning of a function that has no `Diagnostics`: to those of a caller, or to Python."""
     collector = _collector.get()
     if collector is None:
-        warnings.warn(str(diagnostic), NnefWarning, stacklevel=stacklevel + 1)
+        warn_python(str(diagnostic))
     else:
         collector.add(diagnostic)
+
+
+def warn_python(message: str) -> None:
+    """A Python warning at the line that calls this package, however deep in it this is called."""
+    levels = 1
+    frame = currentframe()
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+        levels += 1
+    warnings.warn(message, NnefWarning, stacklevel=levels)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == __name__.partition(".")[0]
 
 
 class Diagnostics:

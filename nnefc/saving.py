@@ -335,7 +335,7 @@ def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
         message += "compiling it now"
         hint = "save the model with this target too"
     place = Place(artifact.file.name)
-    warn(Diagnostic("artifact/target", message, place, "warning", hint=hint), stacklevel=4)
+    warn(Diagnostic("artifact/target", message, place, "warning", hint=hint))
     graph = artifact.graph
     program = lower_prepared(
         graph.clone(), threads=threads, accuracy=artifact.accuracy, methods=None

@@ -240,4 +240,4 @@ def _complain(message: str, hint: str) -> None:
     global _complained
     if not _complained:
         _complained = True
-        warn(Diagnostic("internal/cache", message, severity="warning", hint=hint), stacklevel=2)
+        warn(Diagnostic("internal/cache", message, severity="warning", hint=hint))

@@ -178,6 +178,16 @@ def test_options_that_say_how_to_compile_are_refused(cli: Cli, made: Path, comma
         assert "tiny.nnefc: error: this is compiled already: " in result.err
         (listed,) = re.findall(r"already: (.*) cannot apply", result.err)
         assert sorted(listed.split(", ")) == sorted(chosen)
+        for name in chosen:
+            assert " ".join(map(str, (name, *OPTIONS[name]))) in result.err
+
+
+def test_how_to_compile_is_told_with_all_values(cli: Cli, made: Path) -> None:
+    result = cli("bench", made / "tiny.nnefc", "-b", "4", "-s", "x y=1", "-s", "z=2,3")
+    assert (
+        "hint: they say how to compile: nnefc compile MODEL --batch 4 --shape 'x y=1' --shape z=2,3"
+        " -o tiny.nnefc" in result.err
+    )
 
 
 @pytest.mark.parametrize("option", ["--strict", "--tune"])

@@ -295,8 +295,9 @@ def test_messages_name_the_values() -> None:
 def test_doubtful_files_are_read_with_a_warning() -> None:
     reserved = bytearray(tensor_file())
     reserved[127] = 1
-    with pytest.warns(NnefWarning, match="reserved"):
+    with pytest.warns(NnefWarning, match="reserved") as caught:
         decode_tensor(bytes(reserved), "reserved")
+    assert caught[0].filename == __file__
     with pytest.warns(NnefWarning, match="padded"):
         decode_tensor(tensor_file((3,), 1, 5, data=b"\x07"), "padding")
 

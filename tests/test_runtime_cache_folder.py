@@ -67,6 +67,7 @@ def one_warning(match: str) -> Generator[None]:
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == 1, messages
     assert issubclass(caught[0].category, NnefWarning)
+    assert caught[0].filename == __file__, "not a line of the package"
     for text in (match, "internal/cache", "hint: ", "stay in memory"):
         assert text in messages[0]
 

@@ -311,6 +311,7 @@ def test_code_of_another_version_is_compiled_again(tmp_path: Path) -> None:
     with pytest.warns(NnefWarning) as caught:
         model = nnefc.load(path)
     (said,) = (str(warning.message) for warning in caught)
+    assert caught[0].filename == __file__
     assert f"{path}: warning: its code is of another version of nnefc (0.0.7)" in said
     assert said.endswith("hint: save the model again with this version")
     same(results(model), results(nnefc.load(tmp_path / "net.nnefc")))

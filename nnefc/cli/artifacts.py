@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -144,19 +145,28 @@ def open_artifact(
     from nnefc.runtime.artifact_file import open_file
     from nnefc.runtime.artifact_read import Artifact
 
-    typed = [
-        max(parameter.opts, key=len)
+    typed = {
+        max(parameter.opts, key=len): context.params[parameter.name]
         for parameter in context.command.params
         if parameter.name in _HOW and _is_typed(context, parameter.name)
-    ]
+    }
     if typed:
+        words = shlex.join(
+            word for option, value in typed.items() for word in _words(option, value)
+        )
         raise NnefError.of(
             "input/option",
             f"this is compiled already: {', '.join(typed)} cannot apply",
             Place(printable(path)),
-            f"they say how to compile: nnefc compile MODEL {' '.join(typed)} -o {Path(path).name}",
+            f"they say how to compile: nnefc compile MODEL {words} -o {Path(path).name}",
         )
     return Artifact(open_file(path, digest=digest, verify=verify))
+
+
+def _words(option: str, value: object) -> list[str]:
+    """An option as it is typed, as often as it was."""
+    values = cast(list[object], value) if isinstance(value, list) else [value]
+    return [word for each in values for word in (option, str(each))]
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:

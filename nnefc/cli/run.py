@@ -183,7 +183,7 @@ def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
 def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """An .npz file, or a folder with one tensor file per output."""
     from nnefc.formats.arrays import save_arrays
-    from nnefc.formats.files import printable, reason
+    from nnefc.formats.files import describe, printable, reason
     from nnefc.formats.tensor_file import write_tensor
 
     if path.suffix == ".npz":
@@ -191,11 +191,18 @@ def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> No
         return
     if path.suffix:
         raise usage(f"--output {path}: an .npz file or a folder, not {path.suffix}")
+    place = Place(printable(str(path)))
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except FileExistsError:
+        kind = describe(path.stat().st_mode) if path.exists() else "a link to nowhere"
         raise NnefError.of(
-            "data/write", f"cannot make a folder: {reason(error)}", Place(printable(str(path)))
+            "data/write",
+            f"this is {kind}, not a folder",
+            place,
+            "outputs are written to an .npz file, or into a folder, each to a file of its own",
         ) from None
+    except OSError as error:
+        raise NnefError.of("data/write", f"cannot make a folder: {reason(error)}", place) from None
     for name, array in results.items():
         write_tensor(path / f"{name}.dat", array)

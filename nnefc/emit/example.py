@@ -26,7 +26,8 @@ static const char USAGE[] =
     "Runs $name once, and then a few times to see how long it takes.\n"
     "\n"
     "  -t THREADS  use so many threads, this one included (1); 0: one for each processor\n"
-$weights_usage    "  FILE ...    those of the inputs, then of the outputs, in the order of $name.h:\n"
+$weights_usage    "  FILE ...    those of the inputs, then of the outputs, in the order of"
+    " $name.h:\n"
     "              items as they are in memory.  Inputs without a file are 0, 1, 0, 1 ...,\n"
     "              of outputs without one the size is printed\n";
 

@@ -40,8 +40,7 @@ def link_shared(folder: Path, name: str, isa: str) -> bool:
             f"no {library}: {command[0]} failed: {said}",
             severity="warning",
             hint=f"{name}.o is whole; link it with your program",
-        ),
-        stacklevel=2,
+        )
     )
     return False
 

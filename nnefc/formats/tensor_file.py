@@ -239,5 +239,4 @@ def _values(header: TensorHeader, items: Array) -> Array:
 
 
 def _warn(rule: str, message: str, place: Place, hint: str = "") -> None:
-    diagnostic = Diagnostic(rule, message, place, "warning", hint=hint)
-    warn(diagnostic, stacklevel=4)
+    warn(Diagnostic(rule, message, place, "warning", hint=hint))
