@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from nnefc.arguments import (
     check_accuracy,
+    check_dialect,
     check_flags,
     check_import,
     check_limits,
@@ -47,6 +48,8 @@ class ImportOptions(TypedDict, total=False):
     """Apply `graph.quant` if there is one, as is done unless this is False."""
     limits: Limits | None
     """Bounds on hostile input."""
+    dialect: str
+    """How the document is to be understood: "auto", "nnef" or "tract"."""
 
 
 OPTIONS = tuple(ImportOptions.__annotations__)
@@ -69,8 +72,8 @@ def import_model(
         source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip) or a bare `graph.nnef`.
         strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
         load_data: False leaves variables without data; such a graph can be printed, not compiled.
-        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`:
-            see `ImportOptions`.
+        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
+            `dialect`: see `ImportOptions`.
 
     Raises:
         NnefError: With all errors found; warnings are issued as `NnefWarning`.
@@ -106,14 +109,15 @@ def import_with(
     quantize: bool = True,
     load_data: bool = True,
     limits: Limits | None = None,
+    dialect: str = "auto",
 ) -> Graph:
     """`import_model` for callers that collect the warnings themselves, or need no data."""
-    from nnefc.frontends.nnef import import_model as import_nnef
+    from nnefc.frontends.reading import import_model as read_model
 
     path, chosen, seed = check_import(source, shapes, random_weights)
     check_flags(quantize=quantize, load_data=load_data)
     with memory_for("import the model"):
-        return import_nnef(
+        return read_model(
             path,
             diagnostics=diagnostics,
             shapes=chosen,
@@ -123,6 +127,7 @@ def import_with(
             quantize=quantize,
             load_data=load_data,
             limits=check_limits(limits),
+            dialect=check_dialect(dialect),
         )
 
 
@@ -153,8 +158,8 @@ def compile(
             measured; False: as estimates suggest.
         keep: Keep the compiled model in the cache folder if it takes 4 MB or more, and take it from
             there when the same document is compiled the same way again.
-        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`, as for
-            `import_model`; not with a graph.
+        options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
+            `dialect`, as for `import_model`; not with a graph.
 
     Returns:
         A callable: arrays in the order of the graph's parameters in, one array or a tuple out.
@@ -385,9 +390,9 @@ def check_model(source: Path, diagnostics: Diagnostics, limits: Limits) -> None:
 
     Data that is not there is not an error: a document is valid without.
     """
-    from nnefc.frontends.nnef import import_model as import_nnef
+    from nnefc.frontends.reading import import_model as read_model
 
-    import_nnef(source, diagnostics=diagnostics, limits=limits, load_data=True, require_data=False)
+    read_model(source, diagnostics=diagnostics, limits=limits, load_data=True, require_data=False)
 
 
 def _dtype(what: str, name: str, choices: tuple[DType, ...]) -> DType:

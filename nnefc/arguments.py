@@ -12,6 +12,7 @@ from nnefc.errors import Diagnostic, NnefError
 from nnefc.formats.given import require_path
 
 if TYPE_CHECKING:
+    from nnefc.frontends.reading import Dialect
     from nnefc.limits import Limits
 
 
@@ -42,6 +43,15 @@ def check_accuracy(accuracy: object) -> bool:
     if accuracy not in ("fast", "strict"):
         raise NnefError.of("input/argument", f"accuracy = {accuracy!r}: must be 'fast' or 'strict'")
     return accuracy == "strict"
+
+
+def check_dialect(dialect: object) -> Dialect:
+    """How a document is read; raises NnefError `input/argument`."""
+    if dialect not in ("auto", "nnef", "tract"):
+        raise NnefError.of(
+            "input/argument", f"dialect = {dialect!r}: must be 'auto', 'nnef' or 'tract'"
+        )
+    return cast("Dialect", dialect)
 
 
 def check_flags(**flags: object) -> None:

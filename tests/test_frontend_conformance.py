@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.nnef import import_model, import_text
+from nnefc.frontends.nnef import import_text
 from nnefc.frontends.nnef.flatten import flatten
+from nnefc.frontends.reading import import_model
 from nnefc.ir.compare import difference
 from nnefc.ops.reference import evaluate
 from tests.conformance import CONFORMANCE, cases, needs_conformance

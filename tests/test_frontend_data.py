@@ -10,7 +10,8 @@ import pytest
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.formats.tensor_file import write_tensor
-from nnefc.frontends.nnef import import_model, import_text
+from nnefc.frontends.nnef import import_text
+from nnefc.frontends.reading import import_model
 from nnefc.ir import DType
 from tests.nnef_text import document
 

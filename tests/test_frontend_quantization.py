@@ -11,8 +11,8 @@ import pytest
 
 from nnefc.errors import NnefError
 from nnefc.formats.tensor_file import write_tensor
-from nnefc.frontends.nnef import import_model
 from nnefc.frontends.nnef.flatten import flatten
+from nnefc.frontends.reading import import_model
 from nnefc.ir import Graph
 from nnefc.ir.verify import verify
 from nnefc.ops.reference import evaluate

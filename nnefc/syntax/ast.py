@@ -258,11 +258,14 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class Document:
+    """`is_tract`: it is in the dialect of sonos/tract."""
+
     source: Source = field(compare=False, repr=False)
     version: Literal_
     extensions: tuple[Extension, ...]
     fragments: tuple[Fragment, ...]
     graph: Graph
+    is_tract: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ ILLEGAL: Final = "illegal token"
 END: Final = "the end of the document"
 _SPACE: Final = ""
 
+QUOTED: Final = "syntax/quoted-identifier"
+"""The rule that a name in quotes, which only tract's dialect has, breaks."""
+
 BUILTINS: Final = frozenset(
     ("shape_of", "length_of", "range_of", "integer", "scalar", "logical", "string")
 )
@@ -63,6 +66,7 @@ _SCAN = re.compile(
     "|".join(
         (
             r"[ \t\n\r\f\v]+",
+            r'i"[^"\n\r]*"',
             rf"[A-Za-z_][{_WORD}]*+(?:[.{_BAD}][.{_WORD}{_BAD}]*)?+",
             r"->|[<>=!]=|&&|\|\||/(?![/*])|[-+*^<>!()\[\]{}:=,;?]",
             rf"{_NUMBER}(?![.{_WORD}{_BAD}])",
@@ -148,6 +152,8 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
                 if not left["error"]:
                     break
     kinds = list(map(kind_of.__getitem__, pieces))
+    if any(piece.startswith('i"') for piece in noted):
+        pieces = [piece[2:-1] if piece.startswith('i"') else piece for piece in pieces]
     ends = [len(text)] * _LOOKAHEAD
     return Tokens(
         [*filter(None, kinds), *([END] * _LOOKAHEAD)],
@@ -165,6 +171,8 @@ def _classify(piece: str) -> tuple[str, bool]:
         return _SPACE, False
     if _IS_WORD(piece):
         return IDENTIFIER, False
+    if piece.startswith('i"'):
+        return IDENTIFIER, True
     if _IS_NUMBER(piece):
         return NUMBER, False
     if first in "'\"":
@@ -180,6 +188,9 @@ def _diagnose(piece: str, at: int) -> list[Problem]:
     first = piece[0]
     if first in "'\"":
         return _diagnose_string(piece, at)
+    if piece.startswith('i"'):
+        message = f"names in quotes, as {_short(piece)}, are of tract's dialect"
+        return [Problem(at, QUOTED, message, "names consist of letters, digits and _")]
     if first == "/":
         hint = "a comment begins with # and ends with the line"
         return [Problem(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]

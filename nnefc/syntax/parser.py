@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from nnefc.errors import Diagnostics
 from nnefc.limits import Limits, no_collection, room_for_recursion
 from nnefc.syntax.ast import (
     Document,
+    Expression,
     Extension,
     Fragment,
     Graph,
@@ -36,12 +37,15 @@ from nnefc.syntax.lexer import (
     IDENTIFIER,
     ILLEGAL,
     NUMBER,
+    QUOTED,
     STRING,
     decode,
     string_value,
 )
 
 _T = TypeVar("_T")
+TRACT: Final = "tract_"
+"""What the names of tract's extensions begin with."""
 _FRAMES = 8
 """Calls within each other per level of nesting, at most."""
 
@@ -52,12 +56,18 @@ def parse(
     *,
     limits: Limits = DEFAULT_LIMITS,
     diagnostics: Diagnostics | None = None,
+    tract: bool | None = False,
 ) -> Document:
     """The tree of a document.
 
+    `tract`: whether it is in the dialect of sonos/tract, which has the syntax of all extensions,
+    any text in extensions, and names in quotes; None: if it names an extension of tract.
     Raises NnefError with all syntax errors; warnings go to `diagnostics`.
     """
     parser = _DocumentParser(text, file, limits)
+    parser.may_be_tract = tract is not False
+    if tract:
+        parser.enter_tract()
     return _finish(parser, parser.document, diagnostics)
 
 
@@ -89,6 +99,12 @@ def parse_declaration(text: str, file: str = "<declaration>") -> Fragment:
     return _finish(parser, parser.declaration, None)
 
 
+def parse_expression(text: str, file: str = "<expression>") -> Expression:
+    """An expression that stands alone; raises NnefError."""
+    parser = _DocumentParser(text, file, DEFAULT_LIMITS)
+    return _finish(parser, parser.whole_expression, None)
+
+
 def _finish(
     parser: DefinitionParser, rule: Callable[[], _T | None], diagnostics: Diagnostics | None
 ) -> _T:
@@ -112,10 +128,20 @@ def _finish(
 
 
 class _DocumentParser(DefinitionParser):
+    may_be_tract = False
+    is_tract = False
+
+    def enter_tract(self) -> None:
+        """What follows is in the dialect of tract."""
+        self.is_tract = self.is_extended = True
+        self.has_operators = self.has_fragments = True
+        self.lexical = [p for p in self.lexical if p.rule != QUOTED]
+
     def document(self) -> Document | None:
         """The whole document; None if something was wrong."""
         version = self._version()
-        self.has_operators = self.has_fragments = False
+        if not self.is_tract:
+            self.has_operators = self.has_fragments = False
         extensions: list[Extension] = []
         fragments: list[Fragment] = []
         graphs: list[Graph] = []
@@ -159,7 +185,9 @@ class _DocumentParser(DefinitionParser):
             self.warn("extension/operator-expressions", message, self.chained, hint)
         if version is None or not graphs:
             return None
-        return Document(self.source, version, tuple(extensions), tuple(fragments), graphs[0])
+        return Document(
+            self.source, version, tuple(extensions), tuple(fragments), graphs[0], self.is_tract
+        )
 
     def _unexpected_definition(self, is_behind: bool) -> None:
         kind = self.kinds[self.index]
@@ -248,7 +276,9 @@ class _DocumentParser(DefinitionParser):
                 message = f"extension {name.name} is not known"
                 self.error("extension/unknown", message, name.at, hint)
                 return
-        if unknown:
+        if unknown and self.may_be_tract and unknown[0].name.startswith(TRACT):
+            self.enter_tract()
+        elif unknown:
             self.is_extended = True
             # what follows may be an argument, as in 'extension tract_symbol B;'
             message = f"extension {unknown[0].name!r} is not known and has no effect"
@@ -265,6 +295,12 @@ class _DocumentParser(DefinitionParser):
                 self.depth = 0
                 self.skip_to("fragment")
         return tuple(definitions)
+
+    def whole_expression(self) -> Expression:
+        value = self.expression()
+        if self.kinds[self.index] != END:
+            self.unexpected("the end of the expression")
+        return value
 
     def declaration(self) -> Fragment:
         fragment = self.fragment(is_bodyless=True)
@@ -319,4 +355,11 @@ class _QuantizationParser(DefinitionParser):
         return QuantizationEntry(at, string_value(self.texts[i]), invocation)
 
 
-__all__ = ["decode", "parse", "parse_declaration", "parse_fragments", "parse_quantization"]
+__all__ = [
+    "decode",
+    "parse",
+    "parse_declaration",
+    "parse_expression",
+    "parse_fragments",
+    "parse_quantization",
+]

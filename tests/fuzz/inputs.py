@@ -104,7 +104,7 @@ def archive(random: Random) -> bytes:
 
 
 def use_archive(content: bytes) -> None:
-    from nnefc.frontends.nnef import import_model
+    from nnefc.frontends.reading import import_model
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -120,7 +120,7 @@ def quantization(random: Random) -> bytes:
 
 
 def use_quantization(content: bytes) -> None:
-    from nnefc.frontends.nnef import import_model
+    from nnefc.frontends.reading import import_model
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(QUANTIZED)

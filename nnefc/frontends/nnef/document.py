@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.errors import Diagnostics, Step
+from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.nnef import custom, tree
 from nnefc.frontends.nnef.check import Checker
 from nnefc.frontends.nnef.declare import Declaration, Scope, declare
 from nnefc.frontends.nnef.elaborate import Choice, Elaborator, abstract
 from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
-from nnefc.frontends.nnef.operators import Budget, Exhausted
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
 from nnefc.limits import Limits, how_to_raise, no_collection, room_for_recursion

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.errors import Diagnostics, Place
+from nnefc.frontends.budget import Budget
 from nnefc.frontends.nnef import results, tree
-from nnefc.frontends.nnef.operators import Budget
 from nnefc.frontends.nnef.rules import Rules, too_large
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value

@@ -1,74 +1,48 @@
-"""Import: a container, or a text, to a graph."""
+"""Import: a parsed document with its container, or a text, to a graph."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
-from nnefc.formats.container import Container, open_container
+from nnefc.formats.container import Container
 from nnefc.frontends.nnef.custom import unregistered
 from nnefc.frontends.nnef.document import Choice, Elaboration, elaborate
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 from nnefc.syntax import ast
-from nnefc.syntax.parser import decode, parse
+from nnefc.syntax.parser import parse
 
 Shapes = Mapping[str, Sequence[int]]
 
 
-def import_model(
-    path: str | os.PathLike[str],
+def import_document(
+    document: ast.Document,
+    container: Container,
+    limits: Limits,
+    diagnostics: Diagnostics,
     *,
-    limits: Limits | None = None,
-    diagnostics: Diagnostics | None = None,
-    shapes: Shapes | None = None,
-    scalar: DType = DType.FLOAT32,
-    integer: DType = DType.INT32,
-    random_weights: int | None = None,
-    quantize: bool = True,
-    load_data: bool = True,
-    require_data: bool = True,
-    strict: bool = False,
+    shapes: Shapes | None,
+    scalar: DType,
+    integer: DType,
+    random_weights: int | None,
+    quantize: bool,
+    load_data: bool,
+    require_data: bool,
 ) -> Graph:
-    """Read a model: document, data of variables, quantization.
-
-    Args:
-        path: A folder, a document (its folder supplies the data), or an archive.
-        limits: Bounds on hostile input.
-        diagnostics: Takes the warnings.
-        shapes: Shapes of externals that replace those of the document, by name.
-        scalar: Item type of `tensor<scalar>`.
-        integer: Item type of `tensor<integer>`.
-        random_weights: Seed of the values of variables that have no data.
-        quantize: Apply the quantization file, if there is one; it is checked in any case.
-        load_data: Read the data of variables.
-        require_data: Whether it is an error if there is none at all; data of some variables
-            only is one in any case.
-        strict: Warnings are errors (unless `diagnostics` is given, which says so itself).
-
-    Raises:
-        NnefError: With all errors found.
-    """
-    limits = limits or Limits()
-    diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
-    with open_container(path, limits=limits) as container:
-        text = decode(
-            container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
-        )
-        document = parse(text, container.graph_file, limits=limits, diagnostics=diagnostics)
-        choice = _choice(document, shapes, scalar, integer, limits)
-        elaboration = _elaborated(document, limits, diagnostics, choice)
-        _attach(
-            elaboration,
-            container,
-            limits,
-            diagnostics,
-            random_weights=random_weights,
-            quantize=quantize,
-            load_data=load_data,
-            require_data=require_data,
-        )
+    """The graph of a document with data and quantization; see `nnefc.frontends.reading`."""
+    choice = _choice(document, shapes, scalar, integer, limits)
+    elaboration = _elaborated(document, limits, diagnostics, choice)
+    _attach(
+        elaboration,
+        container,
+        limits,
+        diagnostics,
+        random_weights=random_weights,
+        quantize=quantize,
+        load_data=load_data,
+        require_data=require_data,
+    )
     return elaboration.graph
 
 
@@ -84,7 +58,10 @@ def import_text(
     random_weights: int | None = None,
     strict: bool = False,
 ) -> Graph:
-    """Read a document that has no data; see `import_model`. `file` names it in messages."""
+    """Read a document that has no data; see `nnefc.frontends.reading`.
+
+    `file` names it in messages.
+    """
     limits = limits or Limits()
     diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
     document = parse(text, file, limits=limits, diagnostics=diagnostics)

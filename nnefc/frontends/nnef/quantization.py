@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.errors import Diagnostics, NnefError
+from nnefc.frontends.budget import Budget
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check import Checker
 from nnefc.frontends.nnef.declare import Declaration, Scope, standard
@@ -22,7 +23,6 @@ from nnefc.frontends.nnef.document import Elaboration
 from nnefc.frontends.nnef.elaborate import Choice, Elaborator
 from nnefc.frontends.nnef.evaluate import Evaluator, Frame
 from nnefc.frontends.nnef.invoke import bind_arguments
-from nnefc.frontends.nnef.operators import Budget
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.limits import Limits

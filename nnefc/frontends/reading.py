@@ -1,0 +1,126 @@
+"""Models to graphs: the container is opened, the document parsed, and the front end chosen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from nnefc.errors import Diagnostics
+from nnefc.formats.container import Container, open_container
+from nnefc.ir import DType, Graph
+from nnefc.limits import Limits
+from nnefc.syntax.parser import decode, parse, parse_quantization
+
+if TYPE_CHECKING:
+    from nnefc.syntax import ast
+
+Shapes = Mapping[str, Sequence[int]]
+Dialect = Literal["auto", "nnef", "tract"]
+
+
+def import_model(
+    path: str | os.PathLike[str],
+    *,
+    dialect: Dialect = "auto",
+    limits: Limits | None = None,
+    diagnostics: Diagnostics | None = None,
+    shapes: Shapes | None = None,
+    scalar: DType = DType.FLOAT32,
+    integer: DType = DType.INT32,
+    random_weights: int | None = None,
+    quantize: bool = True,
+    load_data: bool = True,
+    require_data: bool = True,
+    strict: bool = False,
+) -> Graph:
+    """Read a model: document, data of variables, quantization.
+
+    Args:
+        path: A folder, a document (its folder supplies the data), or an archive.
+        dialect: How the document is to be understood: as NNEF 1.0 or as sonos/tract does; "auto":
+            as tract does if it names an extension of tract, and warnings are no errors.
+        limits: Bounds on hostile input.
+        diagnostics: Takes the warnings.
+        shapes: Shapes of externals that replace those of the document, by name.
+        scalar: Item type of `tensor<scalar>`; the dialect of tract has its own.
+        integer: Item type of `tensor<integer>`, likewise.
+        random_weights: Seed of the values of variables that have no data.
+        quantize: Apply the quantization file, if there is one; it is checked in any case.
+        load_data: Read the data of variables.
+        require_data: Whether it is an error if there is none at all; data of some variables
+            only is one in any case.
+        strict: Warnings are errors (unless `diagnostics` is given, which says so itself).
+
+    Raises:
+        NnefError: With all errors found.
+    """
+    limits = limits or Limits()
+    diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
+    allowed = dialect == "tract" or (dialect == "auto" and not diagnostics.strict)
+    with open_container(path, limits=limits) as container:
+        text = decode(
+            container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
+        )
+        document = parse(
+            text,
+            container.graph_file,
+            limits=limits,
+            diagnostics=diagnostics,
+            tract=None if allowed and dialect == "auto" else allowed,
+        )
+        if document.is_tract:
+            return _import_tract(
+                document,
+                container,
+                limits,
+                diagnostics,
+                shapes=shapes or {},
+                random_weights=random_weights,
+                load_data=load_data,
+            )
+        from nnefc.frontends.nnef.model import import_document
+
+        return import_document(
+            document,
+            container,
+            limits,
+            diagnostics,
+            shapes=shapes,
+            scalar=scalar,
+            integer=integer,
+            random_weights=random_weights,
+            quantize=quantize,
+            load_data=load_data,
+            require_data=require_data,
+        )
+
+
+def _import_tract(
+    document: ast.Document,
+    container: Container,
+    limits: Limits,
+    diagnostics: Diagnostics,
+    *,
+    shapes: Shapes,
+    random_weights: int | None,
+    load_data: bool,
+) -> Graph:
+    from nnefc.frontends.tract.document import elaborate
+    from nnefc.frontends.tract.weights import Weights
+
+    quantization = None
+    text = container.quantization()
+    if text is not None and container.quantization_file is not None:
+        name = container.quantization_file
+        decoded = decode(text, name, limits=limits, diagnostics=diagnostics)
+        quantization = parse_quantization(decoded, name, limits=limits, diagnostics=diagnostics)
+    weights = Weights(container, diagnostics, random_weights=random_weights, load_data=load_data)
+    return elaborate(
+        document,
+        shapes=shapes,
+        weights=weights,
+        quantization=quantization,
+        limits=limits,
+        diagnostics=diagnostics,
+    )

@@ -1,0 +1,227 @@
+"""A document of the dialect to a graph: symbols, the body, inputs and outputs, in this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from nnefc.errors import Diagnostics, Place
+from nnefc.frontends.budget import Budget, Exhausted
+from nnefc.frontends.tract import symbols
+from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.quantization import decoded, encoded, quantized_types
+from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators
+from nnefc.frontends.tract.values import (
+    DatumType,
+    Known,
+    Operand,
+    Quantized,
+    Wrong,
+    integers,
+    operand,
+)
+from nnefc.frontends.tract.weights import Weights
+from nnefc.ir import Graph, TensorType, Value
+from nnefc.limits import Limits, how_to_raise
+from nnefc.ops.suggest import suggestion
+from nnefc.syntax import ast
+
+ALIASES: Final = {"pulse": "tract_pulse"}
+"""Other names of registries."""
+PROPERTIES: Final = "tract_core_properties"
+"""A fragment that holds what the exporter says of itself; it is never called."""
+
+
+class Model:
+    """What operators ask of the model they are in: its inputs, weights and symbols."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        document: ast.Document,
+        shapes: Mapping[str, Sequence[int]],
+        weights: Weights,
+        limits: Limits,
+    ) -> None:
+        self.graph = graph
+        self.weights = weights
+        self.limits = limits
+        self.container = weights.container
+        self.inputs: dict[str, Value | Quantized | Known] = {}
+        self.symbols: Mapping[str, int] = {}
+        self._parameters = [p.name for p in document.graph.parameters]
+        self._shapes = shapes
+        self._names: Counter[str] = Counter()
+
+    def free_name(self, name: str) -> str:
+        """`name`, or one like it if a tensor has it already."""
+        self._names[name] += 1
+        count = self._names[name]
+        return name if count == 1 else self.free_name(f"{name}_{count}")
+
+    def external(self, name: str, datum: DatumType, shape: Any) -> Any:
+        """The input that is assigned to `name`; raises Wrong."""
+        if name not in self._parameters:
+            name = self.free_name(name or "external")
+            self._parameters.append(name)
+        if name in self.inputs:
+            return self.inputs[name]
+        dims = tuple(self._shapes.get(name, integers(shape)))
+        type_ = TensorType(datum.dtype, dims)
+        self._check_size(name, type_)
+        value = Value(type_, self.free_name(name))
+        self.inputs[name] = value
+        return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
+
+    def _check_size(self, name: str, type_: TensorType) -> None:
+        if any(extent < 0 for extent in type_.dims):
+            raise Wrong("input/shape", f"'{name}' has a negative extent: {list(type_.dims)}")
+        if type_.nbytes > self.limits.tensor_bytes:
+            message = f"'{name}' has {type_.nbytes} bytes, more than {self.limits.tensor_bytes}"
+            raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
+
+    def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
+        """A result as the codes that a quantization file says it has."""
+        if isinstance(value, Value) and value in self.inputs.values():
+            value.type = value.type.with_dtype(datum.dtype)
+            return Quantized(value, datum.scale or 1.0, datum.zero_point)
+        return encoded(make, operand(value), datum)
+
+    def decoded(self, make: Maker, value: Quantized) -> Operand:
+        return decoded(make, value)
+
+    def connect(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
+        """Make the inputs and outputs of the graph; what is wrong with them."""
+        wrong: list[Wrong] = []
+        for name in self._parameters:
+            value = self.inputs.get(name)
+            if value is None:
+                hint = f"write {name} = tract_core_external(shape = [...], datum_type = 'f32');"
+                message = f"parameter '{name}' of the graph is never introduced"
+                wrong.append(Wrong("identifier/parameter", message, hint))
+                continue
+            assert isinstance(value, Value)
+            value.index = len(self.graph.inputs)
+            self.graph.inputs.append(value)
+        for result in document.graph.results:
+            value = frame.values.get(result.name)
+            if value is None:
+                message = f"result '{result.name}' of the graph is never assigned"
+                wrong.append(Wrong("identifier/result", message))
+            elif value is not BROKEN:
+                tensor = value.codes if isinstance(value, Quantized) else operand(value)
+                self.graph.add_output(make.value(tensor), result.name)
+        return wrong
+
+
+def elaborate(
+    document: ast.Document,
+    *,
+    shapes: Mapping[str, Sequence[int]],
+    weights: Weights,
+    quantization: ast.QuantizationFile | None,
+    limits: Limits,
+    diagnostics: Diagnostics,
+) -> Graph:
+    """The graph of a document for `shapes` of its inputs, by name.
+
+    Raises NnefError with all errors.
+    """
+    values = symbols.bind(document, shapes)
+    graph = Graph(document.graph.name)
+    model = Model(graph, document, shapes, weights, limits)
+    model.symbols = values
+    budget = Budget(limits, len(document.source.text))
+    context = Context(
+        document.source,
+        {f.name: f for f in document.fragments},
+        _declared_operators(document, diagnostics),
+        values,
+        budget,
+        diagnostics,
+        quantized_types(quantization, diagnostics),
+        model=model,
+    )
+    _require_symbols(document, values, shapes, diagnostics)
+    diagnostics.raise_errors()
+    evaluator = Evaluator(context, graph)
+    frame = Frame()
+    try:
+        evaluator.run(document.graph.body, frame, names=True)
+    except Exhausted as exhausted:
+        place = exhausted.place
+        hint = how_to_raise(exhausted.limit)
+        diagnostics.error(
+            f"limit/{exhausted.limit}", exhausted.message, place, hint=hint, chain=exhausted.chain
+        )
+    except RecursionError:
+        place = document.source.place(document.graph.at)
+        message = "expressions and invocations nest too deeply"
+        diagnostics.error("limit/recursion", message, place)
+    _report_unknown(context, document)
+    if not diagnostics.errors:
+        for wrong in model.connect(document, frame, evaluator.make):
+            place = document.source.place(document.graph.at)
+            diagnostics.error(wrong.rule, wrong.message, place, hint=wrong.hint)
+    diagnostics.raise_errors()
+    return graph
+
+
+def registries(document: ast.Document) -> list[tuple[str, Place]]:
+    """The registries that a document declares."""
+    return [
+        (ALIASES.get(name.name, name.name), document.source.place(name.at))
+        for extension in document.extensions
+        if extension.names[0].name == "tract_registry"
+        for name in extension.names[1:]
+    ]
+
+
+def _declared_operators(document: ast.Document, diagnostics: Diagnostics) -> Mapping[str, Operator]:
+    """The operators of the registries that are declared, and those that need none."""
+    declared = {"tract_nnef"}
+    for name, place in registries(document):
+        if name not in REGISTRIES:
+            hint = f"registries are {', '.join(REGISTRIES[1:])}"
+            diagnostics.error("tract/registry", f"there is no registry {name!r}", place, hint=hint)
+        declared.add(name)
+    return {name: op for name, op in operators().items() if op.registry in declared}
+
+
+def _require_symbols(
+    document: ast.Document,
+    values: Mapping[str, int],
+    shapes: Mapping[str, Sequence[int]],
+    diagnostics: Diagnostics,
+) -> None:
+    """Report inputs whose shapes are not known."""
+    for each in symbols.inputs(document):
+        names = [n for n in dict.fromkeys(symbols.names_of(each.extents)) if n not in values]
+        if names and each.name not in shapes:
+            listed = ", ".join(f"'{name}'" for name in names)
+            diagnostics.error(
+                "tract/symbol",
+                f"the shape of input '{each.name}' depends on {listed}, which has no value",
+                each.place,
+                hint=f"give a shape: --shape {each.name}=..., shapes={{'{each.name}': (...)}}",
+            )
+
+
+def _report_unknown(context: Context, document: ast.Document) -> None:
+    """All operators that are not known, each once, with how often it is used."""
+    everything = operators()
+    for name, places in context.unknown.items():
+        often = f", {len(places)} times" if len(places) > 1 else ""
+        lines = ", ".join(str(p.line) for p in places[1:6])
+        message = f"there is no operator '{name}' (used here{often})"
+        if name in everything:
+            registry = everything[name].registry
+            message = f"operator '{name}' is of the registry {registry}, which is not declared"
+            hint = f"add the line 'extension tract_registry {registry};' after the version"
+        else:
+            hint = suggestion(name, [*everything, *context.fragments])
+        if lines:
+            hint = f"{hint}; also on line {lines}".lstrip("; ")
+        context.diagnostics.error("tract/operator", message, places[0], hint=hint)

@@ -1,0 +1,80 @@
+"""Loops: a body is evaluated once, into a graph of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.values import Known, Operand, Wrong
+from nnefc.ir import Graph, TensorType, Value
+from nnefc.ops.scan import build_scan
+
+Body = Callable[
+    [Maker, list[Operand], list[Operand], list[Operand]],
+    tuple[Sequence[Operand], Sequence[Operand]],
+]
+"""`body(make, states, slices, shared)`: the new states, and the slices of what is stacked."""
+
+
+def loop(
+    make: Maker,
+    turns: int,
+    states: Sequence[Operand],
+    scanned: Sequence[Operand],
+    shared: Sequence[Operand],
+    body: Body,
+    *,
+    backwards: Sequence[bool] = (),
+    inner: Callable[[Graph], Maker] | None = None,
+) -> tuple[list[Operand], list[Operand]]:
+    """The final states, and what the turns gave, stacked along the first dimension.
+
+    Turn i is given slice i of the `scanned` tensors along their first dimension, or slice
+    turns - 1 - i of those that are `backwards`, which says so of what is stacked, too.
+    """
+    if turns == 1:
+        finals, stacked = body(make, list(states), list(scanned), list(shared))
+        return list(finals), list(stacked)
+    graph = Graph("turn")
+    within = inner(graph) if inner else make.within(graph)
+    taken = [graph.add_input(x.type, f"state{i}") for i, x in enumerate(states)]
+    slices = [graph.add_input(_slice(x, turns), f"slice{i}") for i, x in enumerate(scanned)]
+    places: list[Operand] = []
+    passed: list[Operand] = []
+    for i, x in enumerate(shared):
+        if isinstance(x, Known):
+            places.append(x)
+        else:
+            places.append(graph.add_input(x.type, f"shared{i}"))
+            passed.append(x)
+    finals, stacked = body(within, [*taken], [*slices], places)
+    new: list[Value] = []
+    for i, (x, y) in enumerate(zip(states, finals, strict=True)):
+        if y.type.dims != x.type.dims:
+            message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"
+            raise Wrong("argument/scan", message)
+        new.append(within.value(within.cast(y, x.type.dtype)))
+    given = [within.value(y) for y in stacked]
+    for i, value in enumerate([*new, *given]):
+        graph.add_output(value, f"result{i}")
+    directions = tuple(backwards) or (False,) * (len(scanned) + len(stacked))
+    op = build_scan(
+        make.graph,
+        graph,
+        [make.value(x) for x in states],
+        [make.value(x) for x in scanned],
+        [make.value(x) for x in passed],
+        turns=turns,
+        backwards=directions,
+        location=make.location,
+    )
+    results: list[Any] = list(op.outputs)
+    return results[: len(states)], results[len(states) :]
+
+
+def _slice(x: Operand, turns: int) -> TensorType:
+    extent, *rest = x.type.dims
+    if extent % turns:
+        raise Wrong("argument/scan", f"extent {extent} cannot be cut into {turns} slices")
+    return TensorType(x.type.dtype, (extent // turns, *rest))

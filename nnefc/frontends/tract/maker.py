@@ -1,0 +1,238 @@
+"""Operations of the graph: emitted, or computed now if all operands are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nnefc.errors import NnefError
+from nnefc.frontends.budget import Budget
+from nnefc.frontends.tract.values import (
+    Array,
+    Known,
+    Operand,
+    Wrong,
+    common_type,
+    operand,
+)
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ops.build import build, interface
+from nnefc.ops.common import sequence
+from nnefc.ops.spec import Call, OpSpec, infer
+from nnefc.ops.table import operations
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+FOLDED: Final = 1 << 16
+"""Items of a result up to which it is computed while the model is read."""
+
+Folding = Callable[..., Any]
+
+
+class Maker:
+    """Makes the operations of one graph.
+
+    `location` is that of the statement at hand; operations that are made belong to it.
+    """
+
+    def __init__(self, graph: Graph, budget: Budget) -> None:
+        self.graph = graph
+        self.budget = budget
+        self.location: Location | None = None
+        self.dtype: str | None = None
+        """The type argument of the invocation at hand."""
+        self.evaluator: Any = None
+        """The evaluator that calls operators with this."""
+        self._constants: dict[int, tuple[Known, Value]] = {}
+
+    def within(self, graph: Graph) -> Maker:
+        """One for another graph, of the same place in the document."""
+        other = Maker(graph, self.budget)
+        other.location, other.evaluator = self.location, self.evaluator
+        return other
+
+    @contextmanager
+    def at(self, location: Location) -> Generator[None]:
+        """Inside, operations come from `location`."""
+        outer, self.location = self.location, location
+        try:
+            yield
+        finally:
+            self.location = outer
+
+    # -- operations
+
+    def __call__(
+        self, name: str, /, *operands: Any, dtype: DType | None = None, **attributes: Any
+    ) -> Any:
+        """The result of an operation (a tuple of several): a `Value`, or `Known`.
+
+        Operands are tensors or numbers, which get the type of the first tensor; `dtype` is that
+        of the results where operands do not tell it.
+        """
+        spec = operations()[name]
+        tensors = self._tensors(operands)
+        types = self._types(spec, tensors, attributes, dtype)
+        if _foldable(spec, tensors, types):
+            return self._folded(spec, tensors, attributes, types)
+        values = [self.value(x) for x in tensors]
+        self.budget.take_operation(len(values) + len(types))
+        try:
+            op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
+        except NnefError as error:
+            raise _rewrite(error) from None
+        return op.outputs[0] if len(op.outputs) == 1 else op.outputs
+
+    def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
+        flat: list[Any] = []
+        for each in operands:
+            flat += each if isinstance(each, list) else [each]
+        like = next((x.type.dtype for x in flat if isinstance(x, Value | Known)), None)
+        return [
+            x if isinstance(x, Value | Known) else self.cast(operand(x), like) if like
+            else operand(x)
+            for x in flat
+        ]  # fmt: skip
+
+    def _types(
+        self,
+        spec: OpSpec,
+        tensors: Sequence[Operand],
+        attributes: Mapping[str, Any],
+        dtype: DType | None,
+    ) -> list[TensorType]:
+        """Types of the results; raises Wrong."""
+        filled = {**interface(spec).defaults, **attributes}
+        given = list(tensors)
+        for parameter in interface(spec).tensors[len(given) :]:
+            if parameter.default is not None:
+                given.append(operand(parameter.default))
+        types, problems = infer(
+            spec, Call(spec.name, spec.operands([x.type for x in given]), filled)
+        )
+        if problems:
+            raise Wrong(f"argument/{spec.name}", "; ".join(problems))
+        if types is None:
+            raise Wrong(f"argument/{spec.name}", f"the result of {spec.name} has no known shape")
+        return [t.with_dtype(dtype) for t in types] if dtype is not None else types
+
+    def _folded(
+        self,
+        spec: OpSpec,
+        tensors: Sequence[Operand],
+        attributes: Mapping[str, Any],
+        types: Sequence[TensorType],
+    ) -> Any:
+        assert spec.reference is not None
+        arrays: list[Any] = [x.array for x in tensors if isinstance(x, Known)]
+        if interface(spec).is_variadic:
+            arrays = [arrays]
+        is_extent = any(x.is_extent for x in tensors if isinstance(x, Known))
+        filled = {**interface(spec).defaults, **attributes}
+        if spec.name == "cast":
+            filled["dtype"] = types[0].dtype
+        with np.errstate(all="ignore"):
+            results = spec.reference(*arrays, **filled)
+        several = sequence(results) or [results]
+        made = [
+            Known(
+                np.asarray(array).astype(type_.dtype.numpy).reshape(type_.dims),
+                type_.dtype,
+                is_extent and type_.dtype is DType.INT64,
+            )
+            for array, type_ in zip(several, types, strict=True)
+        ]
+        return tuple(made) if isinstance(results, tuple | list) else made[0]
+
+    # -- operands
+
+    def value(self, x: Operand) -> Value:
+        """A tensor of the graph; what is known becomes a constant."""
+        if isinstance(x, Value):
+            return x
+        kept = self._constants.get(id(x))
+        if kept is not None:
+            return kept[1]
+        array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
+        if array.size == 0:
+            raise Wrong("tract/empty", "a tensor without items cannot be computed with here")
+        attributes: dict[str, Any] = {"shape": array.shape, "value": array}
+        if array.size == 1:
+            attributes["value"] = (array.reshape(()).item(),)
+        op = Op("constant", (), attributes, [x.type], (), self.location)
+        value = self.graph.insert(op).output
+        self._constants[id(x)] = x, value
+        return value
+
+    def cast(self, x: Operand, dtype: DType) -> Operand:
+        """A tensor with items of another type."""
+        if x.type.dtype is dtype:
+            return x
+        if isinstance(x, Known):
+            return Known(converted(x.array, dtype), dtype)
+        return self("cast", x, dtype=dtype)
+
+    def unified(self, *operands: Any) -> list[Operand]:
+        """Operands with items of the type in which an operator computes with them."""
+        tensors = [operand(x) for x in operands]
+        dtype = common_type(tensors)
+        if all(isinstance(x, Known) and x.is_extent for x in tensors):
+            return tensors
+        return [self.cast(x, dtype) for x in tensors]
+
+    # -- shapes
+
+    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
+        if x.type.dims == tuple(shape):
+            return x
+        if isinstance(x, Known):
+            return Known(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
+        return self("reshape", x, shape=tuple(shape))
+
+    def transpose(self, x: Operand, axes: Sequence[int]) -> Operand:
+        if tuple(axes) == tuple(range(len(axes))):
+            return x
+        return self("transpose", x, axes=tuple(axes))
+
+    def aligned_right(self, x: Operand, rank: int) -> Operand:
+        """`x` with extents of 1 in front, as NumPy broadcasts."""
+        return self.reshape(x, (1,) * (rank - x.type.rank) + x.type.dims)
+
+    def repeated(self, x: Operand, shape: Sequence[int]) -> Operand:
+        """`x`, of the same rank, with each extent of 1 repeated as `shape` says."""
+        repeats = tuple(
+            want if have == 1 else 1 for have, want in zip(x.type.dims, shape, strict=True)
+        )
+        return x if max(repeats, default=1) == 1 and 0 not in repeats else self.tiled(x, repeats)
+
+    def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
+        if isinstance(x, Known):
+            volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
+            if volume <= FOLDED:
+                return Known(np.tile(x.array, repeats), x.dtype, x.is_extent)
+        return self("tile", x, repeats=repeats)
+
+
+def converted(array: Array, dtype: DType) -> Array:
+    """Items of another type: towards zero from reals to integers, wrapped if they do not fit."""
+    with np.errstate(all="ignore"):
+        if dtype.is_integer and array.dtype.kind == "f":
+            return np.trunc(array).astype(np.int64).astype(dtype.numpy)
+        return array.astype(dtype.numpy)
+
+
+def _foldable(spec: OpSpec, tensors: Sequence[Operand], types: Sequence[TensorType]) -> bool:
+    if spec.reference is None or not all(isinstance(x, Known) for x in tensors):
+        return False
+    return all(type_.volume <= FOLDED for type_ in types)
+
+
+def _rewrite(error: NnefError) -> Wrong:
+    """What `build` found, for whoever knows the place."""
+    first = error.errors[0]
+    return Wrong(first.rule, "; ".join(e.message for e in error.errors), first.hint)

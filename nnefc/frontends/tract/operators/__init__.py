@@ -1,0 +1,1 @@
+"""The operators of the dialect, a module per kind."""

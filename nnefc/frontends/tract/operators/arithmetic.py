@@ -1,0 +1,289 @@
+"""Element-wise operators; operands are brought to one item type first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
+from nnefc.ir import DType
+
+# -- one operand: operations that mean what they mean in the standard
+
+_REAL: Final = (
+    "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh",
+    "atanh", "sqrt", "rsqrt", "rsqr", "log2", "sigmoid", "tanh", "softplus",
+    "floor", "ceil", "round", "relu", "neg", "abs", "sign", "sqr",
+)  # fmt: skip
+_WHOLE: Final = {"neg", "abs", "sign", "sqr", "relu"}
+"""Those that integers have, too."""
+_UNCHANGED: Final = {"floor", "ceil", "round"}
+"""Those that leave integers as they are."""
+
+
+def _unary(name: str, x: Operand, make: Maker) -> Operand:
+    if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
+        if name in _UNCHANGED:
+            return x
+        if name not in _WHOLE:
+            x = make.cast(x, DType.FLOAT32)
+    return make(name, x)
+
+
+def _register(name: str) -> None:
+    def function(make: Maker, x: Operand) -> Any:
+        return _unary(name, x, make)
+
+    function.__name__ = name
+    operator("tract_nnef")(function)
+
+
+for _name in _REAL:
+    _register(_name)
+
+
+@operator("tract_nnef", "rcp")
+def recip(make: Maker, x: Operand) -> Any:
+    return make("rcp", x)
+
+
+@operator("tract_nnef")
+def not_(make: Maker, x: Operand) -> Any:
+    return make("not", make.cast(x, DType.BOOL))
+
+
+@operator("tract_core")
+def tract_core_round_even(make: Maker, input: Operand) -> Any:
+    return input if input.type.dtype.is_integer else make("round_even", input)
+
+
+@operator("tract_core")
+def tract_core_erf(make: Maker, input: Operand) -> Any:
+    return make("erf", input)
+
+
+@operator("tract_core")
+def tract_core_bitnot(make: Maker, input: Operand) -> Any:
+    return make("bitnot", input)
+
+
+@operator("tract_core")
+def tract_core_is_nan(make: Maker, input: Operand) -> Any:
+    return make("is_nan", input)
+
+
+@operator("tract_core", "tract_onnx_isinf")
+def tract_core_is_inf(
+    make: Maker, input: Operand, detect_positive: bool = True, detect_negative: bool = True
+) -> Any:
+    return make("is_inf", input, detect_positive=detect_positive, detect_negative=detect_negative)
+
+
+@operator("tract_core")
+def tract_core_hard_swish(make: Maker, input: Operand) -> Any:
+    """x * min(max(x / 6 + 1/2, 0), 1)."""
+    gate = make("add", make("mul", input, 1.0 / 6.0), 0.5)
+    return make("mul", input, make("clamp", gate, 0.0, 1.0))
+
+
+@operator("tract_core", "tract_transformers_silu")
+def tract_core_silu(make: Maker, input: Operand) -> Any:
+    return make("silu", input)
+
+
+@operator("tract_core", "tract_transformers_gelu_approx")
+def tract_core_gelu_approx(make: Maker, input: Operand, fast_impl: bool = False) -> Any:
+    """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^p))), p = 2 if fast, otherwise 3."""
+    power = make("mul", input, input)
+    if not fast_impl:
+        power = make("mul", power, input)
+    inner = make("add", input, make("mul", power, 0.044715))
+    gate = make("add", make("tanh", make("mul", inner, math.sqrt(2 / math.pi))), 1.0)
+    return make("mul", make("mul", input, 0.5), gate)
+
+
+@operator("tract_core")
+def tract_core_pow_const(make: Maker, input: Operand, exponent: float) -> Any:
+    return pow_(make, input, exponent)
+
+
+# -- several operands
+
+
+def _aligned(make: Maker, *operands: Any) -> list[Operand]:
+    """Operands of one item type and of one rank: missing dimensions are at the end."""
+    tensors = make.unified(*operands)
+    rank = max(x.type.rank for x in tensors)
+    return [
+        make.reshape(x, x.type.dims + (1,) * (rank - x.type.rank)) if x.type.rank else x
+        for x in tensors
+    ]
+
+
+def _broadcast(make: Maker, name: str, *operands: Any) -> Any:
+    return make(name, *_aligned(make, *operands))
+
+
+@operator("tract_nnef", quantized=True)
+def add(make: Maker, x: Any, y: Any) -> Any:
+    return _real(make, "add", x, y)
+
+
+@operator("tract_nnef", quantized=True)
+def sub(make: Maker, x: Any, y: Any) -> Any:
+    return _real(make, "sub", x, y)
+
+
+@operator("tract_nnef", quantized=True)
+def mul(make: Maker, x: Any, y: Any) -> Any:
+    return _real(make, "mul", x, y)
+
+
+def _real(make: Maker, name: str, x: Any, y: Any) -> Any:
+    """Codes are decoded; what the result has for codes, if any, follows from its name."""
+    from nnefc.frontends.tract.quantization import decoded
+
+    x, y = (decoded(make, v) if isinstance(v, Quantized) else v for v in (x, y))
+    return _broadcast(make, name, x, y)
+
+
+@operator("tract_nnef")
+def div(make: Maker, x: Operand, y: Operand) -> Any:
+    x, y = _aligned(make, x, y)
+    if isinstance(y, Known) and y.dtype.is_integer and not y.array.all():
+        raise Wrong("tract/division", "integers are divided by zero")
+    return make("div", x, y)
+
+
+@operator("tract_nnef")
+def pow_(make: Maker, x: Operand, y: Any) -> Any:
+    if isinstance(y, Known) and y.array.size == 1:
+        y = y.array.reshape(()).item()
+    if isinstance(y, bool | int | float):
+        match float(y):
+            case 1.0:
+                return x
+            case 2.0:
+                return _unary("sqr", x, make)
+            case 0.5 if x.type.dtype.is_float:
+                return make("sqrt", x)
+            case -0.5 if x.type.dtype.is_float:
+                return make("rsqrt", x)
+            case exponent if x.type.dtype.is_integer:
+                real = make("pow", make.cast(x, DType.FLOAT64), exponent)
+                return make.cast(real, x.type.dtype)
+            case exponent:
+                return make("pow", x, exponent)
+    return _broadcast(make, "pow", x, operand(y))
+
+
+def _binary(registry: str, name: str, *aliases: str, logical: bool = False) -> None:
+    ir_name = aliases[0] if aliases else name
+
+    def function(make: Maker, x: Operand, y: Operand) -> Any:
+        if logical:
+            x, y = make.cast(x, DType.BOOL), make.cast(y, DType.BOOL)
+        return _broadcast(make, ir_name, x, y)
+
+    function.__name__ = name
+    operator(registry)(function)
+
+
+for _name in ("min", "max", "lt", "gt", "le", "ge", "eq", "ne"):
+    _binary("tract_nnef", _name)
+for _name in ("and", "or"):
+    _binary("tract_nnef", _name, logical=True)
+_binary("tract_core", "tract_core_xor", "xor", logical=True)
+for _name in ("bitand", "bitor", "bitxor"):
+    _binary("tract_core", f"tract_core_{_name}", _name)
+_binary("tract_core", "tract_shl", "shift_left")
+_binary("tract_core", "tract_shr", "shift_right")
+
+
+@operator("tract_core")
+def tract_core_remainder(make: Maker, x: Operand, y: Operand) -> Any:
+    return _broadcast(make, "remainder", x, y)
+
+
+@operator("tract_nnef")
+def select(make: Maker, condition: Operand, true_value: Operand, false_value: Operand) -> Any:
+    condition = make.cast(condition, DType.BOOL)
+    if isinstance(condition, Known) and condition.array.size == 1:
+        chosen = true_value if condition.array.reshape(()) else false_value
+        other = false_value if chosen is true_value else true_value
+        if chosen.type.volume == 1 and other.type.volume == 1:
+            return chosen
+    true_value, false_value = make.unified(true_value, false_value)
+    rank = max(x.type.rank for x in (condition, true_value, false_value))
+    shaped = [
+        make.reshape(x, x.type.dims + (1,) * (rank - x.type.rank))
+        for x in (condition, true_value, false_value)
+    ]
+    return make("select", *shaped)
+
+
+@operator("tract_nnef")
+def clamp(make: Maker, x: Operand, a: Operand, b: Operand) -> Any:
+    tensors = make.unified(x, a, b)
+    return make("min", make("max", *_aligned(make, *tensors[:2])), tensors[2])
+
+
+@operator("tract_nnef")
+def leaky_relu(make: Maker, x: Operand, alpha: float) -> Any:
+    return make("leaky_relu", x, alpha=alpha)
+
+
+@operator("tract_nnef")
+def prelu(make: Maker, x: Operand, alpha: Operand) -> Any:
+    return _broadcast(make, "prelu", x, alpha)
+
+
+@operator("tract_nnef")
+def elu(make: Maker, x: Operand, alpha: float = 1.0) -> Any:
+    return make("elu", x, alpha=alpha)
+
+
+@operator("tract_nnef")
+def selu(make: Maker, x: Operand, alpha: float = 1.67326319, lambda_: float = 1.05070102) -> Any:
+    attributes: dict[str, Any] = {"alpha": alpha, "lambda": lambda_}
+    return make("selu", x, **attributes)
+
+
+@operator("tract_nnef")
+def gelu(make: Maker, x: Operand) -> Any:
+    return make("gelu", x)
+
+
+@operator("tract_nnef")
+def silu(make: Maker, x: Operand) -> Any:
+    return make("silu", x)
+
+
+@operator("tract_nnef")
+def softabs(make: Maker, x: Operand, epsilon: float) -> Any:
+    return make("softabs", x, epsilon=epsilon)
+
+
+@operator("tract_nnef")
+def add_n(make: Maker, x: tuple[Operand, ...]) -> Any:
+    return sum_of(make, x)
+
+
+def sum_of(make: Maker, x: Sequence[Operand]) -> Operand:
+    total = x[0]
+    for each in x[1:]:
+        total = _broadcast(make, "add", total, each)
+    return total
+
+
+@operator("tract_nnef", quantized=True)
+def copy(make: Maker, x: Any) -> Any:
+    return x
+
+
+@operator("tract_nnef")
+def copy_n(make: Maker, x: Operand, times: int) -> Any:
+    return (x,) * times

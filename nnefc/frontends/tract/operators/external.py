@@ -1,0 +1,106 @@
+"""What graphs begin with: inputs, weights, constants; and conversions between item types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.quantization import decoded, encoded
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import (
+    DatumType,
+    Known,
+    Operand,
+    Quantized,
+    Wrong,
+    datum_type,
+    extents,
+    integers,
+    operand,
+    scalar,
+)
+
+
+@operator("tract_nnef")
+def external(make: Maker, shape: Any) -> Any:
+    context = make.evaluator.context
+    return context.model.external(context.target, datum_type(make.dtype or "scalar"), shape)
+
+
+@operator("tract_core")
+def tract_core_external(make: Maker, shape: Any, datum_type: Any = "f32") -> Any:
+    context = make.evaluator.context
+    return context.model.external(context.target, _named(datum_type), shape)
+
+
+def _named(name: Any) -> DatumType:
+    if not isinstance(name, str):
+        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
+    return datum_type(name)
+
+
+@operator("tract_nnef", quantized=True)
+def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
+    if not isinstance(label, str):
+        raise Wrong("tract/attribute", f"label: a string is expected, not {label!r}")
+    return make.evaluator.context.model.weights.variable(make, label, shape)
+
+
+@operator("tract_nnef")
+def constant(make: Maker, shape: tuple[int, ...], value: Any) -> Any:
+    items = operand(value)
+    if not isinstance(items, Known):
+        raise Wrong("tract/attribute", "the items of a constant are literals")
+    array = items.array.reshape(-1)
+    try:
+        full = np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
+    except ValueError:
+        message = f"{array.size} values do not fill a tensor of shape {list(shape)}"
+        raise Wrong("argument/constant", message) from None
+    known = Known(full, items.dtype)
+    return make.cast(known, datum_type(make.dtype).dtype) if make.dtype else known
+
+
+@operator("tract_core", quantized=True)
+def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
+    """Without `to` the type is that of the result in graph.quant, as its name says."""
+    if to == "":
+        return input
+    datum = _named(to)
+    if datum.scale is not None:
+        return encoded(make, _plain(make, input), datum)
+    if datum.is_extent:
+        known = make.cast(_plain(make, input), datum.dtype)
+        return (
+            Known(known.array, known.dtype, is_extent=True) if isinstance(known, Known) else known
+        )
+    return make.cast(_plain(make, input), datum.dtype)
+
+
+def _plain(make: Maker, x: Any) -> Operand:
+    return decoded(make, x) if isinstance(x, Quantized) else operand(x)
+
+
+@operator("tract_core", quantized=True)
+def tract_core_shape_of(make: Maker, input: Any) -> Any:
+    tensor = input.codes if isinstance(input, Quantized) else operand(input)
+    return extents(tensor.type.dims)
+
+
+@operator("tract_core")
+def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
+    bounds = [operand(x) for x in (start, end, step)]
+    if any(x.type.dtype.is_float for x in bounds):
+        first, last, stride = (scalar(x) for x in bounds)
+    else:
+        first, last, stride = (integers(x)[0] for x in bounds)
+    if stride == 0:
+        raise Wrong("tract/attribute", "step must not be 0")
+    count = max(0, int(np.ceil((last - first) / stride)))
+    make.budget.take_items(count)
+    like = make.unified(*bounds)[0]
+    items = first + stride * np.arange(count)
+    is_extent = all(isinstance(x, Known) and x.is_extent for x in bounds)
+    return Known(items.astype(like.type.dtype.numpy), like.type.dtype, is_extent)

@@ -1,0 +1,84 @@
+"""Items by index, and the order of items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axis_of
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, datum_type
+from nnefc.ir import DType
+
+
+def _indices(make: Maker, x: Operand) -> Operand:
+    return x if x.type.dtype in (DType.INT32, DType.INT64) else make.cast(x, DType.INT64)
+
+
+@operator("tract_core")
+def tract_core_gather(
+    make: Maker, input: Operand, indices: Operand, axis: int = 0, datum_type: Any = ""
+) -> Any:
+    at = axis_of(axis, input.type.rank)
+    where = _indices(make, indices)
+    if isinstance(where, Known):
+        where = Known(_from_front(where.array, input.type.dims[at]), where.dtype)
+    y = make("gather", input, where, axis=at)
+    return make.cast(y, _type(datum_type)) if datum_type else y
+
+
+def _type(name: Any) -> DType:
+    if not isinstance(name, str):
+        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
+    return datum_type(name).dtype
+
+
+def _from_front(indices: Array, extent: int) -> Array:
+    """Indices that count from the front; raises Wrong for one that is outside."""
+    found: Array = np.where(indices < 0, indices + extent, indices)
+    if found.size and not (found >= 0).all() & (found < extent).all():
+        wrong = indices[(found < 0) | (found >= extent)].reshape(-1)[0]
+        raise Wrong("argument/gather", f"index {wrong} is outside an extent of {extent}")
+    return found
+
+
+@operator("tract_core")
+def tract_core_gather_elements(make: Maker, input: Operand, indices: Operand, axis: int) -> Any:
+    at = axis_of(axis, input.type.rank)
+    return make("gather_elements", input, _indices(make, indices), axis=at)
+
+
+@operator("tract_core")
+def tract_core_gather_nd(make: Maker, input: Operand, indices: Operand, batch_dims: int = 0) -> Any:
+    return make("gather_nd", input, _indices(make, indices), batch_dims=batch_dims)
+
+
+@operator("tract_core")
+def tract_core_scatter_elements(
+    make: Maker,
+    input: Operand,
+    indices: Operand,
+    updates: Operand,
+    axis: int,
+    reduction: str = "none",
+) -> Any:
+    at = axis_of(axis, input.type.rank)
+    input, updates = make.unified(input, updates)
+    where = _indices(make, indices)
+    return make("scatter_elements", input, where, updates, axis=at, reduction=reduction)
+
+
+@operator("tract_core")
+def tract_core_scatter_nd(
+    make: Maker, input: Operand, indices: Operand, updates: Operand, reduction: str = "none"
+) -> Any:
+    input, updates = make.unified(input, updates)
+    return make("scatter_nd", input, _indices(make, indices), updates, reduction=reduction)
+
+
+@operator("tract_core")
+def tract_core_topk(make: Maker, input: Operand, k: int, axis: int, largest: bool = True) -> Any:
+    at = axis_of(axis, input.type.rank)
+    return make("topk", input, k=k, axis=at, largest=largest)

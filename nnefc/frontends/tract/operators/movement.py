@@ -1,0 +1,304 @@
+"""Shapes, parts and repetitions of tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import Operands, Pairs, operator
+from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, integers, operand
+from nnefc.ir import DType
+from nnefc.ops.common import sequence
+
+_BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
+
+
+def axis_of(axis: int, rank: int, *, extra: int = 0) -> int:
+    """An axis that may count from the end; raises Wrong."""
+    if not -rank - extra <= axis < rank + extra:
+        raise Wrong("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
+    return axis + rank + extra if axis < 0 else axis
+
+
+def axes_of(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
+    return tuple(axis_of(axis, rank, extra=extra) for axis in axes)
+
+
+@operator("tract_nnef")
+def reshape(
+    make: Maker,
+    input: Operand,
+    shape: tuple[int, ...],
+    axis_start: int = 0,
+    axis_count: int = -1,
+) -> Any:
+    """0 copies an extent of the input, -1 stands for what is left."""
+    dims = input.type.dims
+    start = axis_of(axis_start, len(dims), extra=1) if axis_start < 0 else axis_start
+    end = len(dims) if axis_count < 0 else start + axis_count
+    if not 0 <= start <= end <= len(dims):
+        message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {len(dims)}"
+        raise Wrong("argument/reshape", message)
+    middle: list[int] = []
+    for i, extent in enumerate(shape):
+        if extent == 0 and start + i < end and 0 not in dims:
+            extent = dims[start + i]
+        middle.append(extent)
+    if middle.count(-1) == 1:
+        rest, given = math.prod(dims[start:end]), -math.prod(middle)
+        if given and rest % given == 0:
+            middle[middle.index(-1)] = rest // given
+    full = (*dims[:start], *middle, *dims[end:])
+    if math.prod(full) != math.prod(dims) or min(full, default=0) < 0:
+        message = f"{list(dims)} cannot be reshaped to {list(full)}"
+        raise Wrong("argument/reshape", message, "the number of items stays the same")
+    return make.reshape(input, full)
+
+
+@operator("tract_nnef")
+def squeeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    dims = list(input.type.dims)
+    for axis in sorted(axes_of(axes, len(dims)), reverse=True):
+        if dims[axis] != 1:
+            raise Wrong("argument/squeeze", f"axis {axis} has extent {dims[axis]}, not 1")
+        del dims[axis]
+    return make.reshape(input, dims)
+
+
+@operator("tract_nnef")
+def unsqueeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    dims = list(input.type.dims)
+    for axis in sorted(axes):
+        dims.insert(axis_of(axis, len(dims), extra=1), 1)
+    return make.reshape(input, dims)
+
+
+@operator("tract_nnef")
+def transpose(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    rank = input.type.rank
+    order = axes_of(axes, rank)
+    order = (*order, *range(len(order), rank))
+    if sorted(order) != list(range(rank)):
+        raise Wrong("argument/transpose", f"axes = {list(axes)} is no permutation of {rank} axes")
+    return make.transpose(input, order)
+
+
+@operator("tract_nnef", quantized=True)
+def concat(make: Maker, values: Any, axis: int) -> Any:
+    return _joined(make, values, axis)
+
+
+def _joined(make: Maker, values: Any, axis: int) -> Any:
+    from nnefc.frontends.tract.quantization import decoded
+
+    items = sequence(values) or [values]
+    plain = [decoded(make, x) if isinstance(x, Quantized) else operand(x) for x in items]
+    plain = [make.reshape(x, (1,)) if not x.type.rank else x for x in plain]
+    tensors = make.unified(*plain)
+    rank = tensors[0].type.rank
+    at = axis_of(axis, rank)
+    if any(x.type.rank != rank for x in tensors):
+        raise Wrong("argument/concat", f"the ranks differ: {[x.type.rank for x in tensors]}")
+    filled = [x for x in tensors if x.type.dims[at]]
+    if len(filled) < 2:
+        return (filled or tensors)[0]
+    return make("concat", filled, axis=at)
+
+
+@operator("tract_nnef")
+def stack(make: Maker, values: Operands, axis: int) -> Any:
+    tensors = make.unified(*values)
+    at = axis_of(axis, tensors[0].type.rank, extra=1)
+    return _joined(make, tuple(unsqueeze(make, x, (at,)) for x in tensors), at)
+
+
+@operator("tract_nnef")
+def unstack(make: Maker, value: Operand, axis: int) -> Any:
+    at = axis_of(axis, value.type.rank)
+    parts = (_part(make, value, at, i, i + 1) for i in range(value.type.dims[at]))
+    return tuple(squeeze(make, part, (at,)) for part in parts)
+
+
+@operator("tract_nnef")
+def split(make: Maker, value: Operand, axis: int, ratios: tuple[int, ...]) -> Any:
+    at = axis_of(axis, value.type.rank)
+    extent, whole = value.type.dims[at], sum(ratios)
+    if not ratios or min(ratios) < 1 or extent % whole:
+        message = f"extent {extent} cannot be split in ratios {list(ratios)}"
+        raise Wrong("argument/split", message)
+    found: list[Any] = []
+    begin = 0
+    for ratio in ratios:
+        end = begin + extent // whole * ratio
+        found.append(_part(make, value, at, begin, end))
+        begin = end
+    return tuple(found)
+
+
+def part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
+    """Items of a dimension from `begin` to `end`, both within it."""
+    return _part(make, x, axis, begin, end, stride)
+
+
+def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
+    extent = x.type.dims[axis]
+    if (begin, end, stride) == (0, extent, 1):
+        return x
+    count = len(range(begin, end, stride))
+    if isinstance(x, Known) or count == 0:
+        where = [slice(None)] * x.type.rank
+        where[axis] = slice(begin, end if end >= 0 else None, stride)
+        if isinstance(x, Known):
+            return Known(x.array[tuple(where)], x.dtype, x.is_extent)
+        dims = [*x.type.dims]
+        dims[axis] = 0
+        return Known(np.zeros(dims, x.type.dtype.numpy), x.type.dtype)
+    steps = () if stride == 1 else (stride,)
+    return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
+
+
+@operator("tract_nnef")
+def slice_(
+    make: Maker,
+    input: Operand,
+    axes: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: Any,
+    stride: tuple[int, ...] = (),
+) -> Any:
+    """Bounds are moved into the dimension; a 0 that is written as the end is the end of it."""
+    steps = stride or (1,) * len(axes)
+    ends = integers(end)
+    written = sequence(end) or []
+    if not len(axes) == len(begin) == len(ends) == len(steps):
+        lengths = f"{len(axes)}, {len(begin)}, {len(ends)}, {len(steps)}"
+        raise Wrong("argument/slice", f"axes, begin, end and stride have lengths {lengths}")
+    for i, (axis, first, last, step) in enumerate(zip(axes, begin, ends, steps, strict=True)):
+        at = axis_of(axis, input.type.rank)
+        extent = input.type.dims[at]
+        if step < 1:
+            raise Wrong("argument/slice", f"stride = {step}; it must be at least 1")
+        first = min(max(first + extent if first < 0 else first, 0), extent)
+        if last == 0 and i < len(written) and isinstance(written[i], int):
+            last = extent
+        last = min(max(last + extent if last < 0 else last, 0), extent)
+        input = _part(make, input, at, first, max(first, last), step)
+    return input
+
+
+@operator("tract_core")
+def tract_core_dyn_slice(
+    make: Maker, input: Operand, start: int, end: int, len: Any = None, axis: int = 0
+) -> Any:
+    del len
+    at = axis_of(axis, input.type.rank)
+    extent = input.type.dims[at]
+    first = min(max(start + extent if start < 0 else start, 0), extent)
+    last = min(max(end + extent if end < 0 else end, first), extent)
+    return _part(make, input, at, first, last)
+
+
+@operator("tract_core")
+def tract_core_downsample(
+    make: Maker, input: Operand, axis: int, stride: int, modulo: int = 0
+) -> Any:
+    at = axis_of(axis, input.type.rank)
+    extent = input.type.dims[at]
+    if stride == 0 or not 0 <= modulo < max(extent, 1):
+        raise Wrong("argument/downsample", f"stride = {stride}, modulo = {modulo}, extent {extent}")
+    if stride < 0:
+        return _part(make, input, at, extent - 1 - modulo, -1, stride)
+    return _part(make, input, at, modulo, extent, stride)
+
+
+@operator("tract_nnef")
+def pad(
+    make: Maker,
+    input: Operand,
+    padding: Pairs,
+    border: str = "constant",
+    value: float = 0.0,
+) -> Any:
+    if len(padding) != input.type.rank:
+        message = f"padding has {len(padding)} pairs for a tensor of rank {input.type.rank}"
+        raise Wrong("argument/pad", message)
+    if border == "constant" and not input.type.dtype.is_float:
+        return _pad_constant(make, input, padding, value)
+    return make(
+        "pad", input, padding=padding, border=_BORDERS.get(border, border), value=float(value)
+    )
+
+
+def _pad_constant(make: Maker, x: Operand, padding: Pairs, value: float) -> Operand:
+    for axis, (before, after) in enumerate(padding):
+        sides: list[Operand] = []
+        for count in (before, after):
+            dims = [*x.type.dims]
+            dims[axis] = count
+            sides.append(Known(np.full(dims, value).astype(x.type.dtype.numpy), x.type.dtype))
+        x = _joined(make, (sides[0], x, sides[1]), axis)
+    return x
+
+
+@operator("tract_nnef")
+def tile(make: Maker, input: Operand, repeats: tuple[int, ...]) -> Any:
+    rank = input.type.rank
+    if len(repeats) != rank or min(repeats, default=0) < 0:
+        raise Wrong("argument/tile", f"repeats = {list(repeats)} for a tensor of rank {rank}")
+    if all(r == 1 for r in repeats):
+        return input
+    return make.tiled(input, repeats)
+
+
+@operator("tract_core")
+def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) -> Any:
+    """Dimensions are aligned at the last one."""
+    if input.type.rank > len(shape):
+        message = f"rank {input.type.rank} does not fit into {list(shape)}"
+        raise Wrong("argument/broadcast", message)
+    x = make.aligned_right(input, len(shape))
+    if any(have not in (1, want) for have, want in zip(x.type.dims, shape, strict=True)):
+        message = f"{list(input.type.dims)} cannot be broadcast to {list(shape)}"
+        raise Wrong("argument/broadcast", message)
+    return make.repeated(x, shape)
+
+
+@operator("tract_core")
+def tract_core_trilu(make: Maker, input: Operand, k: Any = 0, upper: bool = True) -> Any:
+    """Items above or below a diagonal, zeros elsewhere."""
+    (offset,) = integers(k)
+    *_, rows, columns = input.type.dims
+    below = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    kept = below >= offset if upper else below <= offset
+    mask = make.aligned_right(Known(kept, DType.BOOL), input.type.rank)
+    return make("select", mask, input, make.cast(operand(0), input.type.dtype))
+
+
+@operator("tract_core")
+def tract_core_one_hot(
+    make: Maker,
+    input: Operand,
+    axis: int,
+    dim: int,
+    value_off: float = 0.0,
+    value_on: float = 1.0,
+) -> Any:
+    at = axis_of(axis, input.type.rank, extra=1)
+    indices = make.cast(input, DType.INT64)
+    if not isinstance(indices, Known):
+        wrapped = make("add", indices, dim)
+        indices = make("select", make("lt", indices, 0), wrapped, indices)
+    else:
+        indices = Known(
+            np.where(indices.array < 0, indices.array + dim, indices.array), DType.INT64
+        )
+    shape = [1] * (input.type.rank + 1)
+    shape[at] = dim
+    numbers = Known(np.arange(dim).reshape(shape), DType.INT64)
+    hot = make("eq", unsqueeze(make, indices, (at,)), numbers)
+    on, off = (Known(np.array(v, np.float32), DType.FLOAT32) for v in (value_on, value_off))
+    return make("select", hot, on, off)

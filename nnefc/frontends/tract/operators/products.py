@@ -1,0 +1,280 @@
+"""Matrix products, and sums of products in general."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import Operands, operator
+from nnefc.frontends.tract.values import (
+    Known,
+    Operand,
+    Quantized,
+    Wrong,
+    datum_type,
+    integers,
+    operand,
+    scalar,
+)
+from nnefc.ir import DType
+
+
+@operator("tract_nnef")
+def matmul(
+    make: Maker, A: Operand, B: Operand, transposeA: bool = False, transposeB: bool = False
+) -> Any:
+    a, b = make.unified(A, B)
+    if a.type.rank != b.type.rank:
+        message = f"the ranks differ: {list(a.type.dims)} and {list(b.type.dims)}"
+        raise Wrong("argument/matmul", message)
+    return make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
+
+
+@operator("tract_nnef")
+def linear(make: Maker, input: Operand, filter: Operand, bias: Any = 0.0) -> Any:
+    """input filter^T + bias, over the last two dimensions."""
+    y = matmul(make, input, filter, False, True)
+    term = operand(bias)
+    if isinstance(term, Known) and term.array.size == 1 and not term.array.any():
+        return y
+    if term.type.volume > 1 and term.type.rank <= y.type.rank:
+        channels = y.type.dims[-1]
+        if term.type.volume == channels:
+            term = make.reshape(term, (1,) * (y.type.rank - 1) + (channels,))
+    return make("add", y, make.cast(term, y.type.dtype))
+
+
+@operator("tract_core")
+def tract_core_matmul(make: Maker, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
+    """`axes`: where a matrix has its sum dimension, row and column: (m, k, n) of A, B and C."""
+    a, b = make.unified(A, B)
+    return _product(make, a, b, axes)
+
+
+def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
+    rank = max(a.type.rank, b.type.rank)
+    a, b = make.aligned_right(a, rank), make.aligned_right(b, rank)
+    if not axes:
+        return make("matmul", a, b)
+    if len(axes) not in (6, 3):
+        raise Wrong("argument/matmul", f"axes = {list(axes)} must be six, or three")
+    a_m, a_k, b_k, b_n, c_m, c_n = axes if len(axes) == 6 else (
+        axes[0], axes[1], axes[1], axes[2], axes[0], axes[2]
+    )  # fmt: skip
+    first, second, third = ([""] * rank for _ in range(3))
+    first[a_m], first[a_k] = "M", "K"
+    second[b_k], second[b_n] = "K", "N"
+    third[c_m], third[c_n] = "M", "N"
+    batch = "abcdefgh"[: rank - 2]
+    for term, taken in ((first, (a_m, a_k)), (second, (b_k, b_n)), (third, (c_m, c_n))):
+        left = iter(batch)
+        for i in range(rank):
+            if i not in taken:
+                term[i] = next(left)
+    expression = f"{''.join(first)},{''.join(second)}->{''.join(third)}"
+    return einsum(make, expression, [a, b])
+
+
+# -- Einstein sums
+
+
+@operator("tract_core")
+def tract_core_einsum(
+    make: Maker, inputs: Operands, expr: str, acc: str = "", output: Any = ""
+) -> Any:
+    """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed."""
+    wanted = datum_type(acc).dtype if acc else None
+    tensors = make.unified(*inputs)
+    dtype = tensors[0].type.dtype
+    if wanted is not None and wanted is not dtype and wanted.is_float:
+        tensors = [make.cast(x, wanted) for x in tensors]
+    y = einsum(make, expr, tensors)
+    return make.cast(y, datum_type(output).dtype if output else dtype)
+
+
+def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:
+    """Sums of products, two operands at a time: batch, row, sum and column dimensions."""
+    terms, arrow, result = expression.replace(" ", "").partition("->")
+    names = terms.split(",")
+    if not arrow or len(names) != len(tensors):
+        raise Wrong("argument/einsum", f"'{expression}' does not fit {len(tensors)} operands")
+    left, *others = zip(names, tensors, strict=True)
+    for name, x in (left, *others):
+        if len(name) != x.type.rank:
+            message = f"'{name}' does not fit a tensor of rank {x.type.rank}"
+            raise Wrong("argument/einsum", message)
+    current, tensor = _summed(make, *left, _needed(result, others))
+    for i, (name, x) in enumerate(others):
+        later = _needed(result, others[i + 1 :])
+        name, x = _summed(make, name, x, later | set(current))
+        current, tensor = _pair(make, (current, tensor), (name, x), later)
+    if sorted(current) != sorted(result):
+        missing = [letter for letter in result if letter not in current]
+        raise Wrong("argument/einsum", f"'{expression}': {missing} is in no operand")
+    return make.transpose(tensor, [current.index(letter) for letter in result])
+
+
+def _needed(result: str, others: Sequence[tuple[str, Operand]]) -> set[str]:
+    return set(result).union(*(name for name, _ in others))
+
+
+def _summed(make: Maker, name: str, x: Operand, needed: set[str]) -> tuple[str, Operand]:
+    """A tensor without the dimensions that nothing else has, each of which stands once."""
+    while repeated := next((c for c in name if name.count(c) > 1), None):
+        name, x = _diagonal(make, name, x, repeated)
+    axes = tuple(i for i, letter in enumerate(name) if letter not in needed)
+    if not axes:
+        return name, x
+    y = make("sum_reduce", x, axes=axes)
+    kept = "".join(letter for letter in name if letter in needed)
+    return kept, make.reshape(y, [n for i, n in enumerate(y.type.dims) if i not in axes])
+
+
+def _diagonal(make: Maker, name: str, x: Operand, letter: str) -> tuple[str, Operand]:
+    """Items whose indices along two dimensions of the same name are equal."""
+    first = name.index(letter)
+    second = name.index(letter, first + 1)
+    rest = [i for i in range(len(name)) if i not in (first, second)]
+    y = make.transpose(x, [first, second, *rest])
+    extent = x.type.dims[first]
+    flat = make.reshape(y, (extent * extent, *(x.type.dims[i] for i in rest)))
+    where = Known(np.arange(extent, dtype=np.int64) * (extent + 1), DType.INT64)
+    diagonal = make("gather", flat, where, axis=0)
+    return letter + "".join(name[i] for i in rest), diagonal
+
+
+def _pair(
+    make: Maker, left: tuple[str, Operand], right: tuple[str, Operand], needed: set[str]
+) -> tuple[str, Operand]:
+    """The product of two tensors, summed over what nothing else needs."""
+    (a_name, a), (b_name, b) = left, right
+    both = [c for c in a_name if c in b_name]
+    batch = [c for c in both if c in needed]
+    summed = [c for c in both if c not in needed]
+    rows = [c for c in a_name if c not in both]
+    columns = [c for c in b_name if c not in both]
+    extent = dict(zip(b_name, b.type.dims, strict=True))
+    for letter, n in zip(a_name, a.type.dims, strict=True):
+        if extent.get(letter, 1) in (1, n):
+            extent[letter] = n
+        elif n != 1:
+            message = f"dimension '{letter}' has extents {n} and {extent[letter]}"
+            raise Wrong("argument/einsum", message)
+    a = _grouped(make, a_name, a, (batch, rows, summed), extent)
+    b = _grouped(make, b_name, b, (batch, summed, columns), extent)
+    y = make("matmul", a, b)
+    order = [*batch, *rows, *columns]
+    return "".join(order), make.reshape(y, [extent[c] for c in order])
+
+
+def _grouped(
+    make: Maker,
+    name: str,
+    x: Operand,
+    groups: Sequence[Sequence[str]],
+    extent: dict[str, int],
+) -> Operand:
+    """A tensor with one dimension for each group of dimensions."""
+    x = make.repeated(x, [extent[letter] for letter in name])
+    y = make.transpose(x, [name.index(letter) for group in groups for letter in group])
+    return make.reshape(y, [math.prod(extent[letter] for letter in group) for group in groups])
+
+
+# -- products of codes
+
+
+def shifted(make: Maker, x: Any, zero_point: Any) -> Operand:
+    """Codes less their zero point, as float32: exact sums up to 2^24."""
+    plain: Operand
+    zero: Any = zero_point
+    if isinstance(x, Quantized):
+        plain = x.codes
+        zero = x.zero_point if _is_default(zero_point, 0) else zero_point
+    else:
+        plain = operand(x)
+    real = make.cast(plain, DType.FLOAT32)
+    if _is_default(zero, 0):
+        return real
+    return make("sub", real, make.cast(operand(zero), DType.FLOAT32))
+
+
+def _is_default(value: Any, default: float) -> bool:
+    if isinstance(value, Known) and value.array.size == 1:
+        value = value.array.reshape(()).item()
+    return isinstance(value, bool | int | float) and value == default
+
+
+def requantized(
+    make: Maker,
+    sums: Operand,
+    a_scale: Any,
+    b_scale: Any,
+    c_scale: Any,
+    c0: Any,
+    output: str,
+) -> Any:
+    """Sums of products of codes as codes of the result, round to nearest, ties to even."""
+    if not output:
+        return make.cast(sums, DType.INT32)
+    datum = datum_type(output)
+    if datum.dtype is DType.INT32 and datum.scale is None:
+        return make.cast(sums, DType.INT32)
+    factor = scalar(a_scale) * scalar(b_scale) / scalar(c_scale)
+    zero = integers(c0)[0]
+    if datum.dtype.is_float:
+        return make("mul", sums, scalar(a_scale) * scalar(b_scale))
+    from nnefc.frontends.tract.quantization import bounds
+
+    low, high = bounds(datum.dtype)
+    scaled = make("round_even", make("mul", sums, factor))
+    codes = make("clamp", make("add", scaled, float(zero)), float(low), float(high))
+    plain = make.cast(codes, datum.dtype)
+    return Quantized(plain, datum.scale, datum.zero_point) if datum.scale is not None else plain
+
+
+@operator("tract_core", quantized=True)
+def tract_core_qmatmul(
+    make: Maker,
+    A: Any,
+    B: Any,
+    bias: Any = 0,
+    axes: tuple[int, ...] = (),
+    a0: Any = 0,
+    a_scale: Any = 1.0,
+    b0: Any = 0,
+    b_scale: Any = 1.0,
+    c0: Any = 0,
+    c_scale: Any = 1.0,
+    output_type: str = "",
+) -> Any:
+    sums = _product(make, shifted(make, A, a0), shifted(make, B, b0), axes)
+    sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
+    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output_type)
+
+
+@operator("tract_core", quantized=True)
+def tract_core_einsum_q(
+    make: Maker,
+    inputs: Any,
+    expr: str,
+    acc: str = "",
+    output: str = "",
+    bias: Any = 0,
+    a0: Any = 0,
+    a_scale: Any = 1.0,
+    b0: Any = 0,
+    b_scale: Any = 1.0,
+    c0: Any = 0,
+    c_scale: Any = 1.0,
+) -> Any:
+    del acc
+    if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise Wrong("argument/einsum", "two operands are expected")
+    a, b = inputs  # pyright: ignore[reportUnknownVariableType]
+    sums = einsum(make, expr, [shifted(make, a, a0), shifted(make, b, b0)])
+    sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
+    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output)

@@ -1,0 +1,129 @@
+"""What follows the products in a step of a recurrent network; linear attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from nnefc.frontends.tract.loops import loop
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import part, transpose, unsqueeze
+from nnefc.frontends.tract.operators.products import matmul
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Operand, Wrong
+from nnefc.ir import DType
+
+
+def _gates(make: Maker, x: Operand, hidden: int, count: int) -> list[Operand]:
+    axis = x.type.rank - 1
+    if x.type.dims[axis] != count * hidden:
+        message = f"{count} gates of {hidden} do not make {x.type.dims[axis]}"
+        raise Wrong("argument/gates", message)
+    return [part(make, x, axis, i * hidden, (i + 1) * hidden) for i in range(count)]
+
+
+@operator("tract_core")
+def tract_core_gru_epilogue(
+    make: Maker, xh: Operand, rh: Operand, h_prev: Operand, hidden: int
+) -> Any:
+    """Gates z, r, h: n + z (h_prev - n) with n = tanh(xh + r rh)."""
+    x, r = _gates(make, xh, hidden, 3), _gates(make, rh, hidden, 3)
+    update = make("sigmoid", make("add", x[0], r[0]))
+    reset = make("sigmoid", make("add", x[1], r[1]))
+    new = make("tanh", make("add", x[2], make("mul", reset, r[2])))
+    return make("add", new, make("mul", update, make("sub", h_prev, new)))
+
+
+@operator("tract_core")
+def tract_core_lstm_epilogue(make: Maker, preact: Operand, c_prev: Operand, hidden: int) -> Any:
+    """Gates i, o, f, c: c = f c_prev + i tanh(c), h = o tanh(c)."""
+    i, o, f, c = _gates(make, preact, hidden, 4)
+    kept = make("mul", make("sigmoid", f), c_prev)
+    cell = make("add", kept, make("mul", make("sigmoid", i), make("tanh", c)))
+    return make("mul", make("sigmoid", o), make("tanh", cell)), cell
+
+
+@operator("tract_transformers", "tract_qwen35_causal_conv1d_update")
+def tract_transformers_causal_conv1d_update(
+    make: Maker, input: Operand, weight: Operand, initial_state: Operand
+) -> Any:
+    """silu of a convolution along time, and the last items as the state of the next call.
+
+    `input` is [b, T, C], `weight` [C, k], `initial_state` [b, C, k] or [C, k]: what came before.
+    """
+    dtype = input.type.dtype
+    wide = [make.cast(x, DType.FLOAT32) for x in (input, weight, initial_state)]
+    batch, time, channels = input.type.dims
+    taps = weight.type.dims[1]
+    state = make.reshape(wide[2], (batch, channels, taps))
+    series = make("concat", [state, transpose(make, wide[0], (0, 2, 1))], axis=2)
+    last = taps + time
+    following = part(make, series, 2, last - taps, last)
+    window = part(make, series, 2, 1, last)
+    kernel = make.reshape(wide[1], (channels, 1, taps))
+    y = make("conv", window, kernel, padding=((0, 0),), groups=channels)
+    output = transpose(make, make("silu", y), (0, 2, 1))
+    final = make.reshape(following, initial_state.type.dims)
+    return make.cast(output, dtype), make.cast(final, initial_state.type.dtype)
+
+
+@operator("tract_transformers", "tract_qwen35_gdn_recurrent")
+def tract_transformers_gdn_recurrent(
+    make: Maker,
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    log_decay: Operand,
+    beta: Operand,
+    initial_state: Operand,
+) -> Any:
+    """The gated delta rule, step by step over S.
+
+    A step: S *= exp(g); d = beta (v - S^T k); S += k d^T; y = S^T q / sqrt(w), with q and k of
+    length 1.  query, key [b, S, hk, w], value [b, S, hv, w], log_decay, beta [b, S, hv],
+    initial_state [b, hv, w, w]; hv is a multiple of hk.
+    """
+    batch, steps, heads, width = value.type.dims
+    q, k = (_normal(make, x, heads) for x in (query, key))
+    q = make("mul", q, 1.0 / math.sqrt(width))
+    v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))
+    g, b = (make.reshape(x, (batch, steps, heads)) for x in (g, b))
+    scanned = [_first(make, x) for x in (q, k, v, make("exp", g), b)]
+
+    def step(
+        within: Maker, states: list[Operand], slices: list[Operand], shared: list[Operand]
+    ) -> tuple[Sequence[Operand], Sequence[Operand]]:
+        del shared
+        row = (batch, heads, 1, width)
+        q, k, v = (within.reshape(x, row) for x in slices[:3])
+        decay, rate = (within.reshape(x, (batch, heads, 1, 1)) for x in slices[3:])
+        memory = within("mul", states[0], decay)
+        missing = within("mul", within("sub", v, matmul(within, k, memory)), rate)
+        memory = within("add", memory, matmul(within, k, missing, True, False))
+        y = matmul(within, q, memory)
+        return [memory], [within.reshape(y, (1, batch, heads, width))]
+
+    finals, stacked = loop(make, steps, [state], scanned, [], step)
+    output = make.transpose(stacked[0], (1, 0, 2, 3))
+    final = make.cast(finals[0], initial_state.type.dtype)
+    return make.cast(output, query.type.dtype), final
+
+
+def _first(make: Maker, x: Operand) -> Operand:
+    """Time as the first dimension."""
+    return make.transpose(x, (1, 0, *range(2, x.type.rank)))
+
+
+def _normal(make: Maker, x: Operand, heads: int) -> Operand:
+    """Vectors of length 1, each for as many heads as there are of the values."""
+    batch, steps, few, width = x.type.dims
+    wide = make.cast(x, DType.FLOAT32)
+    total = make("sum_reduce", make("sqr", wide), axes=(3,))
+    normal = make("mul", wide, make("rsqrt", make("add", total, 1e-6)))
+    if few == heads:
+        return normal
+    repeated = make.repeated(
+        unsqueeze(make, normal, (3,)), (batch, steps, few, heads // few, width)
+    )
+    return make.reshape(repeated, (batch, steps, heads, width))

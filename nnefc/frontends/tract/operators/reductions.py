@@ -1,0 +1,187 @@
+"""Reductions, normalisation, softmax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axes_of, axis_of
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Operand
+from nnefc.ir import DType, Value
+
+
+@operator("tract_nnef")
+def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bool = False) -> Any:
+    where = axes_of(axes, input.type.rank)
+    return make("sum_reduce", input, axes=where, normalize=normalize)
+
+
+@operator("tract_nnef")
+def mean_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("mean_reduce", input, axes=axes_of(axes, input.type.rank))
+
+
+@operator("tract_nnef")
+def max_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("max_reduce", input, axes=axes_of(axes, input.type.rank))
+
+
+@operator("tract_nnef")
+def min_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("min_reduce", input, axes=axes_of(axes, input.type.rank))
+
+
+@operator("tract_nnef")
+def all_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    where = axes_of(axes, input.type.rank)
+    return make("all_reduce", make.cast(input, DType.BOOL), axes=where)
+
+
+@operator("tract_nnef")
+def any_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    where = axes_of(axes, input.type.rank)
+    return make("any_reduce", make.cast(input, DType.BOOL), axes=where)
+
+
+@operator("tract_core")
+def tract_core_product_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("product_reduce", input, axes=axes_of(axes, input.type.rank))
+
+
+def _index(make: Maker, name: str, x: Operand, axes: tuple[int, ...]) -> Operand:
+    """The place of an extreme, as int64."""
+    y = make(name, x, axes=axes_of(axes, x.type.rank))
+    if isinstance(y, Value) and y.op is not None:
+        y.type = y.type.with_dtype(DType.INT64)
+        return y
+    return make.cast(y, DType.INT64)
+
+
+@operator("tract_nnef")
+def argmax_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return _index(make, "argmax_reduce", input, axes)
+
+
+@operator("tract_nnef")
+def argmin_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return _index(make, "argmin_reduce", input, axes)
+
+
+@operator("tract_core")
+def tract_core_argmax_reduce_last(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("argmax_reduce_last", input, axes=axes_of(axes, input.type.rank))
+
+
+@operator("tract_core")
+def tract_core_argmin_reduce_last(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("argmin_reduce_last", input, axes=axes_of(axes, input.type.rank))
+
+
+@operator("tract_nnef")
+def moments(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    return make("moments", input, axes=axes_of(axes, input.type.rank))
+
+
+# -- softmax
+
+
+@operator("tract_nnef")
+def softmax(make: Maker, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
+    """Dimensions behind the last one have an extent of 1, as everywhere in NNEF."""
+    dims = x.type.dims
+    rank = max(len(dims), *(axis + 1 for axis in axes), 1)
+    full = make.reshape(x, dims + (1,) * (rank - len(dims)))
+    return make.reshape(make("softmax", full, axes=axes_of(axes, rank)), dims)
+
+
+@operator("tract_core")
+def tract_core_softmax(make: Maker, x: Operand, axes: tuple[int, ...], exp: Any = "") -> Any:
+    del exp  # how exact the exponential has to be
+    return softmax(make, x, axes)
+
+
+@operator("tract_core")
+def tract_core_log_softmax(make: Maker, x: Operand, axes: tuple[int, ...]) -> Any:
+    """x - max - log(sum(exp(x - max)))."""
+    where = axes_of(axes, x.type.rank)
+    shifted = make("sub", x, make("max_reduce", x, axes=where))
+    total = make("sum_reduce", make("exp", shifted), axes=where)
+    return make("sub", shifted, make("log", total))
+
+
+# -- normalisation
+
+
+@operator("tract_core", "tract_transformers_rms_norm")
+def tract_core_rms_norm(make: Maker, input: Operand, axis: int, eps: float = 1e-6) -> Any:
+    """x / sqrt(mean(x^2) + eps) along an axis; computed in float32 at least."""
+    at = axis_of(axis, input.type.rank)
+    dtype = input.type.dtype
+    wide = dtype if dtype in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
+    x = make.cast(input, wide)
+    mean = make("sum_reduce", make("sqr", x), axes=(at,), normalize=True)
+    return make.cast(make("mul", x, make("rsqrt", make("add", mean, eps))), dtype)
+
+
+@operator("tract_nnef")
+def batch_normalization(
+    make: Maker,
+    input: Operand,
+    mean: Operand,
+    variance: Operand,
+    offset: Operand,
+    scale: Operand,
+    epsilon: float,
+) -> Any:
+    dtype = input.type.dtype
+    parameters = [_channels(make, make.cast(x, dtype)) for x in (mean, variance, offset, scale)]
+    return make("batch_normalization", input, *parameters, epsilon=epsilon)
+
+
+def _channels(make: Maker, x: Operand) -> Operand:
+    """A parameter of the channels as [1, channels]: extents of 1 do not count."""
+    return x if x.type.volume == 1 and not x.type.rank else make.reshape(x, (1, x.type.volume))
+
+
+@operator("tract_nnef")
+def local_response_normalization(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    alpha: float = 1.0,
+    beta: float = 0.5,
+    bias: float = 1.0,
+) -> Any:
+    name = "local_response_normalization"
+    return make(name, input, size=size, alpha=alpha, beta=beta, bias=bias)
+
+
+@operator("tract_onnx")
+def tract_onnx_lrn(
+    make: Maker,
+    input: Operand,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    bias: float = 1.0,
+    size: int = 1,
+) -> Any:
+    """Over `size` channels; alpha is divided by their number."""
+    window = (1, size) + (1,) * (input.type.rank - 2)
+    return local_response_normalization(make, input, window, alpha, beta, bias)
+
+
+@operator("tract_nnef")
+def l1_normalization(
+    make: Maker, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
+) -> Any:
+    where = axes_of(axes, input.type.rank)
+    return make("l1_normalization", input, axes=where, bias=bias, epsilon=epsilon)
+
+
+@operator("tract_nnef")
+def l2_normalization(
+    make: Maker, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
+) -> Any:
+    where = axes_of(axes, input.type.rank)
+    return make("l2_normalization", input, axes=where, bias=bias, epsilon=epsilon)

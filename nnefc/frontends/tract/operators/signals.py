@@ -1,0 +1,42 @@
+"""Fourier transforms; a complex number is a last dimension of two items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axis_of
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Operand, Wrong
+
+
+@operator("tract_core")
+def tract_core_fft(make: Maker, input: Operand, axis: int, inverse: bool = False) -> Any:
+    """Neither direction divides by the number of items."""
+    return make("fft", input, axis=axis_of(axis, input.type.rank), inverse=inverse)
+
+
+@operator("tract_core")
+def tract_core_stft(
+    make: Maker,
+    input: Operand,
+    axis: int,
+    frame: int,
+    stride: int,
+    window: Operand | None = None,
+) -> Any:
+    """Transforms of frames; a window that is shorter lies in the middle of them."""
+    at = axis_of(axis, input.type.rank)
+    if window is None:
+        return make("stft", input, axis=at, frame=frame, stride=stride)
+    if window.type.rank != 1 or window.type.volume > frame:
+        message = f"a window of shape {list(window.type.dims)} for frames of {frame}"
+        raise Wrong("argument/stft", message)
+    window = make.cast(window, input.type.dtype)
+    return make("stft", input, window, axis=at, frame=frame, stride=stride)
+
+
+@operator("tract_core", "tract_core_inner_dim_to_complex")
+def tract_core_complex_to_inner_dim(make: Maker, input: Operand) -> Any:
+    """Complex tensors are kept with their parts in the last dimension."""
+    return input

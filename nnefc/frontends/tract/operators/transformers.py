@@ -1,0 +1,133 @@
+"""Attention and what belongs to it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.operators.products import matmul
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type
+from nnefc.ir import DType
+
+
+@operator("tract_transformers")
+def tract_transformers_sdpa(
+    make: Maker,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    mask: Operand | None = None,
+    scale: Any = False,
+    datum_type: Any = "",
+    acc_datum_type: Any = "f32",
+    is_causal: bool = False,
+) -> Any:
+    """softmax(scale q k^T + mask) v; there may be fewer heads of k and v than of q.
+
+    q [b, h, m, d] or [b, m, d], k [.., n, d], v [.., n, w]; the mask is added, or says what is
+    looked at, and is aligned at the last dimension.
+    """
+    del datum_type
+    if is_causal and mask is not None:
+        raise Wrong("argument/sdpa", "there is a mask although is_causal = true")
+    if not q.type.rank == k.type.rank == v.type.rank or q.type.rank not in (3, 4):
+        ranks = f"{q.type.rank}, {k.type.rank}, {v.type.rank}"
+        raise Wrong("argument/sdpa", f"q, k and v have ranks {ranks}; 3 or 4 are possible")
+    dtype = q.type.dtype
+    factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else float(_number(scale))
+    wide = _computed_in(dtype, acc_datum_type)
+    q, k, v = (make.cast(x, wide) for x in (q, k, v))
+    shape, width = q.type.dims, v.type.dims[-1]
+    rows, keys = shape[-2], k.type.dims[-2]
+    groups = 1
+    if q.type.rank == 4:
+        groups, rest = divmod(shape[1], k.type.dims[1])
+        if rest:
+            message = f"{shape[1]} heads of q are no multiple of {k.type.dims[1]}"
+            raise Wrong("argument/sdpa", message)
+        if groups > 1:
+            q = make.reshape(q, (shape[0], k.type.dims[1], groups * rows, shape[3]))
+    if is_causal:
+        later = np.arange(keys)[None, :] > np.arange(rows)[:, None]
+        mask = Known(np.where(later, -np.inf, 0.0).astype(np.float32), DType.FLOAT32)
+    scores = make("mul", matmul(make, q, k, False, True), factor)
+    if mask is not None:
+        full = (*shape[:-2], rows, keys)
+        scores = _masked(make, scores, mask, full, grouped=groups > 1)
+    weights = make("softmax", scores, axes=(scores.type.rank - 1,))
+    y = make.reshape(matmul(make, weights, v), (*shape[:-1], width))
+    return make.cast(y, dtype)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, Known) and value.array.size == 1:
+        return float(value.array.reshape(()))
+    if isinstance(value, int | float):
+        return float(value)
+    raise Wrong("tract/attribute", "scale: a number is expected that is known")
+
+
+def _computed_in(dtype: DType, named: Any) -> DType:
+    """The type in which scores are summed; float32 at least."""
+    wanted = datum_type(named).dtype if isinstance(named, str) and named else dtype
+    return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
+
+
+def _masked(
+    make: Maker, scores: Operand, mask: Operand, full: tuple[int, ...], *, grouped: bool
+) -> Operand:
+    """Scores with a mask on them, which is added or says what is kept."""
+    x = make.aligned_right(mask, len(full))
+    if grouped:
+        x = make.reshape(make.repeated(x, full), scores.type.dims)
+    if mask.type.dtype is DType.BOOL:
+        return make("select", x, scores, float("-inf"))
+    return make("add", scores, make.cast(x, scores.type.dtype))
+
+
+@operator("tract_transformers")
+def tract_transformers_scaled_masked_softmax(
+    make: Maker,
+    input: Operand,
+    mask: Operand,
+    scale: float,
+    post_softmax_mask: bool = False,
+) -> Any:
+    """softmax(scale x + mask) along the last dimension; what is masked is 0 if it is asked for."""
+    scaled = make("mul", input, scale)
+    scores = _masked(make, scaled, mask, input.type.dims, grouped=False)
+    y = make("softmax", scores, axes=(input.type.rank - 1,))
+    if not post_softmax_mask:
+        return y
+    if mask.type.dtype is not DType.BOOL:
+        raise Wrong("argument/softmax", "post_softmax_mask needs a logical mask")
+    return make("select", make.aligned_right(mask, input.type.rank), y, 0.0)
+
+
+@operator("tract_transformers")
+def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin: Operand) -> Any:
+    """x cos + rotate_half(x) sin, rotate_half(a, b) = (-b, a)."""
+    axis = input.type.rank - 1
+    half = input.type.dims[axis] // 2
+    first = part(make, input, axis, 0, half)
+    second = part(make, input, axis, half, 2 * half)
+    turned = make("concat", [make("neg", second), first], axis=axis)
+    c, s = (make.aligned_right(make.cast(x, input.type.dtype), input.type.rank) for x in (cos, sin))
+    return make("add", make("mul", input, c), make("mul", turned, s))
+
+
+@operator("tract_transformers")
+def tract_transformers_window_kv_sdpa(
+    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: float
+) -> Any:
+    """Attention over the last `window` keys."""
+    at = axis_of(axis, k.type.rank)
+    extent = k.type.dims[at]
+    begin = max(0, extent - window)
+    k, v = (part(make, x, at, begin, extent) for x in (k, v))
+    return tract_transformers_sdpa(make, q, k, v, None, scale)

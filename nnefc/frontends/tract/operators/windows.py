@@ -1,0 +1,389 @@
+"""Convolution, pooling and resampling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import Pairs, operator
+from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
+
+_BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
+
+
+def _bias(make: Maker, bias: Any, channels: int) -> Operand:
+    """A bias as [1, channels], or as a number: extents of 1 do not count."""
+    x = operand(bias)
+    if x.type.volume == 1:
+        return make.reshape(x, ())
+    if x.type.volume != channels:
+        message = f"a bias of shape {list(x.type.dims)} for {channels} channels"
+        raise Wrong("argument/conv", message)
+    return make.reshape(x, (1, channels))
+
+
+@operator("tract_nnef")
+def conv(
+    make: Maker,
+    input: Operand,
+    filter: Any,
+    bias: Any = 0.0,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+    groups: int = 1,
+) -> Any:
+    kernel = operand(filter)
+    if border != "constant":
+        raise Wrong("argument/conv", f"border = '{border}'; only 'constant' is possible")
+    return convolve(make, input, kernel, bias, padding, stride, dilation, groups)
+
+
+def convolve(
+    make: Maker,
+    x: Operand,
+    kernel: Operand,
+    bias: Any,
+    padding: Pairs,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+    groups: int,
+) -> Operand:
+    """A convolution; groups of 0 are as many as there are channels."""
+    groups = groups or x.type.dims[1]
+    x, kernel = make.unified(x, kernel)
+    term = make.cast(_bias(make, bias, kernel.type.dims[0]), x.type.dtype)
+    return make(
+        "conv",
+        x,
+        kernel,
+        term,
+        border="constant",
+        padding=padding,
+        stride=stride,
+        dilation=dilation,
+        groups=groups,
+    )
+
+
+@operator("tract_nnef")
+def deconv(
+    make: Maker,
+    input: Operand,
+    filter: Operand,
+    bias: Any = 0.0,
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
+    groups: int = 1,
+) -> Any:
+    """`output_shape` are the extents behind the channels."""
+    if border != "constant":
+        raise Wrong("argument/deconv", f"border = '{border}'; only 'constant' is possible")
+    groups = groups or input.type.dims[1]
+    channels = filter.type.dims[1] * groups
+    input, filter = make.unified(input, filter)
+    shape = output_shape
+    if shape and len(shape) == input.type.rank - 2:
+        shape = (input.type.dims[0], channels, *shape)
+    return make(
+        "deconv",
+        input,
+        filter,
+        make.cast(_bias(make, bias, channels), input.type.dtype),
+        border="constant",
+        padding=padding,
+        stride=stride,
+        dilation=dilation,
+        output_shape=shape,
+        groups=groups,
+    )
+
+
+@operator("tract_nnef")
+def max_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    """Items beyond the border never win, whether it is 'constant' or 'ignore'."""
+    return _pooled(make, "max_pool", input, size, "ignore", border, padding, stride, dilation)
+
+
+@operator("tract_nnef")
+def max_pool_with_index(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    name = "max_pool_with_index"
+    return _pooled(make, name, input, size, "ignore", border, padding, stride, dilation)
+
+
+@operator("tract_nnef")
+def avg_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    return _pooled(make, "avg_pool", input, size, border, border, padding, stride, dilation)
+
+
+@operator("tract_nnef")
+def rms_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    return _pooled(make, "rms_pool", input, size, border, border, padding, stride, dilation)
+
+
+def _pooled(
+    make: Maker,
+    name: str,
+    x: Operand,
+    size: tuple[int, ...],
+    border: str,
+    given: str,
+    padding: Pairs,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Any:
+    if given not in ("constant", "ignore"):
+        raise Wrong(f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'")
+    return make(
+        name, x, size=size, border=border, padding=padding, stride=stride, dilation=dilation
+    )
+
+
+@operator("tract_nnef")
+def box(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+    normalize: bool = False,
+) -> Any:
+    return make(
+        "box",
+        input,
+        size=size,
+        border=border,
+        padding=padding,
+        stride=stride,
+        dilation=dilation,
+        normalize=normalize,
+    )
+
+
+@operator("tract_nnef")
+def debox(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
+    normalize: bool = False,
+) -> Any:
+    return make(
+        "debox",
+        input,
+        size=size,
+        border=border,
+        padding=padding,
+        stride=stride,
+        dilation=dilation,
+        output_shape=output_shape,
+        normalize=normalize,
+    )
+
+
+@operator("tract_core")
+def nearest_upsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+    return make("nearest_upsample", input, factor=factor)
+
+
+@operator("tract_core")
+def multilinear_upsample(
+    make: Maker,
+    input: Operand,
+    factor: tuple[int, ...],
+    method: str = "symmetric",
+    border: str = "replicate",
+) -> Any:
+    border = _BORDERS.get(border, border)
+    return make("multilinear_upsample", input, factor=factor, method=method, border=border)
+
+
+@operator("tract_nnef")
+def nearest_downsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+    return make("nearest_downsample", input, factor=factor)
+
+
+@operator("tract_nnef")
+def area_downsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+    return make("area_downsample", input, factor=factor)
+
+
+@operator("tract_core")
+def tract_core_resize(
+    make: Maker,
+    input: Operand,
+    scales: Any = False,
+    sizes: Any = False,
+    coord_transformer: str = "half_pixel",
+    interpolator: str = "nearest",
+    nearest_mode: str = "floor",
+) -> Any:
+    return _resized(make, input, scales, sizes, coord_transformer, interpolator, nearest_mode)
+
+
+@operator("tract_onnx")
+def tract_onnx_resize(
+    make: Maker,
+    input: Operand,
+    scales: Any = False,
+    roi: Any = False,
+    coord_transformer: str = "half_pixel",
+    interpolator: str = "nearest",
+    nearest_mode: str = "floor",
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: bool = False,
+    antialias: bool = False,
+    extrapolation_value: float = 0.0,
+) -> Any:
+    del extrapolation_value
+    if antialias:
+        raise Wrong("tract/unsupported", "antialias = true is not possible")
+    if _numbers(roi):
+        raise Wrong("tract/unsupported", "a region of interest is not possible")
+    return _resized(
+        make,
+        input,
+        scales,
+        False,
+        coord_transformer,
+        interpolator,
+        nearest_mode,
+        cubic_coeff_a=cubic_coeff_a,
+        exclude_outside=exclude_outside,
+    )
+
+
+def _numbers(value: Any) -> list[float]:
+    """The items of an optional tensor; empty if it is not there."""
+    if value is False or value is None:
+        return []
+    x = operand(value)
+    if not isinstance(x, Known):
+        raise Wrong("tract/attribute", "scales and sizes must be known before the model runs")
+    return [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
+
+
+def _resized(
+    make: Maker,
+    x: Operand,
+    scales: Any,
+    sizes: Any,
+    coordinates: str,
+    interpolator: str,
+    nearest_mode: str,
+    **more: Any,
+) -> Any:
+    factors, extents = _numbers(scales), _numbers(sizes)
+    dims = x.type.dims
+    if len(factors or extents) != len(dims):
+        message = f"{len(factors or extents)} scales or sizes for a tensor of rank {len(dims)}"
+        raise Wrong("argument/resize", message)
+    if not factors:
+        wanted = tuple(int(e) for e in extents)
+    else:
+        wanted = tuple(math.floor(n * f) for n, f in zip(dims, factors, strict=True))
+    return make(
+        "resize",
+        x,
+        sizes=wanted,
+        scales=tuple(factors),
+        coord_transformer=coordinates,
+        interpolator=interpolator,
+        nearest_mode=nearest_mode,
+        **more,
+    )
+
+
+@operator("tract_core", "tract_onnx_grid_sample")
+def tract_core_grid_sample(
+    make: Maker,
+    input: Operand,
+    grid: Operand,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Any:
+    return make(
+        "grid_sample",
+        input,
+        grid,
+        mode={"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode),
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+    )
+
+
+@operator("tract_core", quantized=True)
+def tract_core_qconv(
+    make: Maker,
+    input: Any,
+    filter: Any,
+    bias: Any = 0,
+    group: int = 1,
+    dilation: tuple[int, ...] = (),
+    stride: tuple[int, ...] = (),
+    padding: Pairs = (),
+    border: str = "constant",
+    a0: Any = 0,
+    a_scale: Any = 1.0,
+    b0: Any = 0,
+    b_scale: Any = 1.0,
+    c0: Any = 0,
+    c_scale: Any = 1.0,
+    output_dt: str = "",
+) -> Any:
+    """A convolution of codes: a is the input, b the filter, c the output."""
+    from nnefc.frontends.tract.operators.products import requantized, shifted
+
+    del border
+    x, kernel = shifted(make, input, a0), shifted(make, filter, b0)
+    sums = convolve(make, x, kernel, 0.0, padding, stride, dilation, group)
+    term = operand(bias)
+    if term.type.volume > 1:
+        rank = sums.type.rank
+        term = make.reshape(term, (1, term.type.volume) + (1,) * (rank - 2))
+    sums = make("add", sums, make.cast(term, sums.type.dtype))
+    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output_dt)

@@ -1,0 +1,226 @@
+"""Operators of the dialect: Python functions, found by name and called with what documents give.
+
+    @operator("tract_core")
+    def tract_core_gather(make: Maker, input: Operand, indices: Operand, axis: int) -> Result: ...
+
+is the operator of that name.  Its parameters behind the first one are those of the dialect, in
+their order and with their defaults; their annotations say how arguments are converted.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nnefc.frontends.tract.values import (
+    Known,
+    Operand,
+    Quantized,
+    Wrong,
+    integers,
+    operand,
+    scalar,
+)
+from nnefc.ir import Value
+
+if TYPE_CHECKING:
+    pass
+
+Pairs = tuple[tuple[int, int], ...]
+"""An argument that is an array of pairs of integers."""
+Operands = tuple[Operand, ...]
+"""An argument that is an array of tensors."""
+Anything = Any
+"""An argument that the operator itself looks at."""
+
+REGISTRIES: Final = (
+    "tract_nnef",
+    "tract_core",
+    "tract_transformers",
+    "tract_onnx",
+    "tract_extra",
+    "tract_resource",
+    "tract_pulse",
+)
+MODULES: Final = (
+    "arithmetic",
+    "external",
+    "gathering",
+    "movement",
+    "products",
+    "recurrent",
+    "reductions",
+    "scan",
+    "signals",
+    "transformers",
+    "windows",
+)
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """`convert` makes of an argument what the function takes; `default` empty: required."""
+
+    name: str
+    convert: Callable[[Any], Any]
+    default: Any
+
+
+@dataclass(frozen=True)
+class Operator:
+    """`takes_quantized`: tensors are given as they are; otherwise codes are decoded before."""
+
+    name: str
+    registry: str
+    function: Callable[..., Any]
+    takes_quantized: bool = False
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return _parameters(self.function)
+
+
+_operators: dict[str, Operator] = {}
+
+
+def operator(
+    registry: str, *aliases: str, quantized: bool = False
+) -> Callable[[_Function], _Function]:
+    """Register a function as the operator of its name, and of `aliases`."""
+
+    def register(function: _Function) -> _Function:
+        for name in (function.__name__.rstrip("_"), *aliases):
+            if name in _operators:
+                raise ValueError(f"operator {name!r} is registered already")
+            _operators[name] = Operator(name, registry, function, quantized)
+        return function
+
+    return register
+
+
+@cache
+def operators() -> Mapping[str, Operator]:
+    """All operators by name."""
+    for module in MODULES:
+        import_module(f"nnefc.frontends.tract.operators.{module}")
+    return _operators
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    hints = typing.get_type_hints(function)
+    _, *parameters = inspect.signature(function).parameters.values()
+    return tuple(Parameter(p.name, _converter(hints[p.name]), p.default) for p in parameters)
+
+
+def bind(operator: Operator, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an operator's function; raises Wrong."""
+    parameters = operator.parameters
+    if len(positional) > len(parameters):
+        raise Wrong(
+            "invocation/arguments",
+            f"takes at most {len(parameters)} arguments, not {len(positional)}",
+        )
+    given = dict(zip((p.name for p in parameters), positional, strict=False))
+    for name, value in named.items():
+        if name in given:
+            raise Wrong("invocation/arguments", f"argument '{name}' is given twice")
+        if name not in {p.name for p in parameters}:
+            listed = ", ".join(p.name for p in parameters)
+            hint = f"the parameters are {listed}"
+            raise Wrong("invocation/arguments", f"there is no parameter '{name}'", hint)
+        given[name] = value
+    missing = [
+        p.name for p in parameters if p.name not in given and p.default is inspect.Parameter.empty
+    ]
+    if missing:
+        raise Wrong("invocation/arguments", f"argument '{missing[0]}' is missing")
+    found: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name not in given:
+            found[parameter.name] = parameter.default
+            continue
+        try:
+            found[parameter.name] = parameter.convert(given[parameter.name])
+        except Wrong as wrong:
+            raise Wrong(wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint) from None
+    return found
+
+
+# -- conversions, by annotation
+
+
+def _converter(hint: Any) -> Callable[[Any], Any]:
+    simple: dict[Any, Callable[[Any], Any]] = {
+        int: _integer,
+        float: scalar,
+        bool: _flag,
+        str: _text,
+        Operand: operand,
+        Operands: _operands,
+        tuple[int, ...]: integers,
+        Pairs: _pairs,
+        Any: _itself,
+    }
+    found = simple.get(hint)
+    if found is not None:
+        return found
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        parts = typing.get_args(hint)
+        if type(None) in parts:
+            rest = [part for part in parts if part is not type(None)]
+            inner = operand if set(rest) == {Value, Known} else _converter(rest[0])
+            return lambda value: None if _absent(value) else inner(value)
+        if set(parts) == {Value, Known, Quantized}:
+            return lambda value: value if isinstance(value, Quantized) else operand(value)
+    raise TypeError(f"no argument can be converted to {hint}")
+
+
+def _absent(value: Any) -> bool:
+    """Whether an optional argument says that it is not there."""
+    if isinstance(value, Known) and value.array.size == 1:
+        value = value.array.reshape(()).item()
+    return value is False or value is None
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _integer(value: Any) -> int:
+    found = integers(value)
+    if len(found) != 1:
+        raise Wrong("tract/attribute", f"one integer is expected, not {len(found)}")
+    return found[0]
+
+
+def _flag(value: Any) -> bool:
+    return _integer(value) != 0
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise Wrong("tract/attribute", f"a string is expected, not {value!r}")
+
+
+def _operands(value: Any) -> Operands:
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(operand(item) for item in items)
+    return (operand(value),)
+
+
+def _pairs(value: Any) -> Pairs:
+    flat = integers(value)
+    if len(flat) % 2:
+        raise Wrong("tract/attribute", f"pairs of integers are expected, not {len(flat)} integers")
+    return tuple(zip(flat[::2], flat[1::2], strict=True))

@@ -1,0 +1,220 @@
+"""Symbols: extents of inputs that have a value only when the inputs are known.
+
+An extent is written as an expression of integers and symbols: `S`, `2*S`, `S/2 + 1`, `P+S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.errors import Diagnostic, NnefError, Place
+from nnefc.syntax import ast
+from nnefc.syntax.parser import parse_expression
+
+EXTERNALS: Final = ("external", "tract_core_external")
+"""Operators that introduce inputs."""
+
+DECLARATIONS: Final = ("tract_symbol", "tract_pulse_streaming_symbol")
+ASSERTION: Final = "tract_assert"
+
+
+class NoValue(Exception):
+    """An expression has no value: a symbol in it has none, or it is no arithmetic of integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A graph input as the document has it; an extent is an expression."""
+
+    name: str
+    place: Place
+    extents: tuple[ast.Expression, ...]
+
+
+def declared(document: ast.Document) -> list[str]:
+    """Symbols that the document declares."""
+    names: list[str] = []
+    for extension in document.extensions:
+        kind = extension.names[0].name
+        if kind in DECLARATIONS:
+            listed = [n.name for n in extension.names[1:]] or extension.text.split()
+            names += listed or (["S"] if kind != "tract_symbol" else [])
+    return names
+
+
+def inputs(document: ast.Document) -> Iterator[Input]:
+    """The inputs of the graph whose shapes are written out, in the order of the body."""
+    for statement in document.graph.body:
+        call, target = statement.value, statement.target
+        if not isinstance(target, ast.Identifier) or not isinstance(call, ast.Invocation):
+            continue
+        if call.name not in EXTERNALS:
+            continue
+        for i, argument in enumerate(call.arguments):
+            if argument.name == "shape" or (argument.name is None and i == 0):
+                shape = argument.value
+                if isinstance(shape, ast.Array):
+                    yield Input(target.name, document.source.place(shape.at), shape.items)
+
+
+def free_symbols(document: ast.Document) -> list[str]:
+    """Symbols in the shapes of inputs, in the order of their first use."""
+    return list(dict.fromkeys(n for each in inputs(document) for n in names_of(each.extents)))
+
+
+def names_of(extents: Iterable[ast.Expression]) -> Iterator[str]:
+    """The symbols in some extents."""
+    for extent in extents:
+        yield from _names(extent)
+
+
+def _names(expression: ast.Expression) -> Iterator[str]:
+    match expression:
+        case ast.Identifier():
+            yield expression.name
+        case ast.Unary():
+            yield from _names(expression.operand)
+        case ast.Binary():
+            yield from _names(expression.left)
+            yield from _names(expression.right)
+        case _:
+            return
+
+
+def extent_of(expression: ast.Expression, symbols: Mapping[str, int]) -> int:
+    """The value of an extent; division is that of whole numbers.  Raises NoValue."""
+    match expression:
+        case ast.Literal_(value=int(value)):
+            return int(value)
+        case ast.Identifier(name=name) if name in symbols:
+            return symbols[name]
+        case ast.Unary(operator="-"):
+            return -extent_of(expression.operand, symbols)
+        case ast.Binary(operator=operator):
+            left = extent_of(expression.left, symbols)
+            right = extent_of(expression.right, symbols)
+            match operator:
+                case "+":
+                    return left + right
+                case "-":
+                    return left - right
+                case "*":
+                    return left * right
+                case "/" if right:
+                    return left // right
+                case "<" | "<=" | ">" | ">=" | "==" | "!=":
+                    return int(_compare(operator, left, right))
+                case _:
+                    raise NoValue
+        case _:
+            raise NoValue
+
+
+def _compare(operator: str, left: int, right: int) -> bool:
+    return {
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+        "==": left == right,
+        "!=": left != right,
+    }[operator]
+
+
+def bind(
+    document: ast.Document,
+    shapes: Mapping[str, Sequence[int]],
+    given: Mapping[str, int] | None = None,
+) -> dict[str, int]:
+    """Values of the symbols, of the `shapes` of inputs and of what is `given`.
+
+    Raises NnefError with all contradictions: `tract/symbol`, `input/shape`, `tract/assert`.
+    """
+    values = dict(given or {})
+    problems: list[Diagnostic] = []
+    wanted = [each for each in inputs(document) if each.name in shapes]
+    for each in wanted:
+        if len(each.extents) != len(shapes[each.name]):
+            message = (
+                f"input '{each.name}' has rank {len(each.extents)}, "
+                f"but a shape of rank {len(shapes[each.name])} is given"
+            )
+            problems.append(Diagnostic("input/shape", message, each.place))
+    if problems:
+        raise NnefError(problems)
+    pairs = [
+        (each, expression, extent)
+        for each in wanted
+        for expression, extent in zip(each.extents, shapes[each.name], strict=True)
+    ]
+    changed = True
+    while changed:  # an extent may tell a symbol of another one
+        changed = False
+        for _, expression, extent in pairs:
+            unknown = {name for name in _names(expression) if name not in values}
+            if len(unknown) == 1:
+                (name,) = unknown
+                value = _solved(expression, name, extent, values)
+                if value is not None:
+                    values[name] = value
+                    changed = True
+    for each, expression, extent in pairs:
+        try:
+            found = extent_of(expression, values)
+        except NoValue:
+            continue
+        if found != extent:
+            known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
+            message = f"input '{each.name}' has extent {found}, but {extent} is given"
+            hint = f"with {known}" if known else "the document fixes this extent"
+            problems.append(Diagnostic("input/shape", message, each.place, hint=hint))
+    problems += _broken_assertions(document, values)
+    if problems:
+        raise NnefError(problems)
+    return values
+
+
+def _solved(
+    expression: ast.Expression, name: str, extent: int, values: Mapping[str, int]
+) -> int | None:
+    """The value of a symbol for which a linear expression has a value; None if there is none."""
+    if isinstance(expression, ast.Identifier):
+        return extent
+    try:
+        at = {n: extent_of(expression, {**values, name: n}) for n in (0, 2, 4)}
+    except NoValue:
+        return None
+    slope = at[4] - at[2]
+    if slope == 0 or at[2] - at[0] != slope:
+        return None
+    twice = 2 * (extent - at[0])
+    for value in (twice // slope, twice // slope + 1):
+        if extent_of(expression, {**values, name: value}) == extent:
+            return value
+    return None
+
+
+def assertions(document: ast.Document) -> Iterable[tuple[ast.Extension, str]]:
+    """What the document asserts of its symbols, as text."""
+    for extension in document.extensions:
+        if extension.names[0].name == ASSERTION:
+            text = extension.text or " ".join(n.name for n in extension.names[1:])
+            yield extension, text
+
+
+def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Iterator[Diagnostic]:
+    for extension, text in assertions(document):
+        if ":" in text:  # of a scenario, one of several, none of which has to be
+            continue
+        expression = parse_expression(text)
+        try:
+            holds = extent_of(expression, values)
+        except NoValue:
+            continue
+        if not holds:
+            place = document.source.place(extension.at)
+            known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
+            message = f"{text} does not hold: {known}"
+            yield Diagnostic("tract/assert", message, place)

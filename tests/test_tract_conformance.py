@@ -1,0 +1,95 @@
+"""Models in the dialect of sonos/tract, with results of PyTorch and tract."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+
+FOLDER = Path(__file__).parents[2] / "shared" / "conformance" / "tract"
+Array = np.ndarray[Any, Any]
+
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the conformance cases are not here")
+
+
+def harness() -> Iterator[Any]:
+    for file in sorted(FOLDER.glob("harness/**/case.json")):
+        case = json.loads(file.read_text())
+        if case["kind"] != "skip":
+            yield pytest.param(file.parent, case, id=str(file.parent.relative_to(FOLDER)))
+
+
+def exports() -> Iterator[Any]:
+    for file in sorted(FOLDER.glob("exports/*/meta.json")):
+        meta = json.loads(file.read_text())
+        for run in meta.get("valid_runs", range(len(meta["runs"]))):
+            yield pytest.param(file.parent, meta, run, id=f"{file.parent.name}-{run}")
+
+
+def model(folder: Path) -> Path:
+    for name in ("model.nnef.tgz", "model"):
+        if (folder / name).exists():
+            return folder / name
+    return folder
+
+
+def results(path: Path, feeds: Mapping[str, Array]) -> tuple[Array, ...]:
+    """What the model makes of inputs, which get the types that it wants."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nnefc.NnefWarning)
+        graph = nnefc.import_model(path, shapes=shapes, dialect="tract")
+    given = [feeds[v.name].astype(v.type.dtype.numpy) for v in graph.inputs]
+    found = nnefc.compile(graph)(*given)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def assert_close(found: Array, want: Array, atol: float, rtol: float) -> None:
+    assert found.shape == want.shape
+    if want.dtype.kind in "biu" and found.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, want)
+    else:
+        np.testing.assert_allclose(
+            found.astype(np.float64), want.astype(np.float64), rtol=rtol, atol=atol
+        )
+
+
+@pytest.mark.parametrize(("folder", "case"), harness())
+def test_harness(folder: Path, case: dict[str, Any]) -> None:
+    if case["kind"] == "load":
+        nnefc.import_model(model(folder), dialect="tract")
+        return
+    if case["io"]:
+        arrays = dict(np.load(folder / case["io"]))
+    else:
+        random = np.random.default_rng(0)
+        shapes = {n: [int(e) for e in s] for n, s in case["input_shapes"].items()}
+        arrays = {n: random.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    half = "f16" in case["input_types"].values()
+    tolerance = (case["atol_f16"], case["rtol_f16"]) if half else (case["atol"], case["rtol"])
+    found = results(model(folder), {name: arrays[name] for name in case["inputs"]})
+    assert len(found) == len(case["outputs"])
+    for name, array in zip(case["outputs"], found, strict=True):
+        if name in arrays:
+            assert_close(array, arrays[name], *tolerance)
+
+
+@pytest.mark.parametrize(("folder", "meta", "run"), exports())
+def test_exports(folder: Path, meta: dict[str, Any], run: int) -> None:
+    arrays = np.load(folder / "io.npz")
+    prefix = f"run{run}/" if run else ""
+    names = [
+        [x["name"] if isinstance(x, dict) else x for x in meta[k]] for k in ("inputs", "outputs")
+    ]
+    found = results(model(folder), {name: arrays[prefix + name] for name in names[0]})
+    half = "f16" in folder.name
+    for name, array in zip(names[1], found, strict=True):
+        want = arrays[prefix + name]
+        assert_close(array, want, *((1e-3, 5e-3) if half else (1e-4, 5e-4)))
