@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
     from nnefc.limits import Limits
+    from nnefc.loading import load
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.tensors import TensorSpec
-    from nnefc.saving import load
     from nnefc.tuning import Tuning, tune
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ _HOMES = {
     "Tuning": "nnefc.tuning",
     "compile": "nnefc.api",
     "import_model": "nnefc.api",
-    "load": "nnefc.saving",
+    "load": "nnefc.loading",
     "operation": "nnefc.frontends.nnef.custom",
     "save_archive": "nnefc.api",
     "tune": "nnefc.tuning",

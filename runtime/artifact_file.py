@@ -196,34 +196,37 @@ def open_file(path: FilePath, *, digest: str | None = None, verify: bool = False
     """
     name = printable(os.fspath(path))
     with open_regular(path) as file:
-        if size_of(file) < _START:
-            raise _refuse("artifact/format", "this is no artifact of nnefc", name)
+        _require_header(size_of(file), name)  # nothing can be mapped of a file that is empty
         try:
             mapping = map_whole(file.fileno())
         except (OSError, ValueError) as error:
             raise NnefError.of("data/file", f"cannot map: {reason(error)}", Place(name)) from None
-    data = np.frombuffer(mapping, np.uint8)
-    return _opened(data, name, digest, verify)
+    return open_mapping(mapping, name, digest=digest, verify=verify)
 
 
-def open_mapping(mapping: mmap.mmap, name: str, *, verify: bool = False) -> ArtifactFile:
+def open_mapping(
+    mapping: mmap.mmap, name: str, *, digest: str | None = None, verify: bool = False
+) -> ArtifactFile:
     """The same for a file that is mapped, and called `name` in errors."""
-    if len(mapping) < _START:
-        raise _refuse("artifact/format", "this is no artifact of nnefc", name)
-    return _opened(np.frombuffer(mapping, np.uint8), name, None, verify)
+    return _opened(np.frombuffer(mapping, np.uint8), name, digest, verify)
 
 
 def open_bytes(data: bytes) -> ArtifactFile:
     """The same for the bytes of a file."""
-    if len(data) < _START:
-        raise _refuse("artifact/format", "this is no artifact of nnefc", "<bytes>")
     memory = aligned(len(data), "an artifact")
     memory[:] = np.frombuffer(data, np.uint8)
     memory.flags.writeable = False
     return _opened(memory, "<bytes>", None, False)
 
 
+def _require_header(nbytes: int, name: str) -> None:
+    """Raise NnefError for a file that is shorter than the header of an artifact."""
+    if nbytes < _START:
+        raise _refuse("artifact/format", "this is no artifact of nnefc", name)
+
+
 def _opened(data: Array, name: str, digest: str | None, verify: bool) -> ArtifactFile:
+    _require_header(data.size, name)
     header = data[: _HEADER.size].tobytes()
     own = data[_HEADER.size : _START].tobytes()
     magic, version, _, size, head_at, manifest_at, checksum = _HEADER.unpack(header)

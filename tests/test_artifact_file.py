@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
+from nnefc.loading import restored
 from nnefc.runtime.artifact_file import AGAIN, FORMAT, ArtifactFile, Writer, open_bytes, open_file
-from nnefc.saving import restored
 from tests.saved import TINY, compiled
 
 

@@ -19,10 +19,10 @@ from nnefc.kernels.isa import host
 from nnefc.kernels.processor import model_name
 from nnefc.packing.inverse import Packed, View
 from nnefc.runtime import cache, cache_entry, cache_key, derived_weights
-from nnefc.runtime.cache_folder import PARTIAL
 from nnefc.runtime.cache_key import Key
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.derived_weights import Wanted
+from nnefc.runtime.private_folder import PARTIAL
 from tests.cached import entry, key
 from tests.command_line import Cli
 

@@ -241,16 +241,27 @@ def limit_to(patch: pytest.MonkeyPatch, path: Path, files: float) -> None:
     patch.setenv("NNEFC_CACHE_LIMIT", str(int(files * path.stat().st_size)))
 
 
+def made_after_a_jump(
+    folder: Path, patch: pytest.MonkeyPatch, jump: float, room: float
+) -> list[Path]:
+    """The files of four entries, the oldest first, after a fifth was made; there was `room` for so
+    many, and the clock had jumped by so many seconds.
+    """
+    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
+    limit_to(patch, paths[0], room)
+    real = time.time
+    patch.setattr(time, "time", lambda: real() + jump)
+    assert made("new") == 2
+    return paths
+
+
 @pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
 def test_a_clock_that_jumps_evicts_no_more_than_it_must(
     folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     """What was not used for longest; never what was just made, whatever the time of that is."""
-    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
-    limit_to(monkeypatch, paths[0], 4.5)
     real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + jump)
-    assert made("new") == 2
+    paths = made_after_a_jump(folder, monkeypatch, jump, 4.5)
     assert [path.exists() for path in paths] == [False, True, True, True]
     assert len(list(folder.iterdir())) == 4
     for back in (lambda: real() + jump, real):
@@ -262,11 +273,7 @@ def test_a_clock_that_jumps_evicts_no_more_than_it_must(
 def test_a_clock_that_jumps_evicts_nothing_within_the_limit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
-    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
-    limit_to(monkeypatch, paths[0], 5.5)
-    real = time.time
-    monkeypatch.setattr(time, "time", lambda: real() + jump)
-    assert made("new") == 2
+    paths = made_after_a_jump(folder, monkeypatch, jump, 5.5)
     assert all(path.exists() for path in paths)
 
 

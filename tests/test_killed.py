@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.runtime.cache_folder import PARTIAL
+from nnefc.runtime.private_folder import PARTIAL
 from tests.saved import MIXED, compiled, inputs, results
 
 _PROGRAM = """

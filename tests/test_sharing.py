@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.runtime.cache_folder import PARTIAL
 from nnefc.runtime.derived_weights import is_whole
+from nnefc.runtime.private_folder import PARTIAL
 from tests.command_line import Cli
 from tests.saved import compiled, inputs, results, same, transformed, write
 

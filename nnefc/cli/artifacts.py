@@ -101,7 +101,7 @@ class Loaded:
 
     def compiled(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads."""
-        from nnefc.saving import model_of
+        from nnefc.loading import model_of
 
         with reported_warnings():
             compiled = model_of(self.artifact, threads)
