@@ -21,20 +21,9 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels import vector_math
-from nnefc.kernels.lanes import (
-    Lanes,
-    absolute,
-    ceil,
-    constant,
-    convert,
-    floor,
-    remainder,
-    rint,
-    select,
-    shift_left,
-    shift_right,
-    sqrt,
-)
+from nnefc.kernels.conversion import convert
+from nnefc.kernels.integers import INTEGERS, remainder, shift_left, shift_right
+from nnefc.kernels.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
 from nnefc.kernels.scalar import ELEMENTARY, LIBM, Expression, Number
 from nnefc.kernels.vector import I32, I64, POINTER, Vector
 
@@ -98,6 +87,8 @@ def _step(
         return _product(x, int(known[1] or 0))
     if op == "remainder" and x.is_float:
         return _float_remainder(libm, *operands)
+    if op in INTEGERS and not x.is_float:
+        return INTEGERS[op](*operands)
     if op in ELEMENTARY and dtype == "float64":
         return _LIBRARY[op](libm, x) if op in _LIBRARY else _library(op, libm, *operands)
     if op in ELEMENTARY:
@@ -111,7 +102,8 @@ def _extreme(op: str, x: Lanes, y: Lanes) -> Lanes:
 
 
 def _sign(x: Lanes) -> Lanes:
-    return select(x > 0, 1, select(x < 0, -1, x))  # NaN and zeros are what they are
+    positive = select(x > 0, 1, x)  # NaN and zeros are what they are
+    return select(x < 0, -1, positive) if x.is_signed else positive
 
 
 def _relu(x: Lanes) -> Lanes:

@@ -37,6 +37,8 @@ class Isa:
     """Architectural vector registers."""
     fma: bool = True
     """Whether a multiply-add is one instruction, and rounds once."""
+    float16: bool = True
+    """Whether there are instructions that convert vectors of float16 to float32 and back."""
     halves: bool = False
     """Whether arithmetic on half a vector takes half the time of a whole one."""
     tile: tuple[int, int]
@@ -61,6 +63,7 @@ X86_64_V2 = Isa(
     vector_bits=128,
     registers=16,
     fma=False,
+    float16=False,
     tile=(6, 2),
     pause="llvm.x86.sse2.pause",
     permute="llvm.x86.ssse3.pshuf.b.128",
@@ -72,6 +75,7 @@ X86_64_V3 = replace(
     cpu="x86-64-v3",
     vector_bits=256,
     fma=True,
+    float16=True,
     permute="llvm.x86.avx2.permps",
 )
 """AVX2 and FMA."""

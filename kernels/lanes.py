@@ -6,7 +6,8 @@ formula reads as it does for numbers:
 
     y = fma(r, r, 1.0) * select(x < 0.0, -r, r)
 
-Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap around.
+Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap around.  Floats of
+16 bits are moved, selected and converted (`nnefc.kernels.conversion`), and have no arithmetic.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -25,13 +26,20 @@ from llvmlite import ir
 from nnefc.kernels.scalar import Number
 from nnefc.kernels.vector import I8, I32, Vector
 
-BITS: Final = {"float32": 32, "float64": 64, "int32": 32, "int64": 64, "bool": 8}
+UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+HALVES: Final = ("float16", "bfloat16")
+"""Held as integers of 16 bits."""
+BITS: Final = {
+    **{"float32": 32, "float64": 64, "bool": 8},
+    **{"int8": 8, "int16": 16, "int32": 32, "int64": 64},
+    **dict(zip(UNSIGNED, (8, 16, 32, 64), strict=True)),
+    **dict.fromkeys(HALVES, 16),
+}
 """Size of an item in memory."""
 _ITEMS: Final = {
+    **{dtype: ir.IntType(bits) for dtype, bits in BITS.items()},
     "float32": ir.FloatType(),
     "float64": ir.DoubleType(),
-    "int32": ir.IntType(32),
-    "int64": ir.IntType(64),
     "bool": ir.IntType(1),
 }
 _INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}
@@ -50,6 +58,11 @@ class Lanes:
     @property
     def is_float(self) -> bool:
         return self.dtype in _INTEGER_OF
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether negative numbers are less than zero."""
+        return self.dtype not in ("bool", *UNSIGNED)
 
     def same(self, value: Any) -> Lanes:
         """A vector of the same type."""
@@ -76,7 +89,7 @@ class Lanes:
             compare = builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered
         else:
             # true is more than false
-            compare = builder.icmp_unsigned if self.dtype == "bool" else builder.icmp_signed
+            compare = builder.icmp_signed if self.is_signed else builder.icmp_unsigned
         return Lanes(self.v, "bool", compare(sign, self.value, y))
 
     def __add__(self, other: Lanes | Number) -> Lanes:
@@ -146,7 +159,8 @@ class Lanes:
 
     def __rshift__(self, count: int) -> Lanes:
         """Of signed integers: the sign moves in."""
-        return self.same(self.v.builder.ashr(self.value, self.wrap(count)))
+        shift = self.v.builder.ashr if self.is_signed else self.v.builder.lshr
+        return self.same(shift(self.value, self.wrap(count)))
 
     def bits(self) -> Lanes:
         """The representation of floats, as integers."""
@@ -183,7 +197,7 @@ def constant(v: Vector, dtype: str, number: Number) -> Lanes:
         text = "true" if number else "false"
     else:
         bits = BITS[dtype]
-        whole = int(number) & ((1 << bits) - 1)
+        whole = half_bits(dtype, number) if dtype in HALVES else int(number) & ((1 << bits) - 1)
         text = str(whole - (1 << bits) if whole >> (bits - 1) else whole)
     return Lanes(v, dtype, _Splat(kind, f"splat ({item} {text})"))
 
@@ -197,6 +211,20 @@ class _Splat(ir.Constant):
 
     def get_reference(self) -> str:
         return self._text
+
+
+def half_bits(dtype: str, number: Number) -> int:
+    """`number` as a float of 16 bits, in those bits."""
+    value = float(number)
+    if dtype == "float16":
+        try:
+            return int.from_bytes(struct.pack("<e", value), "little")
+        except OverflowError:
+            return 0x7C00 if value > 0 else 0xFC00
+    if value != value:
+        return 0x7FC0
+    bits = int.from_bytes(struct.pack("<f", _rounded("float32", value)), "little")
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
 
 
 def _rounded(dtype: str, number: Number) -> float:
@@ -250,24 +278,7 @@ def absolute(x: Lanes) -> Lanes:
     """The smallest integer stays what it is."""
     if x.is_float:
         return _call("fabs", x)
-    return select(x < 0, -x, x)
-
-
-def shift_left(x: Lanes, count: Lanes) -> Lanes:
-    """Of integers; counts are taken modulo the number of bits."""
-    return x.same(x.v.builder.shl(x.value, (count & (BITS[x.dtype] - 1)).value))
-
-
-def shift_right(x: Lanes, count: Lanes) -> Lanes:
-    """Of integers; counts are taken modulo the number of bits, and the sign moves in."""
-    return x.same(x.v.builder.ashr(x.value, (count & (BITS[x.dtype] - 1)).value))
-
-
-def remainder(x: Lanes, y: Lanes) -> Lanes:
-    """Of integers divided towards zero, with the sign of x; 0 where y is 0."""
-    # x % 1 is what x % 0 and x % -1 give here, which processors refuse
-    divisor = select(y.equals(0) | y.equals(-1), 1, y)
-    return x.same(x.v.builder.srem(x.value, divisor.value))
+    return select(x < 0, -x, x) if x.is_signed else x
 
 
 def copysign(size: Lanes, sign: Lanes) -> Lanes:
@@ -280,29 +291,6 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     for coefficient in coefficients[1:]:
         y = fma(y, x, coefficient)
     return y
-
-
-def convert(x: Lanes, dtype: str) -> Lanes:
-    """As in C, but a float out of range becomes the nearest integer there is, and NaN 0."""
-    if x.dtype == dtype:
-        return x
-    builder, kind = x.v.builder, vector_type(x.v, dtype)
-    if dtype == "bool":
-        return x.differs(0)
-    if x.dtype == "bool":
-        return select(x, constant(x.v, dtype, 1), 0)
-    if x.is_float and dtype in _INTEGER_OF:
-        wider = BITS[dtype] > BITS[x.dtype]
-        value = (builder.fpext if wider else builder.fptrunc)(x.value, kind)
-    elif x.is_float:
-        name = f"llvm.fptosi.sat.v{x.v.lanes}i{BITS[dtype]}.v{x.v.lanes}f{BITS[x.dtype]}"
-        value = x.v.call(name, kind, x.value)
-    elif dtype in _INTEGER_OF:
-        value = builder.sitofp(x.value, kind)
-    else:
-        wider = BITS[dtype] > BITS[x.dtype]
-        value = (builder.sext if wider else builder.trunc)(x.value, kind)
-    return Lanes(x.v, dtype, value)
 
 
 def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:

@@ -26,8 +26,9 @@ from llvmlite import ir
 
 from nnefc.kernels import lane_memory as memory
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.conversion import convert
 from nnefc.kernels.expression import emit
-from nnefc.kernels.lanes import BITS, Lanes, constant, convert, fma, select, sqrt
+from nnefc.kernels.lanes import BITS, Lanes, constant, fma, select, sqrt
 from nnefc.kernels.mean_variance import IN_FLIGHT, offsets, tensors
 from nnefc.kernels.scalar import Expression
 from nnefc.kernels.vector import I64, Vector, lanes_of

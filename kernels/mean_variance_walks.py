@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from nnefc.kernels import lane_memory as memory
-from nnefc.kernels.lanes import Lanes, convert, select, shuffle
+from nnefc.kernels.conversion import convert
+from nnefc.kernels.lanes import Lanes, select, shuffle
 from nnefc.kernels.mean_variance_formula import Group, Normalisation, Terms, splat_lane
 from nnefc.kernels.rows import along
 from nnefc.kernels.vector import I64, Vector

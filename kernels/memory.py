@@ -58,10 +58,12 @@ def address(bases, reference):
 _ITEMS: dict[str, tuple[Any, int]] = {
     "float32": (ir.FloatType(), 4),
     "float64": (ir.DoubleType(), 8),
-    "int32": (ir.IntType(32), 4),
-    "int64": (ir.IntType(64), 8),
     "bool": (ir.IntType(8), 1),
-    "uint8": (ir.IntType(8), 1),
+    **{
+        f"{sign}int{8 * size}": (ir.IntType(8 * size), size)
+        for sign in ("", "u")
+        for size in (1, 2, 4, 8)
+    },
 }
 ITEMSIZE = {name: size for name, (_, size) in _ITEMS.items()}
 NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in _ITEMS}

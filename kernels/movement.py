@@ -1,6 +1,6 @@
 """Moving items without computing: strided copies, transposition, gathering.
 
-Items are moved by their size (1, 4 or 8 bytes), whatever their type.
+Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,7 +14,7 @@ from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, l
 from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
 
 OUTER = 14
-ITEM = {1: "uint8", 4: "int32", 8: "int64"}
+ITEM = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}
 """The type that items of so many bytes are moved as."""
 
 STRIDED = Layout(

@@ -2,7 +2,8 @@
 
 Dimensions are joined into kept and reduced ones by the lowering.  What matters is the
 innermost: if it is reduced, an output is the reduction of rows; if it is kept, rows are
-combined item by item.  Sums are in float64, so their error does not grow with their length.
+combined item by item.  Sums are in float64, so their error does not grow with their length; those
+of integers in 64 bits.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import math
 from typing import Any
+
+import numpy as np
 
 from nnefc.kernels.memory import (
     ITEMSIZE,
@@ -34,6 +37,8 @@ CHUNK = 512
 """Items of a row that are worked on at a time."""
 LANES = 32
 """Independent partial results along a row."""
+
+FLOATS = ("float32", "float64")
 
 REDUCE = Layout(
     "x:ref y:ref kept_rank kept:8 kept_pitches:8 reduced_rank reduced:8 reduced_pitches:8 "
@@ -91,20 +96,25 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 
     A NaN is larger and smaller than any number.
     """
+    wide = "uint64" if item.startswith("u") else "int64"
     if kind == "sum":
 
         @helper
         def add(a, b):
             return a + b
 
-        return "float64", 0.0, add
+        if item in FLOATS:
+            return "float64", 0.0, add
+        return wide, NUMBER[wide](0), add
     if kind == "product":
 
         @helper
         def multiply(a, b):
             return a * b
 
-        return "float64", 1.0, multiply
+        if item in FLOATS:
+            return "float64", 1.0, multiply
+        return wide, NUMBER[wide](1), multiply
     if kind in ("max", "min"):
         largest = kind == "max"
 
@@ -113,7 +123,10 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
             better = (b > a) | (b != b) if largest else (b < a) | (b != b)
             return select(better, b, a)
 
-        return item, NUMBER[item](-math.inf if largest else math.inf), extreme
+        if item in FLOATS:
+            return item, NUMBER[item](-math.inf if largest else math.inf), extreme
+        bounds = np.iinfo(item)
+        return item, NUMBER[item](bounds.min if largest else bounds.max), extreme
     every = kind == "all"
 
     @helper
@@ -123,14 +136,50 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
     return "bool", every, logical
 
 
+def ending(kind: str, item: str) -> Any:
+    """A function (what the partial results make together, divisor) -> result."""
+    if kind == "sum" and item in FLOATS:
+
+        @helper
+        def mean(total, divisor):
+            return total / divisor
+
+        return mean
+    if kind == "sum":
+        return _integer_mean(item)
+
+    @helper
+    def whole(total, divisor):
+        return total
+
+    return whole
+
+
+def _integer_mean(item: str) -> Any:
+    """total / divisor, a positive whole number, towards zero."""
+    signed = not item.startswith("u")
+    wide = NUMBER["int64" if signed else "uint64"]
+
+    @helper
+    def mean(total, divisor):
+        if divisor == 1.0:
+            return total
+        quotient = total // wide(divisor)
+        if signed and quotient < 0 and quotient * wide(divisor) != total:
+            quotient += 1  # division of kernels rounds down
+        return quotient
+
+    return mean
+
+
 @family("reduce.rows")
 def reduce_rows(kind: str, item: str) -> KernelFunction:
-    """`kind`: sum, product, max, min of floats, all, any of bools; the row is reduced too."""
+    """`kind`: sum, product, max, min of numbers, all, any of bools; the row is reduced too."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBER[partial]
-    local, divided = local_bytes(8 * LANES), kind == "sum"
+    local, finish = local_bytes(8 * LANES), ending(kind, item)
 
     def reduce_rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -157,11 +206,7 @@ def reduce_rows(kind: str, item: str) -> KernelFunction:
                 for lane in range(half):
                     hold(state, lane, combine(held(state, lane), held(state, lane + half)))
                 half = half // 2
-            total = held(state, 0)
-            if divided:
-                store(y, t, number(total / divisor))
-            else:
-                store(y, t, number(total))
+            store(y, t, number(finish(held(state, 0), divisor)))
 
     return reduce_rows
 
@@ -173,7 +218,7 @@ def reduce_columns(kind: str, item: str) -> KernelFunction:
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     held, hold = LOAD[partial], WRITE[partial]
     convert = NUMBER[partial]
-    local, divided = local_bytes(8 * CHUNK), kind == "sum"
+    local, finish = local_bytes(8 * CHUNK), ending(kind, item)
 
     def reduce_columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -194,10 +239,7 @@ def reduce_columns(kind: str, item: str) -> KernelFunction:
                     hold(state, i, combine(held(state, i), convert(load(row, i))))
             out = y + (t // chunks * width + begin) * size
             for i in range(count):
-                if divided:
-                    store(out, i, number(held(state, i) / divisor))
-                else:
-                    store(out, i, number(held(state, i)))
+                store(out, i, number(finish(held(state, i), divisor)))
 
     return reduce_columns
 

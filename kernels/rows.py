@@ -15,7 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.memory import READ, WRITE, helper
+from nnefc.kernels.vector import FLOATS, Vector, lanes_of, vector_intrinsic
 
 
 def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
@@ -50,7 +51,16 @@ def _store(v: Vector, value: Any, at: Any, mask: Any) -> None:
 
 @cache
 def copy_row(item: str) -> Any:
-    """Intrinsic `copy(target, source, count)`: contiguous items."""
+    """Callee `copy(target, source, count)`: contiguous items."""
+    if item not in FLOATS:
+        read, write = READ[item], WRITE[item]
+
+        @helper
+        def copy_items(target, source, count):
+            for i in range(count):
+                write(target, i, read(source, i))
+
+        return copy_items
 
     @vector_intrinsic(item, lanes_of(item), 3)
     def copy(v: Vector, target, source, count):

@@ -26,13 +26,17 @@ ELEMENTARY: Final = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "
 """Operations of `nnefc.kernels.vector_math` on float32, of the C library on float64."""
 
 _FLOATS = ("float32", "float64")
-_INTEGERS = ("int32", "int64")
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 _NUMBERS = (*_FLOATS, *_INTEGERS)
-_ANY = (*_NUMBERS, "bool")
+_COMPARED = (*_NUMBERS, "bool")
+_ANY = (*_COMPARED, "float16", "bfloat16")
 _TYPES: Final = {
-    _ANY: "copy select cast lt gt le ge eq ne",
-    _NUMBERS: "neg abs sign add sub mul min max relu sqr remainder",
-    _FLOATS: " ".join(["div rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY)]),
+    _ANY: "copy select cast",
+    _COMPARED: "lt gt le ge eq ne",
+    _NUMBERS: "neg abs sign add sub mul div min max relu sqr pow remainder",
+    _FLOATS: " ".join(
+        ["rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY - {"pow"})]
+    ),
     _INTEGERS: "shift_left shift_right",
     (*_INTEGERS, "bool"): "bitand bitor bitxor bitnot",
     ("bool",): "not and or xor",

@@ -15,9 +15,10 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.conversion import convert
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lane_memory import load, store
-from nnefc.kernels.lanes import Lanes, constant, convert, select
+from nnefc.kernels.lanes import Lanes, constant, select
 from nnefc.kernels.memory import ITEMSIZE, NUMBER, STORE, address, load_word
 from nnefc.kernels.reduce import (
     CHUNK,

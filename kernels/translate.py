@@ -97,9 +97,14 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
 
 _NUMBERS = {
     "bool": types.boolean,
-    "uint8": types.uint8,
+    "int8": types.int8,
+    "int16": types.int16,
     "int32": types.int32,
     "int64": types.int64,
+    "uint8": types.uint8,
+    "uint16": types.uint16,
+    "uint32": types.uint32,
+    "uint64": types.uint64,
     "float32": types.float32,
     "float64": types.float64,
 }
@@ -219,7 +224,9 @@ def _extreme(name: str, sign: str) -> _CalleeType:
         kind = np.promote_types(x, y)
 
         def emit(builder, x, y):
-            compare = builder.fcmp_ordered if kind.kind == "f" else builder.icmp_signed
+            compare = {"f": builder.fcmp_ordered, "i": builder.icmp_signed}.get(
+                kind.kind, builder.icmp_unsigned
+            )
             return builder.select(compare(sign, y, x), y, x)
 
         return Definition(kind.name, (kind.name, kind.name), emit)

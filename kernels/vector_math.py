@@ -19,7 +19,8 @@ from functools import partial
 from typing import Final
 
 from nnefc.kernels import isa
-from nnefc.kernels.lanes import Lanes, absolute, convert, fma, if_any, polynomial, select
+from nnefc.kernels.conversion import convert
+from nnefc.kernels.lanes import Lanes, absolute, fma, if_any, polynomial, select
 from nnefc.kernels.vector_math_wide import (
     acos,
     acosh,

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Final
 
 from nnefc.kernels import isa
+from nnefc.kernels.conversion import convert
 from nnefc.kernels.lane_memory import in_parts
 from nnefc.kernels.lanes import (
     Lanes,
     absolute,
-    convert,
     copysign,
     floor,
     fma,

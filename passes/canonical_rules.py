@@ -120,7 +120,8 @@ def _div(op: Op) -> Result:
 def _mean(x: Value, count: Number) -> Result:
     """A sum divided by the number of its items."""
     inner = producer(x, "sum_reduce")
-    if inner is None or inner.attributes["normalize"]:
+    # a sum of integers has wrapped around, which a mean does at the end
+    if inner is None or inner.attributes["normalize"] or x.type.dtype.is_integer:
         return None
     if count * x.type.volume != inner.inputs[0].type.volume:
         return None
@@ -137,7 +138,7 @@ def _pow(op: Op) -> Result:
             return [x]
         case 2.0:
             return New("sqr", [x])
-        case -1.0:
+        case -1.0 if x.type.dtype.is_float:
             return New("rcp", [x])
         # of what is below zero, and of -0.0, roots are other than these powers
         case 0.5 if _is_never_negative(x):
@@ -190,7 +191,9 @@ def _idempotent(op: Op) -> Result:
     if producer(op.inputs[0], op.name) is not None:
         return [op.inputs[0]]
     negated = producer(op.inputs[0], "neg")
-    return New("abs", negated.inputs) if negated is not None and op.name == "abs" else None
+    signed = op.output.type.dtype.is_signed
+    absolute = negated is not None and op.name == "abs" and signed
+    return New("abs", negated.inputs) if negated is not None and absolute else None
 
 
 @rule("min", "max")

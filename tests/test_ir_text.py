@@ -127,7 +127,8 @@ def test_arrays_come_back(dtype: DType) -> None:
     items = rng.standard_normal((3, 4)) * 10.0 ** rng.integers(-30, 30, (3, 4))
     if dtype.is_integer:
         items = rng.integers(-(2**31), 2**31, (3, 4))
-    array = items.astype(dtype.numpy)
+    with np.errstate(over="ignore"):
+        array = items.astype(dtype.numpy)
     text = f"graph g() -> () {{ constant() {{value = {print_attribute(array)}}} }}"
     (op,) = parse_graph(text).ops
     identical(op.attributes["value"], array)
@@ -189,7 +190,7 @@ def test_locations_are_comments() -> None:
         ("", 1, 1, "expected 'graph'"),
         ("grph g", 1, 1, "expected 'graph', found 'grph'"),
         ("graph g(x: bool[]) -> () {}", 1, 9, "expected a value"),
-        ("graph g(%x: half[]) -> () {}", 1, 13, "expected one of float32"),
+        ("graph g(%x: half[]) -> () {}", 1, 13, "expected one of float16"),
         ("graph g(%x: bool[-1]) -> () {}", 1, 18, "expected an extent"),
         ("graph g(%x: bool[]) -> (y = %z) {}", 1, 29, "%z is not defined"),
         ("graph g(%x: bool[]) -> (y = %x) {\n  neg(%x, %y)\n}", 2, 11, "%y is not defined"),

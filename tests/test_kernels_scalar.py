@@ -202,6 +202,8 @@ def _pairs(dtype: str) -> tuple[Array, Array]:
 def test_binary(dtype: str) -> None:
     x, y = _pairs(dtype)
     names = [name for name in BINARY if dtype in operations()[name]]
+    if not dtype.startswith("float"):
+        names.remove("div")  # of integers: tests/test_integers.py
     for name, got in zip(names, together([(name, dtype) for name in names], x, y)):
         np.testing.assert_array_equal(got, BINARY[name](x, y), name)
 

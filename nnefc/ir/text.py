@@ -94,7 +94,8 @@ def digest(array: np.ndarray[Any, Any]) -> str:
     import numpy as np
 
     h = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
-    h.update(np.ascontiguousarray(array).data)
+    # as bytes: not every item type has a letter in Python's protocol of buffers
+    h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return h.hexdigest()
 
 

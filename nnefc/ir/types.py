@@ -16,19 +16,26 @@ if TYPE_CHECKING:
 class DType(Enum):
     """Item type of a tensor; the value is NumPy's name for it."""
 
+    FLOAT16 = "float16"
+    BFLOAT16 = "bfloat16"
+    """The upper half of a float32; NumPy has it from `ml_dtypes`."""
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    INT8 = "int8"
+    INT16 = "int16"
     INT32 = "int32"
     INT64 = "int64"
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    UINT64 = "uint64"
     BOOL = "bool"
     STRING = "str"
     """`tensor<string>`: allowed by the type system, computed by no operation."""
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        import numpy as np
-
-        return np.dtype(self.value)
+        return numpy_type(self.value)
 
     @property
     def itemsize(self) -> int:
@@ -37,24 +44,49 @@ class DType(Enum):
 
     @property
     def is_float(self) -> bool:
-        return self in (DType.FLOAT32, DType.FLOAT64)
+        return self in _FLOATS
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is a float of 16 bits: stored as such, computed with in float32."""
+        return self in _HALVES
 
     @property
     def is_integer(self) -> bool:
-        return self in (DType.INT32, DType.INT64)
+        return self in _INTEGERS
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it has negative numbers."""
+        return self in _FLOATS or self in _SIGNED
 
     def __str__(self) -> str:
         return self.value
 
 
+_HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
+_FLOATS = frozenset({*_HALVES, DType.FLOAT32, DType.FLOAT64})
+_SIGNED = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64})
+_INTEGERS = frozenset({*_SIGNED, DType.UINT8, DType.UINT16, DType.UINT32, DType.UINT64})
 _ITEMSIZE = {
-    DType.FLOAT32: 4,
-    DType.FLOAT64: 8,
-    DType.INT32: 4,
-    DType.INT64: 8,
-    DType.BOOL: 1,
     DType.STRING: 0,
+    **dict.fromkeys((DType.INT8, DType.UINT8, DType.BOOL), 1),
+    **dict.fromkeys((DType.FLOAT16, DType.BFLOAT16, DType.INT16, DType.UINT16), 2),
+    **dict.fromkeys((DType.FLOAT32, DType.INT32, DType.UINT32), 4),
+    **dict.fromkeys((DType.FLOAT64, DType.INT64, DType.UINT64), 8),
 }
+
+
+def numpy_type(name: str) -> np.dtype[Any]:
+    """NumPy's type of that name, or that of `ml_dtypes` for "bfloat16"."""
+    import numpy as np
+
+    if name == DType.BFLOAT16.value:
+        import ml_dtypes
+
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
 
 Shape = tuple[int, ...]
 

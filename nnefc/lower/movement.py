@@ -22,6 +22,9 @@ from nnefc.ops.window_rules import source_indices
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
+MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
+"""The type that `pad` moves items of so many bytes as."""
+
 
 def dense(shape: Sequence[int], itemsize: int) -> list[int]:
     """Bytes from one item to the next along each dimension of a row-major tensor."""
@@ -216,15 +219,16 @@ def pad(lower: Lowering, op: Op) -> None:
     for extent, (p, q) in zip(type_.dims, op.attributes["padding"], strict=True):
         positions = np.arange(-p, extent + q, dtype=np.int64)
         dimensions.append(Dimension(extent, source_indices(positions, extent, border)[:, None]))
-    value = lower.constant(np.array([op.attributes["value"]], type_.dtype.numpy))
+    value = np.array([op.attributes["value"]]).astype(type_.dtype.numpy)
+    item = MOVED_AS[type_.dtype.itemsize]
     window.launch(
         lower,
-        Kernel("window.pad", (str(type_.dtype),)),
+        Kernel("window.pad", (item,)),
         dimensions,
         type_.dtype,
         x=lower.read(op.inputs[0]),
         y=lower.write(op.output),
-        bias=value,
+        bias=lower.constant(value),
     )
 
 

@@ -167,6 +167,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="x limited to [a, b], max(min(x, b), a).",
         infer=broadcasting("x", "a", "b"),
         reference=clamp,
+        integers=True,
         expand=_expand_clamp,
         samples=(
             Sample(inputs=((2, 3, 4), (), ()), values={1: -1.0, 2: 1.0}),

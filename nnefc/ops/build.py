@@ -163,7 +163,7 @@ def build(
     face = interface(spec)
     operands = list(inputs)
     filled = {**face.defaults, **_attributes(name, face, attributes or {}, location)}
-    _check_operands(name, face, operands, location)
+    _check_operands(spec, operands, location)
     for parameter in face.tensors[len(operands) :] if not face.is_variadic else ():
         assert parameter.default is not None
         dtype_ = KINDS.get(parameter.dtype or "scalar", DType.FLOAT32)
@@ -236,31 +236,38 @@ def _attributes(
     return {a: normalize(v, face.attributes[a].type) for a, v in given.items()}
 
 
-def _check_operands(
-    name: str, face: Interface, operands: Sequence[Value], location: Location | None
-) -> None:
-    if face.is_variadic:
-        wanted = [face.tensors[0]] * len(operands)
-    else:
-        wanted = list(face.tensors)
-        required = sum(t.default is None for t in wanted)
-        if not required <= len(operands) <= len(wanted):
+def _check_operands(spec: OpSpec, operands: Sequence[Value], location: Location | None) -> None:
+    face = interface(spec)
+    if not face.is_variadic:
+        required = sum(t.default is None for t in face.tensors)
+        if not required <= len(operands) <= len(face.tensors):
             message = f"takes {required} tensors, not {len(operands)}"
-            raise _error("invocation/arguments", name, [message], location)
+            raise _error("invocation/arguments", spec.name, [message], location)
+    problems = item_type_problems(spec, [v.type.dtype for v in operands])
+    if problems:
+        raise _error("type/operand", spec.name, problems, location)
+
+
+def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:
+    """What is wrong with the item types of the operands, of which the last may be left out."""
+    face = interface(spec)
+    wanted = [face.tensors[0]] * len(dtypes) if face.is_variadic else face.tensors
+    given = list(zip(wanted, dtypes))
+    generic = next((have for parameter, have in given if parameter.dtype == "?"), None)
+    scalars = [have for parameter, have in given if parameter.dtype == "scalar"]
+    whole = scalars[0] if spec.integers and any(t.is_integer for t in scalars) else None
     problems: list[str] = []
-    generic: DType | None = None
-    for parameter, value in zip(wanted, operands):
-        have = value.type.dtype
-        if parameter.dtype == "?":
-            generic = generic or have
-            fits = have is generic
+    for parameter, have in given:
+        want = generic if parameter.dtype == "?" else whole if parameter.dtype == "scalar" else None
+        if want is not None:
+            fits = have is want
         else:
             fits = parameter.dtype is None or kind_of(have) == parameter.dtype
         if not fits:
-            want = generic if parameter.dtype == "?" else parameter.dtype
-            problems.append(f"{parameter.name} must be a tensor of {want}, not of {have}")
-    if problems:
-        raise _error("type/operand", name, problems, location)
+            problems.append(
+                f"{parameter.name} must be a tensor of {want or parameter.dtype}, not of {have}"
+            )
+    return problems
 
 
 def kind_of(dtype: DType) -> PrimitiveName:

@@ -50,6 +50,7 @@ def _binary(
         reference=aligned(function),
         elementwise=True,
         commutative=commutative,
+        integers=data != "logical",
         samples=tuple(Sample(inputs=pair, data=data) for pair in _PAIRS) + extra,
     )
 
@@ -65,29 +66,66 @@ def _cast(call: Call) -> TensorType:
 
 
 def cast(x: Array, *, dtype: DType) -> Array:
-    """Convert items: to integers towards zero, saturating, NaN to 0; to logicals `x != 0`."""
+    """Convert items.
+
+    Floats become integers towards zero, saturating, NaN 0; of integers the lowest bits stay;
+    a logical is `x != 0`.  Halves are rounded, others are as exact as the reference is.
+    """
     if dtype is DType.BOOL:
         return x != 0
+    if dtype is DType.BFLOAT16:
+        # from float32: NumPy rounds float64 to that first
+        x = _to_odd(x.astype(np.float64))
     if dtype.is_float:
-        return x.astype(np.float64)
+        return (x.astype(dtype.numpy) if dtype.is_half else x).astype(np.float64)
     if x.dtype.kind != "f":
-        return x.astype(np.int64)
+        return x.astype(dtype.numpy)
     bounds = np.iinfo(dtype.numpy)
     whole = np.trunc(np.nan_to_num(x, nan=0.0))
     # the largest integer may not be a float: compare before converting
     low, high = whole <= float(bounds.min), whole >= float(bounds.max)
-    inner = np.where(low | high, 0.0, whole).astype(np.int64)
-    return np.where(low, bounds.min, np.where(high, bounds.max, inner))
+    inner = np.where(low | high, 0.0, whole).astype(dtype.numpy)
+    return np.where(low, inner.dtype.type(bounds.min), np.where(high, bounds.max, inner))
+
+
+def _to_odd(x: Array) -> Array:
+    """float64 as float32, an inexact one to the neighbour whose last bit is 1.
+
+    Rounded again to less bits that is what rounding once gives.
+    """
+    near = x.astype(np.float32)
+    bits = near.view(np.int32)
+    moved = np.isfinite(x) & (near != x) & (bits % 2 == 0)
+    step = np.where(np.abs(near) < np.abs(x), 1, -1)
+    return np.where(moved, bits + step, bits).astype(np.int32).view(np.float32)
+
+
+def divide(x: Array, y: Array) -> Array:
+    """Quotient; of integers towards zero, and 0 where y is 0."""
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    divisor = np.where(y == 0, np.ones_like(y), y)
+    rest = np.fmod(x, divisor)  # has the sign of x
+    return np.where(y == 0, np.zeros_like(x), (x - rest) // divisor)
+
+
+def power(x: Array, y: Array) -> Array:
+    """Power; of integers towards zero where y is negative, and 0 ** -1 is 0."""
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    whole = np.power(x, np.maximum(y, 0))
+    sign = np.where(y % 2 == 0, x * x, x)
+    return np.where(y >= 0, whole, np.where(np.abs(x) == 1, sign, 0)).astype(x.dtype)
 
 
 _BINARY = (
     _binary("add", np.add, "Sum.", commutative=True),
     _binary("sub", np.subtract, "Difference."),
     _binary("mul", np.multiply, "Product.", commutative=True),
-    _binary("div", np.divide, "Quotient.", data="positive"),
+    _binary("div", divide, "Quotient; of integers towards zero, by 0 it is 0.", data="positive"),
     _binary(
         "pow",
-        np.power,
+        power,
         "Power, x ^ y.",
         data="positive",
         extra=(
@@ -194,8 +232,8 @@ _GENERIC = (
         name="cast",
         signature="fragment cast<?>( input: tensor<> ) -> ( output: tensor<?> )",
         section="beyond",
-        summary="Conversion of the item type: to integers towards zero and saturating, "
-        "to logicals `x != 0`.",
+        summary="Conversion of the item type: floats to integers towards zero and saturating, "
+        "integers to their lowest bits, any to logicals by `x != 0`.",
         infer=_cast,
         reference=cast,
         elementwise=True,

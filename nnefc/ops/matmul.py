@@ -85,6 +85,7 @@ SPECS: tuple[OpSpec, ...] = (
         "broadcasts.",
         infer=_matmul,
         reference=matmul,
+        integers=True,
         samples=(
             _sample((3, 4), (4, 2)),
             _sample((3, 4), (2, 4), transposeB=True),
@@ -109,6 +110,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Fully connected layer, matmul(input, filter, transposeB = true) + bias.",
         infer=_linear,
         reference=linear,
+        integers=True,
         expand=_expand_linear,
         samples=(
             Sample(inputs=((3, 4), (5, 4), (1, 5))),

@@ -87,6 +87,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The sum of tensors, 0 of none.",
         infer=_add_n,
         reference=add_n,
+        integers=True,
         expand=_expand_add_n,
         samples=(
             Sample(inputs=([(2, 3), (2, 3), (2, 3)],)),

@@ -15,6 +15,7 @@ import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.ops.common import Array, axes_attribute, axes_within
+from nnefc.ops.elementwise import divide
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
 
 
@@ -47,8 +48,10 @@ def _over_axes(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _sum(input: Array, *, axes: tuple[int, ...], normalize: bool = False) -> Array:
-    function = np.mean if normalize else np.sum
-    return np.asarray(function(input, axis=tuple(axes), keepdims=True))
+    total = np.asarray(np.sum(input, axis=tuple(axes), keepdims=True))
+    if not normalize:
+        return total
+    return divide(total, np.asarray(input.size // total.size, total.dtype))
 
 
 def _mean(input: Array, *, axes: tuple[int, ...]) -> Array:
@@ -121,6 +124,7 @@ def _reduce(
         summary=summary,
         infer=_rule(result),
         reference=reference,
+        integers=operand == "scalar",
         samples=_samples(data),
     )
 
@@ -131,9 +135,11 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment sum_reduce( input: tensor<scalar>, axes: integer[], "
         "normalize: logical = false ) -> ( output: tensor<scalar> )",
         section="4.4",
-        summary="Sum along axes; normalize divides it by the number of items summed.",
+        summary="Sum along axes; normalize divides it by the number of items summed, that of "
+        "integers towards zero.",
         infer=_rule(None),
         reference=_sum,
+        integers=True,
         samples=_samples("normal") + _samples("normal", normalize=True),
     ),
     _reduce("max_reduce", _over_axes(np.max), "Maximum along axes."),
@@ -174,6 +180,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Mean along axes.",
         infer=_rule(None),
         reference=_mean,
+        integers=True,
         expand=_expand_mean,
         samples=_samples("normal"),
     ),

@@ -1,5 +1,7 @@
 """The reference interpreter: every operation by its NumPy formula, in float64 and int64.
 
+Integers wrap around in their type after each operation; floats are not rounded to theirs.
+
 What compiled models are compared with; written to be right, not fast.
 """
 
@@ -116,7 +118,9 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
     result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
     results = sequence(result)
-    return [np.asarray(result)] if results is None else results
+    if results is None:
+        results = [np.asarray(result)]
+    return [wrap(r, v.type.dtype) for r, v in zip(results, op.outputs, strict=True)]
 
 
 def _run_body(lookup: Lookup, body: Graph, operands: list[Array]) -> list[Array]:
@@ -176,7 +180,7 @@ def evaluate_expression(
         assert reference is not None, step.op
         arguments = [values[i] for i in step.operands]
         extra = {"dtype": step.dtype} if step.op == "cast" else {}
-        values.append(np.asarray(reference(*arguments, **extra)))
+        values.append(wrap(np.asarray(reference(*arguments, **extra)), step.dtype))
     results: list[Array] = []
     for i, type_ in zip(expression.results, types, strict=True):
         # a result need not depend on the operands that give the output its shape
@@ -186,9 +190,14 @@ def evaluate_expression(
 
 
 def widen(array: Any, dtype: DType) -> Array:
-    """`array` as float64, int64 or bool, whichever stands for `dtype`."""
+    """`array` as float64, int64 (uint64 as it is) or bool, whichever stands for `dtype`."""
     kind = np.float64 if dtype.is_float else np.int64 if dtype.is_integer else np.bool_
-    return np.asarray(array).astype(kind, copy=False)
+    return np.asarray(array).astype(np.uint64 if dtype is DType.UINT64 else kind, copy=False)
+
+
+def wrap(array: Array, dtype: DType) -> Array:
+    """A result of type `dtype`: integers have its lowest bits."""
+    return widen(array.astype(dtype.numpy), dtype) if dtype.is_integer else array
 
 
 def _require_meanings(graph: Graph, lookup: Lookup) -> None:
@@ -223,7 +232,8 @@ def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
             problems.append(Diagnostic("input/missing", f"input {name!r} is missing"))
             continue
         array = np.asarray(inputs[name])
-        if array.dtype.kind not in _KINDS.get(kind_of(value.type.dtype), ""):
+        alike = array.dtype.kind in _KINDS.get(kind_of(value.type.dtype), "")
+        if not alike and array.dtype != value.type.dtype.numpy:
             message = f"input {name!r} must be {value.type}, not of type {array.dtype}"
             problems.append(Diagnostic("input/type", message))
             continue

@@ -156,7 +156,7 @@ def pad(
         source = source_indices(np.arange(-p, extent + q, dtype=np.int64), extent, border)
         output = np.take(output, np.maximum(source, 0), dimension)
         outside = (source == OUTSIDE).reshape(-1, *(1,) * (input.ndim - dimension - 1))
-        output = np.where(outside, value, output)
+        output = np.where(outside, output.dtype.type(value), output)
     return output
 
 
@@ -244,6 +244,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input within a border, or cropped where padding is negative.",
         infer=_pad,
         reference=pad,
+        integers=True,
         samples=(
             _pad_sample((2, 3), ((1, 2), (0, 1)), "constant"),
             _pad_sample((2, 3), ((1, 0), (2, 2)), "constant", value=-1.5),

@@ -161,6 +161,8 @@ class OpSpec:
     (it is rewritten into simpler ones before lowering) or a lowering of its own.
     `elementwise`: each output item depends on the input items at the same index only, so it
     may be a Step of an Expression.  `view`: the output holds the bytes of the only input.
+    `integers`: in the graph scalar operands, and results that are scalar then, may be integers, all
+    of one type.  No document may have such operands; results wrap around in their type.
     """
 
     name: str
@@ -173,6 +175,7 @@ class OpSpec:
     elementwise: bool = False
     commutative: bool = False
     view: bool = False
+    integers: bool = False
     pure: bool = True
     samples: tuple[Sample, ...] = ()
 

@@ -30,6 +30,7 @@ def _unary(
     *,
     section: str = "4.2.1",
     data: str = "normal",
+    integers: bool = False,
     extra: tuple[Sample, ...] = (),
 ) -> OpSpec:
     return OpSpec(
@@ -40,6 +41,7 @@ def _unary(
         infer=same("x"),
         reference=function,
         elementwise=True,
+        integers=integers,
         samples=spread(data) + extra,
     )
 
@@ -72,11 +74,11 @@ def _softplus(x: Array) -> Array:
 
 
 def _relu(x: Array) -> Array:
-    return np.where(x <= 0.0, 0.0, x)
+    return np.where(x <= 0, np.zeros_like(x), x)
 
 
 _UNARY = (
-    _unary("neg", np.negative, "Negation, -x."),
+    _unary("neg", np.negative, "Negation, -x.", integers=True),
     _unary("rcp", _rcp, "Reciprocal, 1 / x.", extra=(_listed(0.0, 2.0, -4.0),)),
     _unary("exp", np.exp, "Exponential.", extra=(_listed(-1e4, -80.0, 0.0, 80.0),)),
     _unary(
@@ -88,8 +90,14 @@ _UNARY = (
     ),
     _unary("sin", np.sin, "Sine of radians.", extra=(_listed(0.0, 100.0, -100.0),)),
     _unary("cos", np.cos, "Cosine of radians.", extra=(_listed(0.0, 100.0, -100.0),)),
-    _unary("abs", np.abs, "Absolute value.", extra=(_listed(*_EXTREMES),)),
-    _unary("sign", np.sign, "-1, 0 or 1 by the sign of x.", extra=(_listed(*_EXTREMES),)),
+    _unary("abs", np.abs, "Absolute value.", integers=True, extra=(_listed(*_EXTREMES),)),
+    _unary(
+        "sign",
+        np.sign,
+        "-1, 0 or 1 by the sign of x.",
+        integers=True,
+        extra=(_listed(*_EXTREMES),),
+    ),
     _unary("floor", np.floor, "Largest whole number not above x.", extra=(_listed(*_EXTREMES),)),
     _unary("ceil", np.ceil, "Smallest whole number not below x.", extra=(_listed(*_EXTREMES),)),
     _unary(
@@ -102,7 +110,7 @@ _UNARY = (
 )
 
 _SIMPLIFIERS = (
-    _unary("sqr", np.square, "Square.", section="4.2.4"),
+    _unary("sqr", np.square, "Square.", section="4.2.4", integers=True),
     _unary(
         "sqrt",
         np.sqrt,
@@ -145,7 +153,14 @@ _ACTIVATIONS = (
         section="4.9.1",
         extra=(_listed(-1e4, -100.0, 0.0, 100.0, 1e4),),
     ),
-    _unary("relu", _relu, "Rectifier, max(x, 0).", section="4.9.1", extra=(_listed(*_EXTREMES),)),
+    _unary(
+        "relu",
+        _relu,
+        "Rectifier, max(x, 0).",
+        section="4.9.1",
+        integers=True,
+        extra=(_listed(*_EXTREMES),),
+    ),
     _unary(
         "tanh",
         np.tanh,
