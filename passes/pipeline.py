@@ -36,20 +36,25 @@ from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse_normalization import FuseNormalization
+from nnefc.passes.hoist_from_scans import HoistFromScans
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.shuffle_channels import ShuffleChannels
+from nnefc.passes.simplify_scans import SimplifyScans
 from nnefc.passes.sink_transposes import SinkTransposes
 from nnefc.passes.split_batch import SplitBatch
 
 DEFAULT: tuple[Pass, ...] = (
     ExpandCompounds(),
     Canonicalise(),
+    SimplifyScans(),
+    HoistFromScans(),
     FoldConstants(),
     SinkTransposes(),
     Canonicalise(),
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
+    SimplifyScans(),
     FuseNormalization(),
     FoldAffine(),
     MergeAffine(),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.api import prepared
 from nnefc.errors import NnefError
-from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
+from nnefc.ir import DType, Graph, Op, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference
 from nnefc.ir.graph import walk
 from nnefc.ir.verify import check, verify
@@ -21,8 +21,11 @@ from nnefc.lower import lower
 from nnefc.ops.cost import flops, macs
 from nnefc.ops.reference import evaluate
 from nnefc.ops.scan import build_scan
+from nnefc.passes.base import Pass
 from nnefc.passes.expand_compounds import ExpandCompounds
+from nnefc.passes.hoist_from_scans import HoistFromScans
 from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline, verify_hook
+from nnefc.passes.simplify_scans import SimplifyScans
 from nnefc.runtime.model import CompiledModel
 from tests.graphs import graphs, random_graph, sample_inputs
 from tests.lstm import lstm_graph, lstm_loop
@@ -188,7 +191,7 @@ def test_building_a_wrong_one(body: str, message: str) -> None:
     assert len(graph) == 0
 
 
-# -- passes
+# -- all passes
 
 
 @given(graphs(max_ops=8, loops=True, smooth=True))
@@ -306,5 +309,116 @@ def test_artifacts_have_loops(tmp_path: Path) -> None:
 def test_as_many_steps_as_a_plan_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nnefc.lower.turns.MAX_STEPS", 100)
     nnefc.compile(lstm_graph(5, 12, 16), threads=1)
-    with pytest.raises(NnefError, match="limit/steps"):
+    with pytest.raises(NnefError, match="limit/turns"):
         nnefc.compile(lstm_graph(50, 12, 16), threads=1)
+
+
+# -- passes over loops
+
+
+def only_loop(graph: Graph) -> Op:
+    (loop,) = (op for op in graph.ops if op.name == "scan")
+    return loop
+
+
+def names(graph: Graph) -> list[str]:
+    return [op.name for op in graph.ops]
+
+
+@pytest.mark.parametrize("pass_", [SimplifyScans(), HoistFromScans()], ids=lambda p: p.name)
+@given(graph=graphs(max_ops=8, loops=True, smooth=True))
+@quick
+def test_a_pass_keeps_what_loops_compute(pass_: Pass, graph: Graph) -> None:
+    run_pass(ExpandCompounds(), graph)
+    text, inputs = print_graph(graph), sample_inputs(graph)
+    before = evaluate(graph, inputs).outputs
+    changed = run_pass(pass_, graph)
+    check(graph, rule_problems)
+    assert changed == (print_graph(graph) != text)
+    after = evaluate(graph, inputs).outputs
+    for name, want in before.items():
+        np.testing.assert_allclose(after[name], want, 1e-9, 1e-9, err_msg=text)
+    while run_pass(pass_, graph):  # what one loop gives may be constant for the next one
+        pass
+    assert print_graph(graph) == print_graph(graph.clone())
+
+
+PROJECTED = """graph g(%x: float32[6,2,5], %s: float32[2,3], %w: float32[3,5])
+  -> (s = %s1, y = %y) {
+  %s1: float32[2,3], %y: float32[6,2,3] = scan(%s, %x, %w) {turns = 6, states = 1, scanned = 1,
+    backwards = [true, false],
+    body = graph turn(%s: float32[2,3], %x: float32[1,2,5], %w: float32[3,5]) -> (s = %t, y = %u) {
+      %v: float32[5,3] = transpose(%w) {axes = [1, 0]}
+      %z: float32[2,5] = squeeze(%x) {axes = [0]}
+      %p: float32[2,3] = matmul(%z, %v) {transposeA = false, transposeB = false}
+      %q: float32[2,3] = add(%p, %s)
+      %t: float32[2,3] = tanh(%q)
+      %u: float32[1,2,3] = unsqueeze(%t) {axes = [0]}
+    }}
+}"""
+"""A product with all inputs that is written into the loop."""
+
+
+def test_products_of_inputs_are_computed_before_the_loop() -> None:
+    graph = parse_graph(PROJECTED)
+    check(graph, rule_problems)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    assert run_pass(HoistFromScans(), graph)
+    check(graph, rule_problems)
+    assert not run_pass(HoistFromScans(), graph)
+    assert run_pass(SimplifyScans(), graph)
+    assert names(graph) == ["transpose", "reshape", "matmul", "scan"]
+    loop = only_loop(graph)
+    assert names(loop.attributes["body"]) == ["add", "tanh", "unsqueeze"]
+    assert [v.type.shape for v in loop.inputs] == [(2, 3), (12, 3)]
+    assert loop.attributes["backwards"] == (True, False)
+    for name, found in evaluate(graph, inputs).outputs.items():
+        np.testing.assert_allclose(found, wanted[name], 1e-12, 1e-12)
+
+
+def test_weights_of_loops_are_packed_once() -> None:
+    graph = lstm_graph(5, 12, 32)
+    model = nnefc.compile(graph, threads=1)
+    kinds = [launch.kernel.partition("_")[0] for launch in model.launches if launch.times > 1]
+    assert set(kinds) <= {"matmul", "slices"} and len(kinds) == 6
+
+
+def test_what_nothing_depends_on_goes() -> None:
+    text = """graph g(%x: float32[6,3], %a: float32[1,3], %b: float32[1,3]) -> (y = %y, k = %k) {
+      %0: float32[6,3] = constant() {shape = [6, 3], value = [2.0]}
+      %i: float32[1,3], %j: float32[1,3], %k: float32[1,3], %y: float32[6,3], %z: float32[6,3],
+        %same: float32[6,3] = scan(%a, %b, %b, %x, %x, %0, %a) {turns = 6, states = 3, scanned = 3,
+        backwards = [false, false, false, false, false, false],
+        body = graph turn(%i: float32[1,3], %j: float32[1,3], %k: float32[1,3], %p: float32[1,3],
+          %q: float32[1,3], %n: float32[1,3], %a: float32[1,3])
+          -> (i = %i1, j = %j1, k = %k, y = %u, z = %j1, same = %u) {
+          %i1: float32[1,3] = add(%i, %p)
+          %j1: float32[1,3] = mul(%j, %a)
+          %r: float32[1,3] = mul(%q, %n)
+          %u: float32[1,3] = add(%r, %i1)
+        }}
+    }"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    run_pass(SimplifyScans(), graph)
+    check(graph, rule_problems)
+    loop = only_loop(graph)
+    assert [v.name for v in loop.inputs] == ["a", "x"]
+    assert [v.name for v in loop.outputs] == ["i", "y"]
+    assert graph.outputs[1] is graph.inputs[2]  # k is b all the time
+    assert names(loop.attributes["body"]) == ["constant", "add", "mul", "add"]
+    for name, found in evaluate(graph, inputs).outputs.items():
+        np.testing.assert_array_equal(found, wanted[name])
+
+
+def test_one_turn_is_no_loop() -> None:
+    graph = sums(1, 2, (True, True))
+    assert run_pass(SimplifyScans(), graph)
+    check(graph, rule_problems)
+    assert names(graph)[:2] == ["mul", "add"]
+    inputs = sums_inputs(1, 2)
+    found = evaluate(graph, inputs).outputs.values()
+    close(found, sums_loop(inputs, 1, (True, True)), 1e-12)

@@ -33,7 +33,7 @@ def repeat(program: Program, start: int, moves: Sequence[Sequence[Move]], keep: 
     steps = len(moves) * (1 + len(turn))
     if start + steps > MAX_STEPS:
         raise NnefError.of(
-            "limit/steps",
+            "limit/turns",
             f"{len(moves)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
             " that a plan may have",
         )
