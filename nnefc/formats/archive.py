@@ -24,7 +24,7 @@ from nnefc.formats.paths import (
     normal_path,
 )
 from nnefc.formats.tar import tar_members
-from nnefc.formats.tensor_file import decode_tensor
+from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
 from nnefc.limits import Limits, how_to_raise
 
 _PIECE = 1 << 20
@@ -86,6 +86,10 @@ class ArchiveMembers:
     def tensor(self, path: str, limits: Limits) -> Array:
         """The tensor in a member, a view where possible."""
         return decode_tensor(self._load(path), self.shown(path), limits=limits)
+
+    def stored(self, path: str, limits: Limits) -> StoredTensor:
+        """The same, in any format."""
+        return decode_stored(self._load(path), self.shown(path), limits=limits)
 
     def tensor_paths(self) -> Iterable[str]:
         """Every member that is a tensor file."""

@@ -24,6 +24,7 @@ from nnefc.formats.paths import (
     label_path,
 )
 from nnefc.formats.tar import BLOCK, is_tar
+from nnefc.formats.tensor_file import StoredTensor
 from nnefc.limits import Limits
 
 __all__ = ["Container", "open_container", "write_container"]
@@ -40,6 +41,7 @@ class Members(Protocol):
     def find(self, path: str) -> str | None: ...
     def read(self, path: str, limit: int) -> bytes: ...
     def tensor(self, path: str, limits: Limits) -> Array: ...
+    def stored(self, path: str, limits: Limits) -> StoredTensor: ...
     def tensor_paths(self) -> Iterable[str]: ...
     def close(self) -> None: ...
 
@@ -100,6 +102,11 @@ class Container:
         """
         path = self._find(label)
         return None if path is None else self._members.tensor(path, self._limits)
+
+    def stored(self, label: str) -> StoredTensor | None:
+        """As `tensor`, with formats of tract as well."""
+        path = self._find(label)
+        return None if path is None else self._members.stored(path, self._limits)
 
     def tensor_names(self) -> list[str]:
         """The labels of all tensor files that are there, in order."""

@@ -10,7 +10,7 @@ from nnefc.errors import NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import printable, read_whole
 from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
-from nnefc.formats.tensor_file import read_tensor
+from nnefc.formats.tensor_file import StoredTensor, read_stored, read_tensor
 from nnefc.limits import Limits, how_to_raise
 
 
@@ -49,6 +49,10 @@ class FolderMembers:
     def tensor(self, path: str, limits: Limits) -> Array:
         """The tensor in a file, mapped where possible."""
         return read_tensor(self._root / path, limits=limits)
+
+    def stored(self, path: str, limits: Limits) -> StoredTensor:
+        """The same, in any format."""
+        return read_stored(self._root / path, limits=limits)
 
     def tensor_paths(self) -> Iterator[str]:
         """Every tensor file below the folder; each folder is entered once.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap as mapping
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -33,14 +34,18 @@ from nnefc.formats.tensor_header import (
     TensorHeader,
     parse_header,
 )
+from nnefc.formats.tract_items import check_foreign, decode_foreign
 from nnefc.limits import Limits, how_to_raise
 
 __all__ = [
     "Encoding",
+    "StoredTensor",
     "TensorHeader",
+    "decode_stored",
     "decode_tensor",
     "encode_tensor",
     "read_header",
+    "read_stored",
     "read_tensor",
     "write_tensor",
 ]
@@ -48,6 +53,19 @@ __all__ = [
 _PIECE = 1 << 24
 
 Buffer = bytes | bytearray | memoryview | mapping.mmap
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """What a tensor file holds: items, or blocks of quantized items as they are."""
+
+    shape: tuple[int, ...]
+    """Of the items."""
+    array: Array
+    """The items, in their own type; or bytes, [rows, bytes of a row], of blocks."""
+    blocks: str | None = None
+    """The format of the blocks, a name of `nnefc.blocks`; their rows are along the first dimension,
+    and the others together are what a row holds."""
 
 
 def read_header(source: FilePath | BinaryIO) -> TensorHeader:
@@ -84,16 +102,14 @@ def read_tensor(
     Raises NnefError `data/...` (or `limit/...`) when the file is not a valid tensor file; nothing
     of what its header claims is allocated before the file is found to hold it.
     """
-    limits = limits or Limits()
-    if not isinstance(source, (str, os.PathLike)):
-        require_file(source, "read")
-        return _read_stream(source, _name_of(source), bit_order, limits)
-    name = printable(os.fspath(source))
-    with open_regular(source) as file:
-        mapped = map_file(file) if mmap else None
-        if mapped is not None:
-            return decode_tensor(mapped, name, bit_order=bit_order, limits=limits)
-        return _read_stream(file, name, bit_order, limits)
+    return _read_file(source, mmap, bit_order, limits, foreign=False).array
+
+
+def read_stored(
+    source: FilePath | BinaryIO, *, mmap: bool = True, limits: Limits | None = None
+) -> StoredTensor:
+    """As `read_tensor`, with formats of tract as well: `StoredTensor` tells which."""
+    return _read_file(source, mmap, None, limits, foreign=True)
 
 
 def decode_tensor(
@@ -103,11 +119,41 @@ def decode_tensor(
 
     `name` of the file is for messages. Raises as `read_tensor` does.
     """
+    return _decode_content(content, name, bit_order, limits, foreign=False).array
+
+
+def decode_stored(content: Buffer, name: str, *, limits: Limits | None = None) -> StoredTensor:
+    """As `decode_tensor`, with formats of tract as well."""
+    return _decode_content(content, name, None, limits, foreign=True)
+
+
+def _read_file(
+    source: FilePath | BinaryIO,
+    mmap: bool,
+    order: BitOrder | None,
+    limits: Limits | None,
+    *,
+    foreign: bool,
+) -> StoredTensor:
+    if not isinstance(source, (str, os.PathLike)):
+        require_file(source, "read")
+        return _read_stream(source, _name_of(source), order, limits, foreign)
+    name = printable(os.fspath(source))
+    with open_regular(source) as file:
+        mapped = map_file(file) if mmap else None
+        if mapped is not None:
+            return _decode_content(mapped, name, order, limits, foreign=foreign)
+        return _read_stream(file, name, order, limits, foreign)
+
+
+def _decode_content(
+    content: Buffer, name: str, order: BitOrder | None, limits: Limits | None, *, foreign: bool
+) -> StoredTensor:
     view = memoryview(content).toreadonly()
-    header = parse_header(bytes(view[:HEADER_SIZE]), name)
+    header = _header(bytes(view[:HEADER_SIZE]), name, foreign)
     _check_size(header, len(view) - HEADER_SIZE, name)
     data = np.frombuffer(view, np.uint8, offset=HEADER_SIZE)
-    return _decode(header, data, name, bit_order, limits or Limits())
+    return _stored(header, data, name, order, limits)
 
 
 def write_tensor(
@@ -164,14 +210,32 @@ def _read(file: BinaryIO, size: int, name: str) -> bytearray:
     return found
 
 
-def _read_stream(file: BinaryIO, name: str, order: BitOrder | None, limits: Limits) -> Array:
-    header = parse_header(_read(file, HEADER_SIZE, name), name)
+def _read_stream(
+    file: BinaryIO, name: str, order: BitOrder | None, limits: Limits | None, foreign: bool
+) -> StoredTensor:
+    header = _header(_read(file, HEADER_SIZE, name), name, foreign)
     data = _read(file, header.data_length, name)
     rest = len(data)
     if rest == header.data_length:
         rest += len(_read(file, 1, name))
     _check_size(header, rest, name)
-    return _decode(header, np.frombuffer(data, np.uint8), name, order, limits)
+    return _stored(header, np.frombuffer(data, np.uint8), name, order, limits)
+
+
+def _header(raw: bytes | bytearray, name: str, foreign: bool) -> TensorHeader:
+    header = parse_header(raw, name, foreign=foreign)
+    if header.vendor:
+        check_foreign(header, Place(name))
+    return header
+
+
+def _stored(
+    header: TensorHeader, data: Array, name: str, order: BitOrder | None, limits: Limits | None
+) -> StoredTensor:
+    if header.vendor:
+        array, blocks = decode_foreign(header, data, Place(name))
+        return StoredTensor(header.shape, array, blocks)
+    return StoredTensor(header.shape, _decode(header, data, name, order, limits or Limits()))
 
 
 def _check_size(header: TensorHeader, found: int, name: str) -> None:

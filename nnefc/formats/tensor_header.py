@@ -122,8 +122,11 @@ def data_length(volume: int, bits: int) -> int:
     return (volume * bits + 7) // 8
 
 
-def parse_header(raw: bytes | bytearray, file: str) -> TensorHeader:
+def parse_header(raw: bytes | bytearray, file: str, *, foreign: bool = False) -> TensorHeader:
     """The header in the first 128 bytes of a tensor file, checked.
+
+    `foreign`: whether formats of other vendors are let through; what such a header says of items
+    and of the length is not checked here.
 
     Raises NnefError with every contradiction found: rules `data/truncated`, `data/magic`,
     `data/version`, `data/rank`, `data/extent`, `data/vendor`, `data/code`, `data/bits`,
@@ -171,6 +174,9 @@ def parse_header(raw: bytes | bytearray, file: str) -> TensorHeader:
         parameters=parameters,
         reserved=reserved,
     )
+    if vendor and foreign:
+        found.raise_errors()
+        return header
     if vendor:
         letters = vendor.to_bytes(2, "big")
         shown = f" ({letters.decode()})" if letters.isalnum() else ""

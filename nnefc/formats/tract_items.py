@@ -1,0 +1,117 @@
+"""Items in the formats of vendor 0x5452, "TR", which tract stores beyond those of the standard.
+
+    code            items
+    --------------  ------------------------------------------------------------------
+    0x3040          blocks "q4_0"
+    0x2040          blocks "q4_0_legacy"
+    0x3080, 0x3081  blocks "q8_1"; some writers and readers differ in the code
+    0x1000          strings: 4 bytes of length, then UTF-8, one behind the other
+    0x0000, 0x0004  complex numbers, which are refused
+
+Blocks (see `nnefc.blocks`) and strings have no width: the header tells 0xffffffff bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from nnefc.blocks import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.errors import NnefError, Place
+from nnefc.formats.encoding import Array
+
+if TYPE_CHECKING:
+    from nnefc.formats.tensor_header import TensorHeader
+
+VENDOR: Final = 0x5452
+NO_WIDTH: Final = 0xFFFFFFFF
+STRINGS: Final = 0x1000
+BLOCKS: Final = {0x3040: "q4_0", 0x2040: "q4_0_legacy", 0x3080: "q8_1", 0x3081: "q8_1"}
+_COMPLEX: Final = (0x0, 0x4)
+
+
+def check_foreign(header: TensorHeader, place: Place) -> None:
+    """Raise NnefError for items that cannot be read, or a length that is not theirs.
+
+    Rules `data/vendor`, `data/code`, `data/complex`, `data/bits`, `data/blocks`, `data/length`.
+    """
+    if header.vendor != VENDOR:
+        message = f"items are stored in format {header.code:#x} of vendor {header.vendor:#x}"
+        hint = f"formats of vendor {VENDOR:#x} are known, and those of the standard"
+        raise NnefError.of("data/vendor", message, place, hint)
+    if header.code in _COMPLEX:
+        message = f"complex items ({header.bits} bits) are not computed with"
+        hint = "store real and imaginary parts along a dimension of their own"
+        raise NnefError.of("data/complex", message, place, hint)
+    if header.code not in (*BLOCKS, STRINGS):
+        known = ", ".join(f"{code:#x}" for code in (*BLOCKS, STRINGS))
+        message = f"unknown item code {header.code:#x} of vendor {VENDOR:#x}; known: {known}"
+        raise NnefError.of("data/code", message, place)
+    if header.bits != NO_WIDTH:
+        message = f"{header.bits} bits per item of format {header.code:#x}; expected {NO_WIDTH:#x}"
+        raise NnefError.of("data/bits", message, place)
+    if header.code == STRINGS:
+        if header.data_length < 4 * header.volume:
+            raise _length(header, f"at least {4 * header.volume}", place)
+        return
+    row = math.prod(header.shape[1:])
+    if row % BLOCK_ITEMS:
+        message = (
+            f"rows of {row} items, shape {header.shape}, are no whole number of blocks of"
+            f" {BLOCK_ITEMS}"
+        )
+        raise NnefError.of("data/blocks", message, place)
+    rows, nbytes = _rows(header)
+    if header.data_length != rows * nbytes:
+        raise _length(header, str(rows * nbytes), place)
+
+
+def decode_foreign(header: TensorHeader, data: Array, place: Place) -> tuple[Array, str | None]:
+    """(items, format of their blocks or None) of a header that was checked.
+
+    Blocks stay as they are, a view of `data`: [rows, bytes of a row].
+    """
+    if header.code == STRINGS:
+        return _strings(header, data, place), None
+    return data.reshape(_rows(header)), BLOCKS[header.code]
+
+
+def _rows(header: TensorHeader) -> tuple[int, int]:
+    """(rows, bytes of a row): rows are along the first dimension."""
+    rows = header.shape[0] if header.shape else 1
+    blocks = math.prod(header.shape[1:]) // BLOCK_ITEMS
+    return rows, blocks * BLOCK_BYTES[BLOCKS[header.code]]
+
+
+def _length(header: TensorHeader, expected: str, place: Place) -> NnefError:
+    return NnefError.of(
+        "data/length",
+        f"the header tells {header.data_length} bytes of data, but shape {header.shape} in format"
+        f" {header.code:#x} takes {expected}",
+        place,
+    )
+
+
+def _strings(header: TensorHeader, data: Array, place: Place) -> Array:
+    """Python strings in an array of objects."""
+    content, at = data.tobytes(), 0
+    found: list[str] = []
+    for number in range(header.volume):
+        end = at + 4 + int.from_bytes(content[at : at + 4], "little")
+        if end > len(content):
+            message = f"string {number} of {header.volume} goes on beyond the end of the data"
+            raise NnefError.of("data/strings", message, place)
+        try:
+            found.append(content[at + 4 : end].decode())
+        except UnicodeDecodeError as error:
+            message = f"string {number} of {header.volume} is not UTF-8: {error.reason}"
+            raise NnefError.of("data/strings", message, place) from None
+        at = end
+    if at != len(content):
+        message = f"{len(content) - at} bytes follow the last of {header.volume} strings"
+        raise NnefError.of("data/strings", message, place)
+    array = np.empty(header.volume, object)
+    array[:] = found
+    return array.reshape(header.shape)
