@@ -122,7 +122,7 @@ _BINARY = (
     _binary("add", np.add, "Sum.", commutative=True),
     _binary("sub", np.subtract, "Difference."),
     _binary("mul", np.multiply, "Product.", commutative=True),
-    _binary("div", divide, "Quotient; of integers towards zero, by 0 it is 0.", data="positive"),
+    _binary("div", divide, "Quotient.", data="positive"),
     _binary(
         "pow",
         power,

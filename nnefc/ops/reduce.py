@@ -135,8 +135,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment sum_reduce( input: tensor<scalar>, axes: integer[], "
         "normalize: logical = false ) -> ( output: tensor<scalar> )",
         section="4.4",
-        summary="Sum along axes; normalize divides it by the number of items summed, that of "
-        "integers towards zero.",
+        summary="Sum along axes; normalize divides it by the number of items summed.",
         infer=_rule(None),
         reference=_sum,
         integers=True,
