@@ -165,3 +165,42 @@ def interpolate(item: str) -> KernelFunction:
                     store(out, i, u * fetch(a, i) + v * fetch(b, i))
 
     return interpolate
+
+
+BLEND = Layout("x:ref y:ref outer extent outputs inner taps index:table weight:table row_block")
+"""Parameters of `sampling.blend`, which works along one dimension.
+
+x: [outer, extent, inner], y: [outer, outputs, inner]: item o of y is the sum of those at
+index[o, t] times the float64 weight[o, t].  A tile is `row_block` of the outer * outputs rows.
+"""
+B_X, B_Y, B_OUTER, B_EXTENT, B_OUTPUTS, B_INNER, B_TAPS, INDEX, B_WEIGHT, B_ROW_BLOCK = (
+    BLEND.offsets
+)
+
+
+@family("sampling.blend")
+def blend(item: str) -> KernelFunction:
+    load, store, kind, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
+    load_weight = LOAD["float64"]
+
+    def blend(bases, params, first, last):
+        x, y = address(bases, params + B_X), address(bases, params + B_Y)
+        extent, outputs = load_word(params + B_EXTENT), load_word(params + B_OUTPUTS)
+        inner, block = load_word(params + B_INNER), load_word(params + B_ROW_BLOCK)
+        count = load_word(params + B_TAPS)
+        index, weights = params + load_word(params + INDEX), params + load_word(params + B_WEIGHT)
+        rows = load_word(params + B_OUTER) * outputs
+        for row in range(first * block, min(last * block, rows)):
+            o, base = row % outputs * count, x + row // outputs * extent * inner * size
+            out = y + row * inner * size
+            for i in range(inner):
+                store(out, i, kind(0))
+            for t in range(o, o + count):
+                weight = kind(load_weight(weights + 8 * t))
+                source = base + load_word(index + 8 * t) * inner * size
+                # not 0 times what is there: it may be infinite
+                if weight != 0:
+                    for i in range(inner):
+                        store(out, i, load(out, i) + weight * load(source, i))
+
+    return blend

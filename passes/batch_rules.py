@@ -17,6 +17,7 @@ from typing import Final
 from nnefc.ir import Attribute, Op, Value
 from nnefc.ir.expression import FUSED
 from nnefc.ops.attention import shapes
+from nnefc.ops.resampling import resized_axes
 from nnefc.passes.base import is_elementwise
 
 Rows = Sequence[int]
@@ -41,7 +42,7 @@ def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
     if op.name == "reshape":
         shape = (first, *op.output.type.dims[1:])
         return {**attributes, "shape": shape, "axis_start": 0, "axis_count": -1}
-    for name in ("output_shape", "scores"):
+    for name in ("output_shape", "scores", "sizes"):
         if attributes.get(name):
             attributes[name] = (first, *attributes[name][1:])
     return attributes
@@ -122,6 +123,11 @@ def _tile(op: Op, rows: Rows, batch: int) -> int:
     return rows[0] if op.attributes["repeats"][0] == 1 else 0
 
 
+def _resize(op: Op, rows: Rows, batch: int) -> int:
+    axes = [axis for axis, _ in resized_axes(op.inputs[0].type.dims, op.attributes)]
+    return rows[0] if 0 not in axes else 0
+
+
 def _gather(op: Op, rows: Rows, batch: int) -> int:
     """Indices that all items share, or a table that they do."""
     table, indices = rows
@@ -198,6 +204,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "reshape": _reshape,
     "transpose": _transpose,
     "pad": _pad,
+    "resize": _resize,
     "tile": _tile,
     "gather": _gather,
     "gather_nd": _gather_nd,

@@ -43,6 +43,7 @@ LINEAR = frozenset(
         "argmax_reduce_last",
         "argmin_reduce_last",
         "topk",
+        "resize",
     }
 )
 """Operations, besides element-wise ones, whose work is in proportion to their operands."""

@@ -38,6 +38,7 @@ _MODULES = (
     "movement",
     "indexing",
     "ordering",
+    "resampling",
     "roi",
     "fused_convolution",
     "blocked_elementwise",

@@ -235,21 +235,45 @@ def pad(lower: Lowering, op: Op) -> None:
 @lowering("gather")
 def gather(lower: Lowering, op: Op) -> None:
     input_, indices = op.inputs
-    shape, axis, itemsize = input_.type.dims, op.attributes["axis"], input_.type.dtype.itemsize
-    inner = math.prod(shape[axis + 1 :])
-    rows = math.prod(shape[:axis]) * indices.type.volume
+    shape = input_.type.dims
+    axis: int = op.attributes["axis"]
+    gather_rows(
+        lower,
+        lower.read(input_),
+        lower.write(op.output),
+        lower.read(indices),
+        str(indices.type.dtype),
+        input_.type.dtype.itemsize,
+        (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])),
+        indices.type.volume,
+    )
+
+
+def gather_rows(
+    lower: Lowering,
+    x: Ref,
+    y: Ref,
+    indices: Ref,
+    index: str,
+    itemsize: int,
+    shape: tuple[int, int, int],
+    count: int,
+) -> None:
+    """y[o, i, inner] = x[o, indices[i], inner] for x of [outer, extent, inner]."""
+    outer, extent, inner = shape
+    rows = outer * count
     row_block = per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
     words = GATHER.pack(
-        x=lower.read(input_),
-        y=lower.write(op.output),
-        indices=lower.read(indices),
-        extent=shape[axis],
-        count=indices.type.volume,
+        x=x,
+        y=y,
+        indices=indices,
+        extent=extent,
+        count=count,
         inner=inner,
         rows=rows,
         row_block=row_block,
     )
-    kernel = Kernel("movement.gather", (itemsize, str(indices.type.dtype)))
+    kernel = Kernel("movement.gather", (itemsize, index))
     lower.launch(kernel, words, ceil_div(rows, row_block))
 
 

@@ -19,11 +19,12 @@ LEVEL_NS = 4.0
 @lowering("topk")
 def topk(lower: Lowering, op: Op) -> None:
     (input_,), (values, indices) = op.inputs, op.outputs
-    shape, axis = input_.type.dims, op.attributes["axis"]
+    shape = input_.type.dims
+    axis: int = op.attributes["axis"]
     count: int = op.attributes["k"]
     inner = math.prod(shape[axis + 1 :])
     rows = math.prod(shape[:axis]) * inner
-    row_ns = shape[axis] * ITEM_NS + count * math.log2(count + 1) * LEVEL_NS
+    row_ns = shape[axis] * ITEM_NS + count * count.bit_length() * LEVEL_NS
     row_block = per_tile(rows, row_ns, lower.threads)
     tiles = ceil_div(rows, row_block)
     words = TOPK.pack(

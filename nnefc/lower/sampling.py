@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from nnefc.ir import Op
+from nnefc.ir import DType, Op
 from nnefc.kernels.sampling import INTERPOLATE, SAMPLE
 from nnefc.kernels.template import Kernel
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.taps import Dimension
-from nnefc.ops.window_rules import interpolation, pooling_window
+from nnefc.ops.window_rules import Interpolation, interpolation, pooling_window
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
@@ -55,24 +55,38 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
     for axis in axes:
         extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
         points = interpolation(extent, f, op.attributes["method"], op.attributes["border"])
-        outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+        around = (math.prod(shape[:axis]), extent, math.prod(shape[axis + 1 :]))
         shape[axis] = extent * f
         last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
-        rows = outer * extent * f
-        unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
-        words = INTERPOLATE.pack(
-            x=x,
-            y=to,
-            outer=outer,
-            extent=extent,
-            outputs=extent * f,
-            inner=inner,
-            low=points.low,
-            high=points.high,
-            weight=points.weight.view("int64"),
-            unit_block=unit_block,
-        )
-        kernel = Kernel("sampling.interpolate", (str(dtype),))
-        lower.launch(kernel, words, ceil_div(rows, unit_block))
+        interpolate(lower, points, x, to, dtype, around)
         x = Ref(to.buffer)
+
+
+def interpolate(
+    lower: Lowering,
+    points: Interpolation,
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    shape: tuple[int, int, int],
+) -> None:
+    """x, [outer, extent, inner], to y, [outer, outputs, inner], as `points` say."""
+    outer, extent, inner = shape
+    outputs = points.low.size
+    rows = outer * outputs
+    unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
+    words = INTERPOLATE.pack(
+        x=x,
+        y=y,
+        outer=outer,
+        extent=extent,
+        outputs=outputs,
+        inner=inner,
+        low=points.low,
+        high=points.high,
+        weight=points.weight.view("int64"),
+        unit_block=unit_block,
+    )
+    kernel = Kernel("sampling.interpolate", (str(dtype),))
+    lower.launch(kernel, words, ceil_div(rows, unit_block))

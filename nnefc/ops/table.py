@@ -28,6 +28,7 @@ MODULES = (
     "arithmetic",
     "indexing",
     "ordering",
+    "resampling",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
