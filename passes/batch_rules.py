@@ -200,6 +200,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     ),
     **dict.fromkeys(("split", "unstack", "concat", "stack"), _axis),
     **dict.fromkeys(("gather_elements", "scatter_elements", "topk"), _axis),
+    "grid_sample": _every,
     **dict.fromkeys(("layout", "shuffle_channels", "copy_n"), _every),
     "reshape": _reshape,
     "transpose": _transpose,

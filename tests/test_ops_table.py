@@ -64,7 +64,7 @@ matmul copy_n local_response_normalization
 erf round_even remainder xor bitand bitor bitxor bitnot shift_left shift_right
 gather_elements gather_nd scatter_elements scatter_nd
 topk product_reduce argmax_reduce_last argmin_reduce_last
-resize
+resize grid_sample
 """)
 
 NAMES = sorted(operations())

@@ -39,6 +39,7 @@ _MODULES = (
     "indexing",
     "ordering",
     "resampling",
+    "grid",
     "roi",
     "fused_convolution",
     "blocked_elementwise",

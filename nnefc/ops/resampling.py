@@ -79,7 +79,7 @@ def taps(
         index, weight = np.arange(2), np.concatenate([1 - offset, offset], 1)
     else:
         index = np.arange(-1, 3)
-        weight = _cubic(np.abs(offset - index), a["cubic_coeff_a"])
+        weight = cubic(np.abs(offset - index), a["cubic_coeff_a"])
     index = low.astype(np.int64)[:, None] + index
     inside = np.clip(index, 0, extent - 1)
     if a["exclude_outside"]:
@@ -126,7 +126,7 @@ def _nearest(at: Array, mode: str) -> npt.NDArray[np.int64]:
     return chosen.astype(np.int64)
 
 
-def _cubic(distance: Array, a: float) -> Array:
+def cubic(distance: Array, a: float) -> Array:
     """Keys' kernel of cubic convolution."""
     x = distance
     near = ((a + 2) * x - (a + 3)) * x * x + 1

@@ -29,6 +29,7 @@ MODULES = (
     "indexing",
     "ordering",
     "resampling",
+    "grid",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
