@@ -63,7 +63,8 @@ def grid_sample(
         taps.append(
             _taps(np.clip(at, -FARTHEST, FARTHEST), extent, mode, padding_mode, align_corners)
         )
-    items = np.arange(batch).reshape(-1, *(1,) * (grid.ndim - 2))
+    numbers: Array = np.arange(batch)
+    items = np.expand_dims(numbers, tuple(range(1, grid.ndim - 1)))
     for tap in itertools.product(*taps):
         places = [place for place, _ in tap]
         weight = np.prod([weight for _, weight in tap], 0)
