@@ -38,6 +38,7 @@ from nnefc.passes.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse_normalization import FuseNormalization
 from nnefc.passes.hoist_from_scans import HoistFromScans
 from nnefc.passes.merge_affine import MergeAffine
+from nnefc.passes.merge_products import MergeProducts
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.shuffle_channels import ShuffleChannels
 from nnefc.passes.simplify_scans import SimplifyScans
@@ -49,6 +50,7 @@ DEFAULT: tuple[Pass, ...] = (
     Canonicalise(),
     SimplifyScans(),
     HoistFromScans(),
+    MergeProducts(),
     FoldConstants(),
     SinkTransposes(),
     Canonicalise(),

@@ -13,21 +13,23 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.api import prepared
 from nnefc.errors import NnefError
-from nnefc.ir import DType, Graph, Op, TensorType, parse_graph, print_graph
+from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
 from nnefc.ir.compare import difference
 from nnefc.ir.graph import walk
 from nnefc.ir.verify import check, verify
 from nnefc.lower import lower
+from nnefc.ops.build import build
 from nnefc.ops.cost import flops, macs
 from nnefc.ops.reference import evaluate
 from nnefc.ops.scan import build_scan
 from nnefc.passes.base import Pass
 from nnefc.passes.expand_compounds import ExpandCompounds
 from nnefc.passes.hoist_from_scans import HoistFromScans
+from nnefc.passes.merge_products import MergeProducts
 from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline, verify_hook
 from nnefc.passes.simplify_scans import SimplifyScans
 from nnefc.runtime.model import CompiledModel
-from tests.graphs import graphs, random_graph, sample_inputs
+from tests.graphs import graphs, random_graph, sample_data, sample_inputs
 from tests.lstm import lstm_graph, lstm_loop
 from tests.one_op import normal, run_graph
 
@@ -381,7 +383,7 @@ def test_weights_of_loops_are_packed_once() -> None:
     graph = lstm_graph(5, 12, 32)
     model = nnefc.compile(graph, threads=1)
     kinds = [launch.kernel.partition("_")[0] for launch in model.launches if launch.times > 1]
-    assert set(kinds) <= {"matmul", "slices"} and len(kinds) == 6
+    assert kinds == ["matmul", "elementwise", "elementwise", "slices", "slices"]
 
 
 def test_what_nothing_depends_on_goes() -> None:
@@ -422,3 +424,61 @@ def test_one_turn_is_no_loop() -> None:
     inputs = sums_inputs(1, 2)
     found = evaluate(graph, inputs).outputs.values()
     close(found, sums_loop(inputs, 1, (True, True)), 1e-12)
+
+
+def test_gates_are_one_product() -> None:
+    graph = lstm_graph(5, 12, 32)
+    run_pipeline(graph)
+    check(graph, rule_problems)
+    body = only_loop(graph).attributes["body"]
+    assert [name for name in names(body) if name != "constant"] == [
+        "matmul",
+        "split",
+        "fused",
+        "fused",
+    ]
+    wide = next(op for op in body.ops if op.name == "matmul")
+    assert wide.output.type.shape == (1, 1, 4 * 32)
+
+
+def test_products_of_several_rows_stay_apart() -> None:
+    graph = lstm_graph(5, 12, 32, batch=2)
+    assert not run_pass(MergeProducts(), graph)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.booleans()), min_size=1, max_size=6),
+    st.integers(2, 3),
+)
+@quick
+def test_products_of_a_row_are_merged(products: list[tuple[int, bool, bool]], rank: int) -> None:
+    """Of so many columns, with the transpose or not, with a constant or not."""
+    graph, body = Graph("g"), Graph("turn")
+    outer, lead = graph.add_input(TensorType(F32, (1,) * (rank - 1) + (5,)), "row"), (1,) * rank
+    row = body.add_input(outer.type, "row")
+    shared: list[Value] = []
+    for i, (columns, turned, is_constant) in enumerate(products):
+        shape = (*lead[2:], columns, 5) if turned else (*lead[2:], 5, columns)
+        name = f"w{i}"
+        if is_constant:
+            data = sample_data(name, TensorType(F32, shape))
+            attributes = {"shape": shape, "value": data}
+            weights = build(body, "constant", [], attributes, dtype=F32).output
+        else:
+            shared.append(graph.add_input(TensorType(F32, shape), name))
+            weights = body.add_input(TensorType(F32, shape), name)
+        flags = {"transposeA": False, "transposeB": turned}
+        body.add_output(build(body, "matmul", [row, weights], flags).output, f"y{i}")
+    made = build_scan(graph, body, [], [], [outer, *shared], turns=2)
+    for i, value in enumerate(made.outputs):
+        graph.add_output(value, f"y{i}")
+    inputs = sample_inputs(graph)
+    before = evaluate(graph, inputs).outputs
+    turned = [turned for _, turned, _ in products]
+    several = [flag for flag in (True, False) if turned.count(flag) > 1]
+    assert run_pass(MergeProducts(), graph) == bool(several)
+    check(graph, rule_problems)
+    left = names(only_loop(graph).attributes["body"]).count("matmul")
+    assert left == len(set(turned))
+    for name, found in evaluate(graph, inputs).outputs.items():
+        np.testing.assert_allclose(found, before[name], 1e-12, 1e-12)

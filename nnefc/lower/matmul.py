@@ -20,7 +20,7 @@ from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes
-from nnefc.lower.partition import ceil_div, per_tile, portion
+from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
 from nnefc.rates import DOT_MACS_PER_NS, MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
@@ -107,7 +107,7 @@ def zero_item(dtype: DType) -> Array:
 
 def gemm(lower: Lowering, product: Product) -> None:
     """A product by register tiles."""
-    cut = _cut(product)
+    cut = _cut(product, lower.threads)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
     a, b = product.a, product.b
     a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item)
@@ -178,7 +178,7 @@ class _Cut:
     unit_block: int
 
 
-def _cut(product: Product) -> _Cut:
+def _cut(product: Product, threads: int) -> _Cut:
     rows, lanes = tile_rows(), lanes_of(str(product.dtype))
     m_parts, vectors = ceil_div(product.m, rows), ceil_div(product.n, lanes)
     heights = sizes(product.m, m_parts)
@@ -190,6 +190,9 @@ def _cut(product: Product) -> _Cut:
     m_block = even(m_parts, max(3, UNIT_NS / part))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_NS / column)
+    if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
+        # every thread has as many of a few rows, and of one product after the other the same ones
+        n_block = ceil_div(n_parts, ceil_div(blocks, sharing(threads)) * sharing(threads))
     units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
     unit_block = units_per_tile(units, column * n_block)
     return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, unit_block)
