@@ -48,6 +48,9 @@ LINEAR = frozenset(
 )
 """Operations, besides element-wise ones, whose work is in proportion to their operands."""
 
+INFLATING = frozenset({"dequantize_blocks"})
+"""Operations on weights that are stored in few bits so that they need little memory."""
+
 
 @dataclass(frozen=True)
 class FoldConstants:
@@ -64,8 +67,8 @@ class FoldConstants:
     The reference computes in float64 and int64; results are rounded to the item type once
     per operation.  Left alone: views of variables, which cost nothing and keep weights where
     they are; results of more than `growth` times the items that operands store plus `small`;
-    operands that repeat one number more than `repeated` times; and operations of more than
-    `work` multiplications.
+    operands that repeat one number more than `repeated` times; operations of more than `work`
+    multiplications; and what makes numbers of codes (`INFLATING`).
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -86,7 +89,13 @@ class FoldConstants:
 
     def _foldable(self, op: Op, known: Known) -> bool:
         spec = operations().get(op.name)
-        if spec is None or not spec.pure or not op.inputs or spec.reference is None:
+        if (
+            op.name in INFLATING
+            or spec is None
+            or not spec.pure
+            or not op.inputs
+            or spec.reference is None
+        ):
             return False
         if any(v.type.shape is None for v in op.outputs):
             return False

@@ -63,6 +63,7 @@ reshape squeeze unsqueeze transpose split concat stack unstack slice pad tile ga
 matmul copy_n local_response_normalization
 erf round_even remainder xor bitand bitor bitxor bitnot shift_left shift_right
 gather_elements gather_nd scatter_elements scatter_nd
+dequantize_blocks
 topk product_reduce argmax_reduce_last argmin_reduce_last
 resize grid_sample
 """)

@@ -49,6 +49,7 @@ _MODULES = (
     "channels",
     "upsample",
     "scan",
+    "block_quantized",
 )
 
 

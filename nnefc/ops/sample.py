@@ -48,7 +48,9 @@ def instance(
             explicit if parameter.is_array and explicit is not None else [explicit] * len(shapes)
         )
         for one, values in zip(shapes, items, strict=True):
-            dtype = _dtype(parameter, sample, values, scalar, integer)
+            dtype = sample.dtypes.get(position) or _dtype(
+                parameter, sample, values, scalar, integer
+            )
             data = _data(random, one, dtype, sample.data, values)
             if parameter.name == "variable":
                 operands.append(_variable(graph, data, dtype))

@@ -141,13 +141,15 @@ class Sample:
     `inputs`: shapes of the operands (tensor arrays are lists of shapes), filled with data of
     the kind `data` says: "normal", "positive", "unit" (0..1 open), "ties" (multiples of 1/4,
     many equal), "logical" and "integers" (generic operands have that type), or explicit nested
-    lists in `values` by position.  `dtype` among the attributes is the type argument.
+    lists in `values` by position.  `dtype` among the attributes is the type argument; `dtypes`:
+    item types of operands by position, where they are not the usual ones.
     """
 
     inputs: tuple[Any, ...]
     attributes: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])
     data: str = "normal"
     values: Mapping[int, Any] = field(default_factory=dict[int, Any])
+    dtypes: Mapping[int, DType] = field(default_factory=dict[int, DType])
 
 
 @dataclass(frozen=True, kw_only=True)
