@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Container, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -40,7 +40,9 @@ class EntryFile(NamedTuple):
 
 
 class CacheFolder(PrivateFolder):
-    """Files by name.  What this process reads or writes it does not evict."""
+    """Files by name.  What this process has mapped it does not evict, as that would free nothing,
+    nor what it is writing; what it has read or written before it evicts last.
+    """
 
     def __init__(self, path: Path, limit: int, suffix: str = SUFFIX, *, make: bool = True) -> None:
         """`limit`: bytes of entries to keep; the others as for any `PrivateFolder`."""
@@ -48,6 +50,7 @@ class CacheFolder(PrivateFolder):
         self.suffix = suffix
         self.limit = limit
         self._used: set[str] = set()
+        self._mapped: set[str] = set()
         self.failed = False
         """Whether something could not be written."""
         self._room = 0
@@ -83,13 +86,13 @@ class CacheFolder(PrivateFolder):
         """Write a file, whole or not at all; raises OSError, or NnefError as at the start."""
         self._used.add(name)
         self.put(name, data)
-        self._make_room(len(data))
+        self._make_room(len(data), name)
 
-    def _make_room(self, written: int) -> None:
-        """Look at the limit, if there may be more than that now."""
-        self._room -= written
+    def _make_room(self, nbytes: int, name: str) -> None:
+        """Look at the limit, if there may be more than that now that a file was written."""
+        self._room -= nbytes
         if self._room < 0:
-            self._tidy()
+            self._tidy({name, *self._mapped})
 
     def map(self, name: str, *, use: bool = True) -> mmap.mmap | None:
         """A file in memory, which processes share; None as `read` says.  Noted if it is a use."""
@@ -98,6 +101,7 @@ class CacheFolder(PrivateFolder):
             return None
         mapping, changed = found
         if use:
+            self._mapped.add(name)
             self._note_use(name, changed)
         return mapping
 
@@ -113,7 +117,7 @@ class CacheFolder(PrivateFolder):
             file.flush()
             os.fsync(file.fileno())
             size = os.fstat(file.fileno()).st_size
-        self._make_room(size)
+        self._make_room(size, name)
 
     # -- all of them
 
@@ -151,8 +155,10 @@ class CacheFolder(PrivateFolder):
             if not self._entry(item, status):
                 _sweep(item, status)
 
-    def _tidy(self) -> None:
-        """Sweep, and evict what was not used for longest while there is more than the limit."""
+    def _tidy(self, keep: Container[str]) -> None:
+        """Sweep, and evict what was not used for longest while there is more than the limit, but no
+        files to `keep`.
+        """
         entries: list[EntryFile] = []
         for item, status in self._files():
             if entry := self._entry(item, status):
@@ -161,21 +167,24 @@ class CacheFolder(PrivateFolder):
                 _sweep(item, status)
         total = sum(entry.size for entry in entries)
         if total > self.limit:
-            total -= self._evict(entries, total - self.limit * 9 // 10)
+            total -= self._evict(entries, total - self.limit * 9 // 10, keep)
         # Other processes write, too: look again before long.
         share = self.limit // 16
         self._room = min(self.limit - total, share) if total < self.limit else share
 
-    def _evict(self, entries: Iterable[EntryFile], nbytes: int) -> int:
+    def _evict(self, entries: Iterable[EntryFile], nbytes: int, keep: Container[str]) -> int:
         """Remove entries of `nbytes` together, or somewhat more; how many bytes it was."""
         latest = time.time() + _DAY
-        # A clock was wrong that wrote a time to come: nobody knows when these were used.
-        ordered = sorted(entries, key=lambda entry: (entry.used <= latest, entry.used))
+
+        def order(entry: EntryFile) -> tuple[bool, bool, float]:
+            # A clock was wrong that wrote a time to come: nobody knows when that was used.
+            return self.file_name(entry.name) in self._used, entry.used <= latest, entry.used
+
         evicted = 0
-        for entry in ordered:
+        for entry in sorted(entries, key=order):
             if evicted >= nbytes:
                 break
-            if self.file_name(entry.name) not in self._used and self.remove([entry]):
+            if self.file_name(entry.name) not in keep and self.remove([entry]):
                 evicted += entry.size
         return evicted
 

@@ -159,14 +159,39 @@ def test_a_use_is_noted_once_a_day(tmp_path: Path) -> None:
         assert after[name(number)] == before[name(number)]
 
 
-def test_what_this_process_uses_stays(tmp_path: Path) -> None:
+def test_what_this_process_uses_goes_last(tmp_path: Path) -> None:
     fill(tmp_path, {number: 1000 - number for number in range(1, 21)})
     folder = CacheFolder(tmp_path, 500)
     folder.read(file_name(name(1)))
     folder.write(file_name(name(2)), bytes(300))
     assert left(tmp_path) == [1, 2]
-    folder.write(file_name(name(30)), bytes(300))
+    fill(tmp_path, {21: 0})
+    folder.write(file_name(name(30)), bytes(40))
     assert left(tmp_path) == [1, 2, 30]
+    folder.write(file_name(name(31)), bytes(100))
+    assert left(tmp_path) == [2, 30, 31]
+
+
+def test_a_process_keeps_the_limit_alone(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, 10_000)
+    for number in range(100):
+        folder.write(file_name(name(number)), bytes(1000))
+        assert number in left(tmp_path)
+        assert sum(entry.size for entry in folder.entries()) <= 10_000
+
+
+def test_what_is_mapped_stays(tmp_path: Path) -> None:
+    """It would take its room on the disk as before, and have to be made again."""
+    fill(tmp_path, {1: 1000, 2: 900, 3: 800})
+    folder = CacheFolder(tmp_path, 250)
+    assert folder.map(file_name(name(1))) is not None
+    assert folder.map(file_name(name(2)), use=False) is not None
+    with folder.writing(file_name(name(4))) as file:
+        file.write(bytes(200))
+    assert left(tmp_path) == [1, 4]
+    with folder.writing(file_name(name(5))) as file:
+        file.write(bytes(200))
+    assert left(tmp_path) == [1, 5]
 
 
 @pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
