@@ -20,10 +20,10 @@ from pathlib import PurePath
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from nnefc.errors import NnefError
 from nnefc.kernels.isa import setting
 from nnefc.runtime.compile_worker import read_message, write_message
 from nnefc.runtime.control_groups import free_memory
+from nnefc.runtime.jobs import jobs
 from nnefc.runtime.objects import Source, label
 
 if TYPE_CHECKING:
@@ -80,15 +80,8 @@ def _seconds(source: Source) -> float:
 
 
 def _most_workers() -> int:
-    text = os.environ.get("NNEFC_JOBS")
-    if text:
-        if text.isdecimal() and int(text) > 0:
-            return int(text)
-        raise NnefError.of(
-            "input/environment",
-            f"NNEFC_JOBS is {text!r}; expected how many processes may compile",
-            hint="NNEFC_JOBS=1 compiles in the process that asks for it",
-        )
+    if (wanted := jobs()) is not None:
+        return wanted
     from nnefc.runtime.team import usable_cpus
 
     memory = free_memory()

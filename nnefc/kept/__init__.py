@@ -5,3 +5,13 @@ document, how it is imported and lowered, the machine, the versions of nnefc and
 kernels.  It is mapped like any artifact, so that processes share its weights.  What is damaged, or
 cannot be written, is as good as none.
 """
+
+from __future__ import annotations
+
+import os
+
+
+def is_asked_for_passes() -> bool:
+    """Whether the environment asks for something between passes: see `passes.pipeline`."""
+    verify = os.environ.get("NNEFC_VERIFY", "0") not in ("", "0")
+    return verify or bool(os.environ.get("NNEFC_DUMP"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.files import FilePath, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, look_at
+from nnefc.kept import is_asked_for_passes
 from nnefc.kept.facts import facts_of, name_of, sources_are_those_that_run
 from nnefc.kept.origin import FromDocument, Variables
 from nnefc.kernels.isa import NATIVE
@@ -95,7 +95,8 @@ class Kept:
         _, shapes, seed = check_import(source, *given)
         options = {**options, "shapes": shapes, "random_weights": seed}
         folder = folder or _folder()
-        _require_no_passes()
+        if is_asked_for_passes():
+            raise NotKept("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
         document = _look_at(source, folder)
         try:
             digest = document.digest()
@@ -213,12 +214,6 @@ class Kept:
                 " the document back, or compile it with keep=False",
             )
         return import_with(self.document.path, Diagnostics(strict=self.strict), **self.options)
-
-
-def _require_no_passes() -> None:
-    """Raise NotKept if the environment asks for something between passes: see `passes.pipeline`."""
-    if os.environ.get("NNEFC_VERIFY", "0") not in ("", "0") or os.environ.get("NNEFC_DUMP"):
-        raise NotKept("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
 
 
 def _folder() -> CacheFolder:
