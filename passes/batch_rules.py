@@ -115,6 +115,10 @@ def _transpose(op: Op, rows: Rows, batch: int) -> int:
     return rows[0] if op.attributes["axes"][:1] in ((), (0,)) else 0
 
 
+def _stft(op: Op, rows: Rows, batch: int) -> int:
+    return _first(op, rows, batch) if op.attributes["axis"] > 0 else 0
+
+
 def _pad(op: Op, rows: Rows, batch: int) -> int:
     return rows[0] if tuple(op.attributes["padding"][0]) == (0, 0) else 0
 
@@ -199,8 +203,9 @@ _RULES: Final[Mapping[str, Rule]] = {
         _axes,
     ),
     **dict.fromkeys(("split", "unstack", "concat", "stack"), _axis),
-    **dict.fromkeys(("gather_elements", "scatter_elements", "topk"), _axis),
+    **dict.fromkeys(("gather_elements", "scatter_elements", "topk", "fft"), _axis),
     "grid_sample": _every,
+    "stft": _stft,
     **dict.fromkeys(("layout", "shuffle_channels", "copy_n"), _every),
     "reshape": _reshape,
     "transpose": _transpose,

@@ -65,7 +65,7 @@ erf round_even remainder xor bitand bitor bitxor bitnot shift_left shift_right
 gather_elements gather_nd scatter_elements scatter_nd
 dequantize_blocks
 topk product_reduce argmax_reduce_last argmin_reduce_last
-resize grid_sample
+resize grid_sample fft stft
 """)
 
 NAMES = sorted(operations())

@@ -40,6 +40,7 @@ _MODULES = (
     "ordering",
     "resampling",
     "grid",
+    "fourier",
     "roi",
     "fused_convolution",
     "blocked_elementwise",

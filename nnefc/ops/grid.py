@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from nnefc.ir import TensorType
+from nnefc.ir import Shape, TensorType
 from nnefc.ops.common import Array, listing, one_of
 from nnefc.ops.resampling import cubic
 from nnefc.ops.spec import Call, OpSpec, Sample
@@ -53,7 +53,8 @@ def grid_sample(
 
     grid: [n, p..., spatial dimensions, the last one first].
     """
-    batch, channels, *extents = input.shape
+    shape: Shape = input.shape
+    batch, channels, *extents = shape
     output = np.zeros((channels, batch, *grid.shape[1:-1]))
     # per dimension: the items that are met, with their weights; -1 where nothing is
     taps: list[list[tuple[Array, Array]]] = []
@@ -63,8 +64,7 @@ def grid_sample(
         taps.append(
             _taps(np.clip(at, -FARTHEST, FARTHEST), extent, mode, padding_mode, align_corners)
         )
-    numbers: Array = np.arange(batch)
-    items = np.expand_dims(numbers, tuple(range(1, grid.ndim - 1)))
+    items = np.expand_dims(np.arange(batch), tuple(range(1, grid.ndim - 1)))
     for tap in itertools.product(*taps):
         places = [place for place, _ in tap]
         weight = np.prod([weight for _, weight in tap], 0)

@@ -30,6 +30,7 @@ MODULES = (
     "ordering",
     "resampling",
     "grid",
+    "fourier",
     "block_quantized",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
