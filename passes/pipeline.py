@@ -173,6 +173,11 @@ def _environment() -> Iterator[Hook]:
         yield dump_hook(Path(folder))
 
 
+def is_watched() -> bool:
+    """Whether environment variables ask for something between passes."""
+    return next(_environment(), None) is not None
+
+
 def verify_hook(graph: Graph, ran: Ran) -> None:
     """Raise NnefError (`internal/ir`) if the graph is not whole."""
     check(graph, rule_problems, after=ran.name)

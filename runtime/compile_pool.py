@@ -95,8 +95,7 @@ def _can_start() -> bool:
 
 
 def compile_apart(
-    wanted: Mapping[Source, str],
-    relatives: Mapping[Source, str],
+    groups: Iterable[Mapping[Source, str]],
     count: int,
     isa: Isa,
     *,
@@ -105,24 +104,30 @@ def compile_apart(
 ) -> None:
     """Compile in `count` processes; returns when nothing more is to be had.
 
-    What is `wanted` comes first, then `relatives`, of each the largest first; both with what they
-    are called on disk.  Both functions are called by the calling thread: `begin(source)` when that
-    is the first of those under way, `keep(source, code)` with what has been compiled.
+    One group comes after the other, of each the largest first, with what they are called on disk.
+    The groups are asked for while the processes start, which takes them a second.  Both functions
+    are called by the calling thread: `begin(source)` when that is the first of those under way,
+    `keep(source, code)` with what has been compiled.
     """
     if not _turn.acquire(blocking=False):
         return
     workers: list[_Worker] = []
     try:
-        names = {**wanted, **relatives}
-        parts = (sorted(part, key=_seconds, reverse=True) for part in (wanted, relatives))
-        order = (source for part in parts for source in part)
-        left = {source: data for source in order if (data := _pickled(source))}
-        waiting, answers = deque(left.items()), SimpleQueue[_Answer | None]()
-        with suppress(OSError, ValueError, RuntimeError):  # the system gives no more of them
+        with suppress(OSError, ValueError):  # the system gives no more of them
             for _ in range(count):
                 workers.append(_Worker(isa))
-                workers[-1].start(waiting, answers)
-        running = len(workers)
+        names: dict[Source, str] = {}
+        for group in groups if workers else ():
+            names.update(
+                (source, group[source]) for source in sorted(group, key=_seconds, reverse=True)
+            )
+        left = {source: data for source in names if (data := _pickled(source))}
+        waiting, answers = deque(left.items()), SimpleQueue[_Answer | None]()
+        running = 0
+        with suppress(RuntimeError):  # nor threads
+            for worker in workers:
+                worker.start(waiting, answers)
+                running += 1
         while running and left:
             begin(next(iter(left)))
             answer = answers.get(timeout=_PATIENCE)

@@ -3,7 +3,8 @@
 A thread that needs a kernel claims it.  Other threads that need the same one wait for it and for
 nothing else, and take it over if it cannot be had.  Where there is much to compile, other
 processes do it (`compile_pool`), as the translators use one processor of a process; these then
-compile close relatives of the kernels, too, so that the next network finds them.
+compile close relatives of the kernels, too, and kernels that callers expect (`expecting`), so that
+the next network finds them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,24 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int, str], None]
 """`progress(done, total, label)`: called before each step and once at the end."""
+
+Expected = Callable[[], Iterable[Kernel]]
+"""Gives kernels that other models are likely to need."""
+
+_expected: ContextVar[Expected | None] = ContextVar("expected", default=None)
+
+
+@contextmanager
+def expecting(kernels: Expected) -> Generator[None]:
+    """In this block workers go on with `kernels` when what is asked for is compiled.
+
+    It is called where there are workers and a cache, while they start; what it raises is ignored.
+    """
+    token = _expected.set(kernels)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +124,7 @@ def object_code_for(source: Source, isa: Isa) -> bytes:
 
 @dataclass(slots=True)
 class _Steps:
-    """How far a call has come; relatives that are compiled for later calls are steps, too."""
+    """How far a call has come; what is compiled for later calls are steps, too."""
 
     done: int
     total: int
@@ -164,38 +184,61 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
 
         known = {source: key for source in missing if (key := keys[source])}
         if count := compile_pool.workers_for(known):
-            relatives = _relatives(known, isa)
-            steps.total += len(relatives)
-            every = known | relatives
-
-            def keep(source: Source, code: bytes) -> None:
-                cache.keep(every[source], code)
-                steps.finish(source, code)
-
-            compile_pool.compile_apart(
-                {source: key.name for source, key in known.items()},
-                {source: key.name for source, key in relatives.items()},
-                count,
-                isa,
-                begin=steps.begin,
-                keep=keep,
-            )
+            _compile_apart(known, count, isa, steps)
             missing = [source for source in missing if source not in _objects]
     for source in missing:
         steps.begin(source)
         steps.finish(source, _compile(source, isa, keys[source]))
 
 
-def _relatives(sources: Iterable[Source], isa: Isa) -> dict[Source, Key]:
-    """Kernels that the cache lacks and the next networks are likely to need; see `family`."""
+def _compile_apart(known: Mapping[Source, Key], count: int, isa: Isa, steps: _Steps) -> None:
+    """Compile in `count` other processes, and then what the next networks are likely to need."""
+    from nnefc.runtime import compile_pool
+
+    every = dict(known)
+
+    def groups() -> Iterator[Mapping[Source, str]]:
+        yield _names(known)
+        for further in (_relatives(known), _expected_kernels()):
+            new = _new(further, every, isa)
+            every.update(new)
+            steps.total += len(new)
+            yield _names(new)
+
+    def keep(source: Source, code: bytes) -> None:
+        cache.keep(every[source], code)
+        steps.finish(source, code)
+
+    compile_pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
+
+
+def _names(keys: Mapping[Source, Key]) -> dict[Source, str]:
+    return {source: key.name for source, key in keys.items()}
+
+
+def _relatives(sources: Iterable[Source]) -> Iterator[Kernel]:
+    """See `nnefc.kernels.template.family`."""
+    for source in sources:
+        if isinstance(source, Kernel):
+            yield from source.relatives()
+
+
+def _expected_kernels() -> Iterator[Kernel]:
+    """See `expecting`."""
+    if expected := _expected.get():
+        with suppress(Exception):  # the model that is compiled needs none of them
+            yield from expected()
+
+
+def _new(kernels: Iterable[Kernel], known: Mapping[Source, Key], isa: Isa) -> dict[Source, Key]:
+    """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
     if isa.cpu != NATIVE or not cache.serves():  # to whom would they be of use?
         return {}
-    kernels = [source for source in sources if isinstance(source, Kernel)]
-    every = dict.fromkeys(relative for kernel in kernels for relative in kernel.relatives())
+    every = dict.fromkeys(kernels)
     with _changed:
-        others = every.keys() - _objects.keys() - _claimed
-    keys = {relative: key for relative in every if (key := key_of(relative, isa))}
-    return {r: key for r, key in keys.items() if r in others and cache.find(key) is None}
+        others = every.keys() - known.keys() - _objects.keys() - _claimed
+    keys = {kernel: key for kernel in every if (key := key_of(kernel, isa))}
+    return {k: key for k, key in keys.items() if k in others and cache.find(key) is None}
 
 
 def _compile(source: Source, isa: Isa, key: Key | None) -> bytes:

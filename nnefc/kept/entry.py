@@ -127,10 +127,12 @@ class Kept:
 
         `messages`: the warnings of the import.  Raises NnefError as compiling does.
         """
+        from nnefc.ahead import expecting_usual
         from nnefc.arguments import memory_for
 
+        expecting = expecting_usual(self.threads, self.how.accuracy)
         try:
-            with memory_for("keep the model"):
+            with memory_for("keep the model"), expecting:
                 self._write(graph, messages, progress)
         except (OSError, NotKept):
             return None

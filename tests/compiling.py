@@ -1,0 +1,61 @@
+"""What the tests of compiling in other processes share."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nnefc.kernels import codegen
+from nnefc.kernels.executor import FUNCTIONS
+from nnefc.kernels.isa import host
+from nnefc.kernels.template import Kernel
+from nnefc.runtime import compile_pool, objects
+from nnefc.runtime.objects import Function, Source, key_of
+
+SOURCES: list[Source] = [
+    Kernel("elementwise.copy"),
+    Kernel("blocked.zero_halo"),
+    Function(*FUNCTIONS[0]),
+    Kernel("movement.copy", (4,)),
+]
+"""Some that take little time."""
+PATIENCE = 60
+"""Seconds after which a test gives up."""
+
+
+def emitted(source: Source) -> bytes:
+    return codegen.emit(source.function(), source.symbol, host())
+
+
+def name_of(source: Source) -> str:
+    """Of its entry in the cache."""
+    key = key_of(source, host())
+    return key.name if key else ""
+
+
+def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """This process knows no kernel and has workers for any; the processes that were started."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **options: Any) -> Any:
+        process: Any = subprocess.Popen(*arguments, **options)
+        started.append(process)
+        return process
+
+    class Spy:
+        PIPE, DEVNULL, Popen = subprocess.PIPE, subprocess.DEVNULL, staticmethod(start)
+
+    monkeypatch.setattr(objects, "_objects", {})
+    monkeypatch.setattr(objects.cache, "find", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr(objects.cache, "keep", lambda name, code: None)  # pyright: ignore
+    monkeypatch.setattr(compile_pool, "subprocess", Spy)
+    monkeypatch.setattr(compile_pool, "_SHARE", 1e-9)
+    monkeypatch.setenv("NNEFC_JOBS", "2")
+    threads = threading.active_count()
+    yield started
+    assert all(process.returncode is not None for process in started)
+    assert threading.active_count() == threads
