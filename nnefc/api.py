@@ -229,6 +229,7 @@ def compile_with(
 
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
     """
+    from nnefc.ahead import expecting_usual
     from nnefc.runtime.model import CompiledModel
     from nnefc.saving import FromGraph
     from nnefc.targets import LoweringOptions
@@ -237,7 +238,7 @@ def compile_with(
     methods = methods_for(methods, threads, accuracy)
     program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
     origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
-    with memory_for("compile the model"):
+    with memory_for("compile the model"), expecting_usual(threads, accuracy):
         return CompiledModel.of(program, graph, threads=threads, progress=progress, origin=origin)
 
 

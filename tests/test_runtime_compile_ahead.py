@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nnefc
@@ -198,6 +199,16 @@ def usual() -> Iterator[Graph]:
 
 
 (USUAL,) = lowered(of_one_op("exp"), threads=1).kernels
+
+
+def test_models_are_compiled_with_kernels_of_the_usual_graphs(
+    kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as these can be made."""
+    monkeypatch.setattr(typical, "usual_graphs", usual)
+    model = nnefc.compile(of_one_op("sqrt"), threads=1)
+    assert (model(np.full((4, 64), 9, np.float32)) == 3).all()
+    assert name_of(USUAL) in kept
 
 
 def test_models_that_are_kept_are_so_too(
