@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.api import prepared
+from nnefc.cli.explain import Recorder
 from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
 from nnefc.ir.compare import difference
@@ -29,6 +30,7 @@ from nnefc.passes.merge_products import MergeProducts
 from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline, verify_hook
 from nnefc.passes.simplify_scans import SimplifyScans
 from nnefc.runtime.model import CompiledModel
+from tests.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
 from tests.graphs import graphs, random_graph, sample_data, sample_inputs
 from tests.lstm import lstm_graph, lstm_loop
 from tests.one_op import normal, run_graph
@@ -306,6 +308,27 @@ def test_artifacts_have_loops(tmp_path: Path) -> None:
     loaded = nnefc.load(tmp_path / "lstm.nnefc")
     for found, want in zip(loaded(x), lstm_loop(graph, x).values(), strict=True):
         np.testing.assert_allclose(found, want, 1e-4, 1e-5)
+
+
+@needs_compiler
+def test_c_programs_have_loops(tmp_path: Path) -> None:
+    graph = lstm_graph(6, 12, 16, backwards=True)
+    x = normal(1, 6, 1, 12)
+    wanted = list(lstm_loop(graph, x, backwards=True).values())
+    nnefc.compile(graph, threads=1).emit_c(tmp_path / "c")
+    program = tmp_path / "c" / "example"
+    compile_c("main.c", "lstm.o", "-o", program, *LIBRARIES)
+    like = [want.astype(np.float32) for want in wanted]
+    for found, want in zip(run_main(program, 2, [x], like), wanted, strict=True):
+        np.testing.assert_allclose(found, want, 1e-4, 1e-5)
+
+
+def test_what_passes_did_to_bodies_is_told() -> None:
+    recorder = Recorder()
+    run_pipeline(lstm_graph(3, 4, 5), hook=recorder)
+    told = {facts["pass"]: facts for facts in recorder.facts()}
+    assert told["merge_products"]["removed"] == {"matmul": 3}
+    assert told["merge_products"]["macs"] == told["import"]["macs"] == 3 * 4 * 5 * (4 + 5)
 
 
 def test_as_many_steps_as_a_plan_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,7 @@ class Recorder:
 
     def __call__(self, graph: Graph, ran: Ran) -> None:
         """Note what the graph is like now, or all of its stages together."""
+        from nnefc.ir.graph import walk
         from nnefc.ops.cost import macs, traffic_bytes
 
         if self.stages and not ran.changed:
@@ -49,7 +50,7 @@ class Recorder:
             same = last.operations, last.macs, last.traffic
             self.stages.append(Stage(ran.name, False, ran.seconds, *same))
             return
-        operations = Counter(kind(op) for op in graph.ops)
+        operations = Counter(kind(op) for op in walk(graph))
         work = ran.turns * sum(macs(op) for op in graph.ops)
         traffic = ran.turns * traffic_bytes(graph)
         if ran.stage:
