@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,6 @@ import pytest
 import torch
 
 import nnefc
-from nnefc.frontends.nnef import import_text
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -40,6 +41,8 @@ class Case:
     weights: Mapping[str, Shape] = field(default_factory=dict[str, Shape])
     flops: int = 0
     """Floating-point operations, for what is limited by them; else 0."""
+    preamble: str = ""
+    """Extensions and fragments."""
 
     def data(self) -> list[Array]:
         """Inputs, then weights."""
@@ -70,8 +73,11 @@ class Case:
         lines += [
             f"{n} = variable(shape = {list(s)}, label = '{n}');" for n, s in self.weights.items()
         ]
-        head = f"version 1.0; graph net( {', '.join(self.inputs)} ) -> ( output )"
-        graph = import_text(f"{head} {{ {' '.join(lines)} {self.body} }}")
+        head = f"version 1.0; {self.preamble} graph net( {', '.join(self.inputs)} ) -> ( output )"
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "graph.nnef")
+            path.write_text(f"{head} {{ {' '.join(lines)} {self.body} }}", encoding="utf-8")
+            graph = nnefc.import_model(path, load_data=False)
         arrays = self.data()
         for name, array in zip(self.weights, arrays[len(self.inputs) :]):
             graph.variables[name].data = array
