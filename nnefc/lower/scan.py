@@ -14,9 +14,9 @@ from nnefc.ir import Op, Value
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.graphs import is_computed, lower_graph
 from nnefc.lower.parts import source
-from nnefc.lower.turns import Move, repeat, slice_buffer
+from nnefc.lower.turns import Move, moving, repeat, slice_buffer
 from nnefc.ops.scan import NAME, Parts
-from nnefc.runtime.program import Buffer, Ref
+from nnefc.runtime.program import Buffer, Launch, Ref
 
 
 @lowering(NAME)
@@ -38,7 +38,7 @@ def scan(lower: Lowering, op: Op) -> None:
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)
     lower_graph(context, inputs, outputs)
-    repeat(lower.program, start, [loop.moves(turn) for turn in range(parts.turns)], loop.keep)
+    repeat(lower.program, start, loop.launches(), loop.keep)
     for state, value in zip(loop.states, op.outputs[: parts.states], strict=True):
         if state.home is not None:
             lower.alias(value, op.outputs[state.home], loop.last_offset(state.home))
@@ -131,7 +131,16 @@ class _Loop:
         stacked = range(self._parts.states, len(values))
         return next((i for i in (*stacked, *range(number)) if values[i] is values[number]), None)
 
-    def moves(self, turn: int) -> list[Move]:
+    def launches(self) -> list[Launch]:
+        """What moves the slices before each turn: the same launch before every second one."""
+        turns = range(self._parts.turns)
+        first = [moving(self._moves(turn), self.keep, "turn first") for turn in turns[:1]]
+        following = [moving(self._moves(turn), self.keep) for turn in turns[1:3]]
+        if all(state.after is None for state in self.states):
+            following = following[:1]  # they are alike
+        return [*first, *(following[turn % len(following)] for turn in turns[:-1])]
+
+    def _moves(self, turn: int) -> list[Move]:
         """Of all slices, before a turn; where states are is taken from other slices first."""
         moves = [
             (state.before, self._given(state, turn) if turn else state.initial)

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nnefc.lower.turns import Move, repeat, slice_buffer
+from nnefc.lower.turns import moving, repeat, slice_buffer
 from nnefc.runtime.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
@@ -42,12 +42,10 @@ class Stages:
         start = len(program.launches)
         places = [Ref(view) for view in views]
         yield places[:taken], places[taken:]
-        first: list[Move] = list(zip(views, passed, strict=True))
-        following: list[Move] = [
-            (view, Ref(view, view.nbytes))
-            for view, whole in first
-            if view.nbytes < whole.buffer.nbytes
-        ]
+        moves = list(zip(views, passed, strict=True))
+        cut = [view for view, whole in moves if view.nbytes < whole.buffer.nbytes]
+        first = moving(moves, passed, "turn first")
+        following = moving([(view, Ref(view, view.nbytes)) for view in cut], passed)
         repeat(program, start, [first, *[following] * (stage.turns - 1)], passed)
 
     def _buffer(self, carried: Carried) -> Buffer:

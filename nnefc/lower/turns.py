@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from nnefc.errors import NnefError
@@ -23,35 +23,25 @@ def slice_buffer(program: Program, nbytes: int, label: str = "") -> Buffer:
     return Buffer("slice", nbytes, program.slices - 1, label)
 
 
-def repeat(program: Program, start: int, moves: Sequence[Sequence[Move]], keep: list[Ref]) -> None:
-    """Let the launches from `start` on run once for each item of `moves`, which are made before.
+def moving(moves: Sequence[Move], keep: list[Ref], label: str = "turn next") -> Launch:
+    """What moves slices before a turn, one after the other.
 
     `keep`: what has to stay in memory from before the first turn until after the last one, and
     is therefore named by the launches that move the slices, which stand around those of a turn.
     """
-    turn = program.launches[start:]
-    steps = len(moves) * (1 + len(turn))
-    if start + steps > MAX_STEPS:
-        raise NnefError.of(
-            "limit/turns",
-            f"{len(moves)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
-            " that a plan may have",
-        )
-    moving = list(_launches(moves, keep))
-    program.launches[start:] = [launch for move in moving for launch in (move, *turn)]
-    if len(set(moving)) == 1:  # there is none yet that stands after a turn
-        program.launches.append(_launch((), keep, "turn last"))
-
-
-def _launches(moves: Iterable[Sequence[Move]], keep: list[Ref]) -> Iterator[Launch]:
-    """What moves the slices before each turn; the same launch for what is moved alike."""
-    found: dict[tuple[Move, ...], Launch] = {}
-    for key in map(tuple, moves):
-        if key not in found:
-            found[key] = _launch(key, keep, "turn next" if found else "turn first")
-        yield found[key]
-
-
-def _launch(moves: Sequence[Move], keep: list[Ref], label: str) -> Launch:
     packed = [slices.MOVE.pack(slice=Ref(view, writes=True), at=at) for view, at in moves]
     return Launch(Kernel("slices.move"), [*slices.pack(packed), *keep], 1, label)
+
+
+def repeat(program: Program, start: int, before: Sequence[Launch], keep: list[Ref]) -> None:
+    """Let the launches from `start` on run once after each of `before`; `keep`: see `moving`."""
+    turn = program.launches[start:]
+    if start + len(before) * (1 + len(turn)) > MAX_STEPS:
+        raise NnefError.of(
+            "limit/turns",
+            f"{len(before)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
+            " that a plan may have",
+        )
+    program.launches[start:] = [launch for first in before for launch in (first, *turn)]
+    if len(set(before)) == 1:  # there is none yet that stands after a turn
+        program.launches.append(moving((), keep, "turn last"))
