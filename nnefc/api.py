@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from nnefc.arguments import (
     check_accuracy,
@@ -24,7 +24,9 @@ from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
 if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
     from nnefc.passes.pipeline import Hook
+    from nnefc.runtime.derived import Derived
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.program import Program
@@ -80,27 +82,43 @@ def import_model(
     """
     check_names("import_model", options, OPTIONS)
     check_flags(strict=strict)
-    return _imported(source, strict, load_data, options)[0]
+    graph, _ = _imported(source, strict, load_data, options)
+    assert isinstance(graph, Graph)
+    return graph
 
 
 def _imported(
-    source: Path, strict: bool, load_data: bool, options: ImportOptions
-) -> tuple[Graph, list[str]]:
-    """The graph of a document, and the warnings, which are issued to the caller of the caller."""
+    source: Path, strict: bool, load_data: bool, options: ImportOptions, *, dynamic: bool = False
+) -> tuple[Graph | Source, list[str]]:
+    """What a document is, and the warnings, which are issued to the caller of the caller."""
     limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        graph = import_with(source, diagnostics, load_data=load_data, **options)
+        found = read_with(source, diagnostics, dynamic, load_data=load_data, **options)
     finally:
         messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
         for message in messages:
             warnings.warn(NnefWarning(message), stacklevel=3)
-    return graph, messages
+    return found, messages
 
 
 def import_with(
     source: Path,
     diagnostics: Diagnostics,
+    *,
+    load_data: bool = True,
+    **options: Unpack[ImportOptions],
+) -> Graph:
+    """`import_model` for callers that collect the warnings themselves, or need no data."""
+    graph = read_with(source, diagnostics, dynamic=False, load_data=load_data, **options)
+    assert isinstance(graph, Graph)
+    return graph
+
+
+def read_with(
+    source: Path,
+    diagnostics: Diagnostics,
+    dynamic: bool,
     *,
     shapes: Shapes | None = None,
     scalar: str = "float32",
@@ -110,9 +128,12 @@ def import_with(
     load_data: bool = True,
     limits: Limits | None = None,
     dialect: str = "auto",
-) -> Graph:
-    """`import_model` for callers that collect the warnings themselves, or need no data."""
-    from nnefc.frontends.reading import import_model as read_model
+) -> Graph | Source:
+    """What a document is: a graph, or a `Source` of graphs if it may be `dynamic`.
+
+    It is one if shapes of inputs are not known, or operators keep states.
+    """
+    from nnefc.frontends.reading import read_model
 
     path, chosen, seed = check_import(source, shapes, random_weights)
     check_flags(quantize=quantize, load_data=load_data)
@@ -128,6 +149,7 @@ def import_with(
             load_data=load_data,
             limits=check_limits(limits),
             dialect=check_dialect(dialect),
+            dynamic=dynamic,
         )
 
 
@@ -163,10 +185,13 @@ def compile(
 
     Returns:
         A callable: arrays in the order of the graph's parameters in, one array or a tuple out.
+        A document whose inputs have symbols for extents that `shapes` does not tell, or whose
+        operators keep states, gives a `DynamicModel`, which takes arrays of any shapes that fit.
 
     Raises:
         NnefError: With all errors found.
     """
+    from nnefc.dynamic import DynamicModel
     from nnefc.kept.entry import Kept, NotKept
 
     check_names("compile", options, OPTIONS)
@@ -195,7 +220,17 @@ def compile(
             for message in found.warnings:
                 warnings.warn(NnefWarning(message), stacklevel=2)
             return found.model
-        graph, messages = _imported(source, strict, True, options)
+        found, messages = _imported(source, strict, True, options, dynamic=True)
+        if not isinstance(found, Graph):
+            return DynamicModel(
+                found,
+                shapes or {},
+                threads=threads,
+                accuracy=accuracy,
+                methods=methods,
+                progress=progress,
+            )
+        graph = found
         if kept is not None and (model := kept.make(graph, messages, progress)):
             return model
     return compile_with(
@@ -224,10 +259,12 @@ def compile_with(
     accuracy: str = "fast",
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
+    packed: Callable[[Derived], Any] | None = None,
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with.
 
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
+    `packed`: gives weights as kernels read them, which several models may share.
     """
     from nnefc.ahead import expecting_usual
     from nnefc.runtime.model import CompiledModel
@@ -236,10 +273,24 @@ def compile_with(
 
     threads = check_threads(threads)
     methods = methods_for(methods, threads, accuracy)
-    program = lowered(graph, threads=threads, accuracy=accuracy, methods=methods, hook=hook)
+    program = lowered(
+        graph,
+        threads=threads,
+        accuracy=accuracy,
+        methods=methods,
+        hook=hook,
+        keep_sources=packed is not None,
+    )
     origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"), expecting_usual(threads, accuracy):
-        return CompiledModel.of(program, graph, threads=threads, progress=progress, origin=origin)
+        return CompiledModel.of(
+            program,
+            graph,
+            threads=threads,
+            progress=progress,
+            origin=origin,
+            packed=packed,
+        )
 
 
 def lowered(
@@ -249,12 +300,18 @@ def lowered(
     accuracy: str = "fast",
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
+    keep_sources: bool = False,
 ) -> Program:
     """The launches that compute a graph on this machine, before any kernel is compiled."""
     threads, _ = check_threads(threads), check_accuracy(accuracy)
     with memory_for("compile the model"):
         return lower_prepared(
-            prepared(graph, hook), threads=threads, accuracy=accuracy, methods=methods, hook=hook
+            prepared(graph, hook),
+            threads=threads,
+            accuracy=accuracy,
+            methods=methods,
+            hook=hook,
+            keep_sources=keep_sources,
         )
 
 

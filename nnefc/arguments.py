@@ -51,7 +51,7 @@ def check_dialect(dialect: object) -> Dialect:
         raise NnefError.of(
             "input/argument", f"dialect = {dialect!r}: must be 'auto', 'nnef' or 'tract'"
         )
-    return cast("Dialect", dialect)
+    return dialect
 
 
 def check_flags(**flags: object) -> None:

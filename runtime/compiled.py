@@ -16,6 +16,7 @@ from nnefc.runtime.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
+    from nnefc.runtime.derived import Derived
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.program import Program, Work
 
@@ -64,15 +65,26 @@ def tensors(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...
     return inputs, tuple(TensorSpec.of(name, v.type) for name, v in names)
 
 
-def compile_program(program: Program, graph: Graph, progress: Progress | None = None) -> Compiled:
-    """Compile the kernels of `program`, which computes `graph`, and make its plan."""
+def compile_program(
+    program: Program,
+    graph: Graph,
+    progress: Progress | None = None,
+    packed: Callable[[Derived], Array] | None = None,
+) -> Compiled:
+    """Compile the kernels of `program`, which computes `graph`, and make its plan.
+
+    `packed`: makes constants that are made of others, or has them already; None: they are made.
+    """
     from nnefc.runtime.planner import make_plan
 
     inputs, outputs = tensors(graph)
     code = compile_kernels(program.kernels, progress, beside=native.functions("executor"))
     plan = make_plan(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
-    arrays = [each if isinstance(each, np.ndarray) else each.array() for each in program.constants]
+    arrays = [
+        each if isinstance(each, np.ndarray) else packed(each) if packed else each.array()
+        for each in program.constants
+    ]
     return Compiled(
         name=graph.name,
         inputs=inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -31,6 +31,7 @@ from nnefc.runtime.variables import Variables
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
+    from nnefc.runtime.derived import Derived
     from nnefc.runtime.fast_call import FastCall
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.profile import Profile
@@ -167,9 +168,10 @@ class CompiledModel:
         threads: int | None = None,
         progress: Progress | None = None,
         origin: Origin | None = None,
+        packed: Callable[[Derived], Array] | None = None,
     ) -> CompiledModel:
         """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
-        compiled = compile_program(program, graph, progress)
+        compiled = compile_program(program, graph, progress, packed)
         return cls(compiled, origin or _Launches(graph), threads=threads)
 
     def _fast_call(self) -> FastCall | None:

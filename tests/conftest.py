@@ -174,14 +174,14 @@ def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The documents that were read, one after the other."""
-    from nnefc.frontends import nnef as frontend
+    from nnefc.frontends import reading as frontend
 
     seen: list[Any] = []
-    read = frontend.import_model
+    read = frontend.read_model
 
-    def import_model(source: Any, **options: Any) -> Any:
+    def read_model(source: Any, **options: Any) -> Any:
         seen.append(source)
         return read(source, **options)
 
-    monkeypatch.setattr(frontend, "import_model", import_model)
+    monkeypatch.setattr(frontend, "read_model", read_model)
     return seen

@@ -15,7 +15,7 @@ import pytest
 
 import nnefc
 from nnefc.errors import NnefError
-from nnefc.frontends import nnef as frontend
+from nnefc.frontends import reading as frontend
 from nnefc.frontends.nnef import custom
 from nnefc.kept import entry, survey
 from tests.disks import largest_file
@@ -43,14 +43,14 @@ def test_a_document_that_changes_meanwhile_is_not_kept(
 ) -> None:
     (tmp_path / "other").mkdir()
     other, source = archive(tmp_path / "other", seed=4), archive(tmp_path)
-    read = frontend.import_model
+    read = frontend.read_model
 
-    def import_model(path: Any, **options: Any) -> Any:
+    def read_model(path: Any, **options: Any) -> Any:
         shutil.copy(other, source)
         return read(path, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(frontend, "import_model", import_model)
+        patch.setattr(frontend, "read_model", read_model)
         found = nnefc.compile(source)
     assert not entries(folder)
     same(results(found), results(nnefc.compile(source)))

@@ -33,6 +33,10 @@ def exports() -> Iterator[Any]:
             yield pytest.param(file.parent, meta, run, id=f"{file.parent.name}-{run}")
 
 
+def name_of(tensor: Any) -> Any:
+    return tensor if isinstance(tensor, str) else tensor["name"]
+
+
 def model(folder: Path) -> Path:
     for name in ("model.nnef.tgz", "model"):
         if (folder / name).exists():
@@ -47,8 +51,8 @@ def results(path: Path, feeds: Mapping[str, Array]) -> tuple[Array, ...]:
         warnings.simplefilter("ignore", nnefc.NnefWarning)
         graph = nnefc.import_model(path, shapes=shapes, dialect="tract")
     given = [feeds[v.name].astype(v.type.dtype.numpy) for v in graph.inputs]
-    found = nnefc.compile(graph)(*given)
-    return found if isinstance(found, tuple) else (found,)
+    found: Any = nnefc.compile(graph)(*given)
+    return tuple(found) if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def assert_close(found: Array, want: Array, atol: float, rtol: float) -> None:
@@ -85,11 +89,9 @@ def test_harness(folder: Path, case: dict[str, Any]) -> None:
 def test_exports(folder: Path, meta: dict[str, Any], run: int) -> None:
     arrays = np.load(folder / "io.npz")
     prefix = f"run{run}/" if run else ""
-    names = [
-        [x["name"] if isinstance(x, dict) else x for x in meta[k]] for k in ("inputs", "outputs")
-    ]
-    found = results(model(folder), {name: arrays[prefix + name] for name in names[0]})
+    inputs, outputs = ([name_of(x) for x in meta[key]] for key in ("inputs", "outputs"))
+    found = results(model(folder), {name: arrays[prefix + name] for name in inputs})
     half = "f16" in folder.name
-    for name, array in zip(names[1], found, strict=True):
+    for name, array in zip(outputs, found, strict=True):
         want = arrays[prefix + name]
         assert_close(array, want, *((1e-3, 5e-3) if half else (1e-4, 5e-4)))

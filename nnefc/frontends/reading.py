@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container, open_container
@@ -13,13 +13,21 @@ from nnefc.limits import Limits
 from nnefc.syntax.parser import decode, parse, parse_quantization
 
 if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
     from nnefc.syntax import ast
 
 Shapes = Mapping[str, Sequence[int]]
 Dialect = Literal["auto", "nnef", "tract"]
 
 
-def import_model(
+def import_model(path: str | os.PathLike[str], **options: Any) -> Graph:
+    """`read_model` of what has to be a graph: all symbols must have values."""
+    graph = read_model(path, **options, dynamic=False)
+    assert isinstance(graph, Graph)
+    return graph
+
+
+def read_model(
     path: str | os.PathLike[str],
     *,
     dialect: Dialect = "auto",
@@ -33,8 +41,12 @@ def import_model(
     load_data: bool = True,
     require_data: bool = True,
     strict: bool = False,
-) -> Graph:
+    dynamic: bool = True,
+) -> Graph | Source:
     """Read a model: document, data of variables, quantization.
+
+    One whose inputs have shapes that are not known yet, or that keeps states, stays a `Source`,
+    which gives graphs, if it may be `dynamic`.
 
     Args:
         path: A folder, a document (its folder supplies the data), or an archive.
@@ -70,15 +82,18 @@ def import_model(
             tract=None if allowed and dialect == "auto" else allowed,
         )
         if document.is_tract:
-            return _import_tract(
+            source = _tract_source(
                 document,
                 container,
                 limits,
                 diagnostics,
-                shapes=shapes or {},
                 random_weights=random_weights,
                 load_data=load_data,
             )
+            if dynamic and (source.is_stateful or source.unbound(shapes or {})):
+                source.weights.read_all()
+                return source
+            return source.graph(shapes or {}, diagnostics)
         from nnefc.frontends.nnef.model import import_document
 
         return import_document(
@@ -96,17 +111,16 @@ def import_model(
         )
 
 
-def _import_tract(
+def _tract_source(
     document: ast.Document,
     container: Container,
     limits: Limits,
     diagnostics: Diagnostics,
     *,
-    shapes: Shapes,
     random_weights: int | None,
     load_data: bool,
-) -> Graph:
-    from nnefc.frontends.tract.document import elaborate
+) -> Source:
+    from nnefc.frontends.tract.source import Source
     from nnefc.frontends.tract.weights import Weights
 
     quantization = None
@@ -116,11 +130,4 @@ def _import_tract(
         decoded = decode(text, name, limits=limits, diagnostics=diagnostics)
         quantization = parse_quantization(decoded, name, limits=limits, diagnostics=diagnostics)
     weights = Weights(container, diagnostics, random_weights=random_weights, load_data=load_data)
-    return elaborate(
-        document,
-        shapes=shapes,
-        weights=weights,
-        quantization=quantization,
-        limits=limits,
-        diagnostics=diagnostics,
-    )
+    return Source(document, weights, quantization, limits)

@@ -39,9 +39,9 @@ def facts_of(
     digest: str, source: FilePath, options: ImportOptions, strict: bool, how: LoweringOptions
 ) -> Facts:
     """`digest`: of the document; threads and methods of `how` are those that will be used."""
-    from nnefc.api import import_with
+    from nnefc.api import read_with
 
-    chosen = {**(import_with.__kwdefaults__ or {}), **options}
+    chosen = {**(read_with.__kwdefaults__ or {}), **options}
     chosen["limits"] = Limits() if chosen["limits"] is None else chosen["limits"]
     return {
         DOCUMENT: digest,

@@ -23,7 +23,7 @@ from nnefc.frontends.tract.values import (
     operand,
 )
 from nnefc.frontends.tract.weights import Weights
-from nnefc.ir import Graph, TensorType, Value
+from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.limits import Limits, how_to_raise
 from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
@@ -42,6 +42,7 @@ class Model:
         graph: Graph,
         document: ast.Document,
         shapes: Mapping[str, Sequence[int]],
+        states: Mapping[str, Sequence[int]],
         weights: Weights,
         limits: Limits,
     ) -> None:
@@ -53,6 +54,8 @@ class Model:
         self.symbols: Mapping[str, int] = {}
         self._parameters = [p.name for p in document.graph.parameters]
         self._shapes = shapes
+        self._states = states
+        self._kept: dict[str, tuple[Value | None, Operand]] = {}
         self._names: Counter[str] = Counter()
 
     def free_name(self, name: str) -> str:
@@ -82,6 +85,19 @@ class Model:
             message = f"'{name}' has {type_.nbytes} bytes, more than {self.limits.tensor_bytes}"
             raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
 
+    def state(self, name: str, dtype: DType) -> Value | None:
+        """What an operator has kept under a name, as an input; None if there is nothing yet."""
+        shape = self._states.get(name)
+        if name in self._kept:
+            raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
+        if shape is None:
+            return None
+        return Value(TensorType(dtype, tuple(shape)), self.free_name(name))
+
+    def keep(self, name: str, before: Value | None, after: Operand) -> None:
+        """What an operator keeps under a name for the next call."""
+        self._kept[name] = before, after
+
     def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
         """A result as the codes that a quantization file says it has."""
         if isinstance(value, Value) and value in self.inputs.values():
@@ -105,6 +121,10 @@ class Model:
             assert isinstance(value, Value)
             value.index = len(self.graph.inputs)
             self.graph.inputs.append(value)
+        for before, _ in self._kept.values():
+            if before is not None:
+                before.index = len(self.graph.inputs)
+                self.graph.inputs.append(before)
         for result in document.graph.results:
             value = frame.values.get(result.name)
             if value is None:
@@ -113,6 +133,8 @@ class Model:
             elif value is not BROKEN:
                 tensor = value.codes if isinstance(value, Quantized) else operand(value)
                 self.graph.add_output(make.value(tensor), result.name)
+        for name, (_, after) in self._kept.items():
+            self.graph.add_output(make.value(after), name)
         return wrong
 
 
@@ -120,18 +142,19 @@ def elaborate(
     document: ast.Document,
     *,
     shapes: Mapping[str, Sequence[int]],
+    states: Mapping[str, Sequence[int]],
     weights: Weights,
     quantization: ast.QuantizationFile | None,
     limits: Limits,
     diagnostics: Diagnostics,
 ) -> Graph:
-    """The graph of a document for `shapes` of its inputs, by name.
+    """The graph of a document for `shapes` of its inputs and `states`, by name.
 
     Raises NnefError with all errors.
     """
     values = symbols.bind(document, shapes)
     graph = Graph(document.graph.name)
-    model = Model(graph, document, shapes, weights, limits)
+    model = Model(graph, document, shapes, states, weights, limits)
     model.symbols = values
     budget = Budget(limits, len(document.source.text))
     context = Context(

@@ -192,7 +192,7 @@ class Evaluator:
 
     def _items(self, node: ast.Array | ast.Tuple, frame: Frame) -> Any:
         self.context.budget.take_items(len(node.items))
-        items = tuple([self.evaluate(item, frame) for item in node.items])
+        items: tuple[Any, ...] = tuple([self.evaluate(item, frame) for item in node.items])
         return BROKEN if any(item is BROKEN for item in items) else items
 
     def _unary(self, node: ast.Unary, frame: Frame) -> Any:
@@ -210,8 +210,9 @@ class Evaluator:
             return BROKEN
         if node.operator == "in":
             return left in (sequence(right) or ())
-        if node.operator == "+" and isinstance(left, tuple) and isinstance(right, tuple):
-            return (*(sequence(left) or ()), *(sequence(right) or ()))
+        first, second = sequence(left), sequence(right)
+        if node.operator == "+" and first is not None and second is not None:
+            return (*first, *second)
         name = BINARY_OPERATIONS[node.operator]
         value = self._call(name, (left, right), {}, node.at, frame)
         if isinstance(left, bool | int | float) and isinstance(right, bool | int | float):

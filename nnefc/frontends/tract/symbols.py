@@ -26,11 +26,15 @@ class NoValue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A graph input as the document has it; an extent is an expression."""
+    """A graph input as the document has it; an extent is an expression.
+
+    `datum_type`: the name of its item type.
+    """
 
     name: str
     place: Place
     extents: tuple[ast.Expression, ...]
+    datum_type: str
 
 
 def declared(document: ast.Document) -> list[str]:
@@ -52,11 +56,16 @@ def inputs(document: ast.Document) -> Iterator[Input]:
             continue
         if call.name not in EXTERNALS:
             continue
-        for i, argument in enumerate(call.arguments):
-            if argument.name == "shape" or (argument.name is None and i == 0):
-                shape = argument.value
-                if isinstance(shape, ast.Array):
-                    yield Input(target.name, document.source.place(shape.at), shape.items)
+        arguments = dict(
+            zip(("shape", "datum_type"), (a.value for a in call.arguments if a.name is None))
+        )
+        arguments |= {a.name: a.value for a in call.arguments if a.name is not None}
+        shape, datum = arguments.get("shape"), arguments.get("datum_type")
+        name = call.dtype or "scalar"
+        if isinstance(datum, ast.Literal_) and isinstance(datum.value, str):
+            name = datum.value
+        if isinstance(shape, ast.Array):
+            yield Input(target.name, document.source.place(shape.at), shape.items, name)
 
 
 def free_symbols(document: ast.Document) -> list[str]:

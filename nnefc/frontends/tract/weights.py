@@ -39,6 +39,20 @@ class Weights:
         self._load = load_data
         self._known: dict[str, Any] = {}
 
+    def read_all(self) -> None:
+        """Read every file, so that the container is not needed any more; raises NnefError."""
+        if self.container is None or not self._load:
+            return
+        with collecting(self._diagnostics):
+            for label in self.container.tensor_names():
+                array = self.container.tensor(label)
+                if array is not None:
+                    self._known.setdefault(label.lower(), array)
+
+    def arrays(self) -> list[Array]:
+        """What has been read."""
+        return list(self._known.values())
+
     def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Any:
         """The weight of a label as a tensor of a graph, or known if it is small."""
         key = label.lower()

@@ -122,6 +122,26 @@ def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin
 
 
 @operator("tract_transformers")
+def tract_transformers_dyn_kv_cache(
+    make: Maker,
+    input: Operand,
+    name: str,
+    axis: int,
+    datum_type: Any = "",
+    past_sequence_shape: Any = (),
+    input_sequence_shape: Any = (),
+) -> Any:
+    """The inputs of all calls so far, one behind the other along an axis."""
+    del datum_type, past_sequence_shape, input_sequence_shape
+    model = make.evaluator.context.model
+    at = axis_of(axis, input.type.rank)
+    before = model.state(name, input.type.dtype)
+    after = input if before is None else make("concat", [before, input], axis=at)
+    model.keep(name, before, after)
+    return after
+
+
+@operator("tract_transformers")
 def tract_transformers_window_kv_sdpa(
     make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: float
 ) -> Any:

@@ -1,0 +1,273 @@
+"""Models whose inputs have shapes that are known at a call, and models that keep states.
+
+A call binds the symbols in the shapes of the inputs to what is given, and runs the plan for it.
+Plans are made when they are needed first, of the document with its weights, and the last ones are
+kept; weights are in memory once, also as kernels read them, and kernels do not depend on shapes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nnefc.errors import NnefError
+from nnefc.runtime.model import CompiledModel
+from nnefc.runtime.shared import SharedWeights
+from nnefc.runtime.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.frontends.tract.source import Extents, Source
+    from nnefc.runtime.objects import Progress
+    from nnefc.runtime.profile import Profile
+
+    Array = np.ndarray[Any, Any]
+
+Shape = tuple[int, ...]
+
+PLANS: Final = 64
+PLAN_BYTES: Final = 256 << 20
+"""Plans that a model keeps, and how much memory they may take for values between launches."""
+
+
+class Session:
+    """Calls of a model that follow each other: what its operators keep, they keep here.
+
+    Sessions of one model share its plans and weights.  One is for one caller at a time.
+    """
+
+    def __init__(self, model: DynamicModel) -> None:
+        self._model = model
+        self._states: dict[str, Array] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the model on arrays in the order of its inputs; as a call of the model."""
+        with self._lock:
+            results = self._step(arrays, None if out is None else _listed(out))
+        if out is not None:
+            return out
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run the model on arrays by name; the results by name."""
+        names = self._model.input_names
+        missing = [name for name in names if name not in inputs]
+        unknown = [name for name in inputs if name not in names]
+        if missing or unknown:
+            wrong = f"input {missing[0]!r} is missing" if missing else f"no input {unknown[0]!r}"
+            hint = f"the inputs are {', '.join(names)}"
+            raise NnefError.of("input/name", wrong, hint=hint)
+        with self._lock:
+            results = self._step([inputs[name] for name in names], None)
+        found = dict(zip(self._model.output_names, results, strict=True))
+        for name, target in (out or {}).items():
+            if name not in found:
+                hint = f"the outputs are {', '.join(found)}"
+                raise NnefError.of("input/name", f"no output {name!r}", hint=hint)
+            target[...] = found[name]
+            found[name] = target
+        return found
+
+    def _step(self, arrays: Sequence[Any], out: list[Any] | None) -> list[Any]:
+        model = self._model
+        plan = model.plan_for([_shape(x) for x in arrays], self.shapes)
+        states = [self._states[spec.name] for spec in plan.inputs[len(model.input_names) :]]
+        given = [*arrays, *states]
+        count = len(model.output_names)
+        if out is not None and not states and len(plan.outputs) == count:
+            plan(*given, out=out[0] if len(out) == 1 else out)
+            return out
+        found = plan(*given)
+        results: list[Any] = list(found) if isinstance(found, tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
+        kept = plan.outputs[count:]
+        self._states |= {spec.name: y for spec, y in zip(kept, results[count:], strict=True)}
+        for target, y in zip(out or (), results, strict=False):
+            target[...] = y
+        return results[:count]
+
+    @property
+    def shapes(self) -> dict[str, Shape]:
+        """Shapes of what is kept now, by the names of the operators that keep it."""
+        return {name: state.shape for name, state in self._states.items()}
+
+    @property
+    def states(self) -> dict[str, Array]:
+        """What is kept now; assign arrays to the names to begin with them."""
+        return self._states
+
+    def reset(self) -> None:
+        """Forget what has been kept."""
+        with self._lock:
+            self._states.clear()
+
+
+class DynamicModel(CompiledModel):
+    """A model that has a plan for each combination of shapes that it is called with.
+
+    What its operators keep from call to call they keep in a session of its own, until `reset`;
+    `session()` gives others.  `inputs` have -1 for extents that symbols stand for; what depends on
+    all shapes, as `plan` and `save`, is had of `for_shapes(...)`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        shapes: Mapping[str, Shape],
+        *,
+        threads: int | None,
+        accuracy: str,
+        methods: Mapping[str, str] | None,
+        progress: Progress | None,
+    ) -> None:
+        self._source = source
+        self._shapes = shapes
+        self._how = {"threads": threads, "accuracy": accuracy, "methods": methods}
+        self._progress = progress
+        self._shared = SharedWeights()
+        for array in source.weights.arrays():
+            self._shared.keep(array)
+        self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._lock = threading.RLock()
+        self._own = Session(self)
+        self.input_names = list(source.inputs)
+        """Names of what a call takes, in order."""
+        self.output_names = list(source.outputs)
+        """Names of what a call returns, in order."""
+        self.inputs = tuple(TensorSpec.of(*each) for each in source.types().items())
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the model on arrays in the order of `inputs`, of any shapes that fit together.
+
+        Returns the result, or a tuple of them; `out` takes them if it is given.  Raises NnefError
+        with everything that is wrong: shapes that contradict each other or an assertion of the
+        document, item types.
+        """
+        return self._own(*arrays, out=out)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run the model on arrays by name; the results by name."""
+        return self._own.run(inputs, out)
+
+    def session(self) -> Session:
+        """Independent states; costs nothing until they are there."""
+        return Session(self)
+
+    def reset(self) -> None:
+        """Forget what operators have kept in calls of the model itself."""
+        self._own.reset()
+
+    @property
+    def symbols(self) -> list[str]:
+        """Symbols in the shapes of the inputs."""
+        return list(self._source.free)
+
+    @property
+    def shapes(self) -> list[Extents]:
+        """Shapes of the inputs as the document writes them."""
+        return self._source.shapes()
+
+    @property
+    def plans(self) -> int:
+        """Plans that are kept now."""
+        return len(self._plans)
+
+    def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:
+        """The model for inputs of these shapes alone, without states."""
+        every = {**self._shapes, **{name: tuple(shape) for name, shape in shapes.items()}}
+        if missing := [name for name in self.input_names if name not in every]:
+            written = {each.name: each.extents for each in self._source.shapes()}
+            for name in missing:
+                if all(extent.isdigit() for extent in written.get(name, ("?",))):
+                    every[name] = tuple(map(int, written[name]))
+                else:
+                    raise NnefError.of("input/shape", f"input {name!r} has no shape")
+        return self.plan_for([every[name] for name in self.input_names], {})
+
+    def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> CompiledModel:
+        """The plan for shapes of the inputs, in order, and of states; made if there is none."""
+        if len(shapes) != len(self.input_names):
+            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
+            message = f"{len(shapes)} arrays given, expected {len(self.input_names)}"
+            raise NnefError.of("input/count", message, hint=hint)
+        key = (*shapes, *states.items())
+        with self._lock:
+            found = self._plans.get(key)
+            if found is None:
+                named = dict(zip(self.input_names, shapes, strict=True))
+                for name, shape in self._shapes.items():
+                    if named.get(name, shape) != shape:
+                        message = f"input {name!r} has shape {named[name]}, not {shape}"
+                        raise NnefError.of("input/shape", message)
+                found = self._plans[key] = self._made(named, states)
+                self._drop()
+            self._plans.move_to_end(key)
+        return found
+
+    def _made(self, shapes: Mapping[str, Shape], states: Mapping[str, Shape]) -> CompiledModel:
+        from nnefc.api import compile_with
+
+        graph = self._source.graph(shapes, states=states)
+        how: dict[str, Any] = self._how
+        return compile_with(graph, progress=self._progress, packed=self._shared.packed, **how)
+
+    def _drop(self) -> None:
+        """Let the plans go that were used longest ago, as long as there are too many."""
+        while len(self._plans) > 1 and (
+            len(self._plans) > PLANS
+            or sum(plan.arena_bytes for plan in self._plans.values()) > PLAN_BYTES
+        ):
+            self._plans.popitem(last=False)
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what only a model with known shapes has."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise _needs_shapes(name)
+
+    def save(self, *_: Any, **__: Any) -> None:
+        raise _needs_shapes("save")
+
+    def emit_c(self, *_: Any, **__: Any) -> list[str]:
+        raise _needs_shapes("emit_c")
+
+    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+        """When each launch runs for inputs of the shapes of these; see `CompiledModel.profile`."""
+        plan = self.plan_for([_shape(x) for x in arrays], {})
+        return plan.profile(*arrays, seconds=seconds)
+
+    def __reduce__(self) -> Any:
+        raise _needs_shapes("pickle")
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.shapes))
+        return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
+
+
+def _needs_shapes(what: str) -> NnefError:
+    return NnefError.of(
+        "input/shape",
+        f"{what} is for a model whose inputs have known shapes",
+        hint="model.for_shapes({'input': (1, 16)}) gives one, as does compile(..., shapes=...)",
+    )
+
+
+def _shape(array: Any) -> Shape:
+    shape = getattr(array, "shape", None)
+    if shape is None:
+        import numpy as np
+
+        shape = np.shape(array)
+    return tuple(int(extent) for extent in cast(Iterable[Any], shape))
+
+
+def _listed(out: Any) -> list[Any]:
+    several = not hasattr(out, "shape") and isinstance(out, Iterable)
+    return list(cast(Iterable[Any], out)) if several else [out]

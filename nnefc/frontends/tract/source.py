@@ -1,0 +1,116 @@
+"""A document of the dialect that becomes a graph as often as it is asked to, for other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.errors import Diagnostics, NnefError
+from nnefc.frontends.tract import symbols
+from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.values import datum_type
+from nnefc.frontends.tract.weights import Weights
+from nnefc.ir import Graph, TensorType
+from nnefc.limits import Limits
+from nnefc.syntax import ast
+from nnefc.syntax.printer import print_expression
+
+STATEFUL: Final = ("_kv_cache",)
+"""What the names of operators end with that keep a state from call to call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """The shape of an input as the document writes it: `1`, `S`, `S/2+1`."""
+
+    name: str
+    extents: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: [{','.join(self.extents)}]"
+
+
+class Source:
+    """A document with its weights and quantization.
+
+    `free`: symbols that have a value only when the shapes of inputs are known.
+    """
+
+    def __init__(
+        self,
+        document: ast.Document,
+        weights: Weights,
+        quantization: ast.QuantizationFile | None,
+        limits: Limits,
+    ) -> None:
+        self._document = document
+        self._quantization = quantization
+        self._limits = limits
+        self.weights = weights
+        self.name = document.graph.name
+        self.inputs = [p.name for p in document.graph.parameters]
+        self.outputs = [r.name for r in document.graph.results]
+        self.free = symbols.free_symbols(document)
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether an operator keeps a state from call to call."""
+        return any(word in self._document.source.text for word in STATEFUL)
+
+    def shapes(self) -> list[Extents]:
+        """The shapes of the inputs, as they are written."""
+        return [
+            Extents(each.name, tuple(print_expression(e) for e in each.extents))
+            for each in symbols.inputs(self._document)
+        ]
+
+    def types(self) -> dict[str, TensorType]:
+        """Types of the inputs by name, with -1 for extents that are not known."""
+        found = {
+            each.name: TensorType(
+                datum_type(each.datum_type).dtype, tuple(map(_extent, each.extents))
+            )
+            for each in symbols.inputs(self._document)
+        }
+        return {name: found[name] for name in self.inputs if name in found}
+
+    def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+        """Symbols that have no value with these shapes of inputs; raises NnefError."""
+        values = symbols.bind(self._document, shapes)
+        return [name for name in self.free if name not in values]
+
+    def graph(
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        diagnostics: Diagnostics | None = None,
+        *,
+        states: Mapping[str, Sequence[int]] | None = None,
+    ) -> Graph:
+        """The graph for inputs of these `shapes`, by name; raises NnefError with all errors.
+
+        `states`: shapes of what operators have kept, by their names; those that are not there have
+        kept nothing.  They are inputs of the graph behind those of the document, and their new
+        values are outputs behind those of the document, in the order of the operators.
+        """
+        found = diagnostics or Diagnostics(limit=self._limits.errors)
+        if wrong := [name for name in shapes if name not in self.inputs]:
+            listed = ", ".join(self.inputs)
+            message = f"the graph has no input '{wrong[0]}'; it has {listed}"
+            raise NnefError.of("input/shape", message)
+        return elaborate(
+            self._document,
+            shapes=shapes,
+            states=states or {},
+            weights=self.weights,
+            quantization=self._quantization,
+            limits=self._limits,
+            diagnostics=found,
+        )
+
+
+def _extent(expression: ast.Expression) -> int:
+    try:
+        return symbols.extent_of(expression, {})
+    except symbols.NoValue:
+        return -1

@@ -1,0 +1,52 @@
+"""Packed weights that several plans of one model read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from nnefc.runtime.derived import Derived
+
+Array = np.ndarray[Any, Any]
+
+
+class SharedWeights:
+    """Weights as kernels read them, made once for all plans.
+
+    What is made of arrays that are `kept` alive is kept, too; what a plan makes of others belongs
+    to that plan.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Array] = {}
+        self._packed: dict[Hashable, Array] = {}
+
+    def keep(self, array: Array) -> None:
+        """Share what is made of this array."""
+        owner = _owner(array)
+        self._kept[id(owner)] = owner
+
+    def packed(self, derived: Derived) -> Array:
+        """The items of a constant that is made of another array."""
+        source = derived.source
+        if id(_owner(source)) not in self._kept:
+            return derived.array()
+        where = source.__array_interface__["data"][0], source.shape, source.strides
+        key = (*where, source.dtype, derived.packing, derived.parameters)
+        found = self._packed.get(key)
+        if found is None:
+            found = self._packed.setdefault(key, derived.array())
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of what has been packed."""
+        return sum(array.nbytes for array in list(self._packed.values()))
+
+
+def _owner(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
