@@ -1,7 +1,6 @@
 """Sampling at coordinates that are data.
 
-Coordinates may be anything: they are limited to what 32 bits hold, and indices are checked, or
-moved inside.
+Coordinates may be anything: they are limited to 32 bits, and indices are checked, or moved inside.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -11,28 +10,39 @@ moved inside.
 
 from __future__ import annotations
 
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, floor, helper, load_word
+from nnefc.kernels.memory import (
+    ITEMSIZE,
+    LOAD,
+    NUMBER,
+    STORE,
+    address,
+    floor,
+    helper,
+    load_word,
+    select,
+)
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
-GRID = Layout("x:ref grid:ref y:ref channels rank extents:3 plane points units unit_block")
+GRID = Layout("x:ref grid:ref y:ref channels extents:3 plane points blocks units unit_block")
 """Parameters of `grid.sample`.
 
-x: [batch, channels, ...] with `rank` spatial dimensions of `extents`, `plane` items in all; grid:
-[batch, points, rank], the last dimension first; y: [batch, channels, points].  A tile is
-`unit_block` of the `units` = batch * points.
+x: [batch, channels, ...] with spatial `extents`, `plane` items in all; grid: [batch, points,
+spatial dimensions], the last dimension first; y: [batch, channels, points].  A unit is `BLOCK`
+points of an item of the batch, which has `blocks` of them; a tile is `unit_block` units.
 """
-X, GRID_REF, Y, CHANNELS, RANK, EXTENTS, PLANE, POINTS, UNITS, UNIT_BLOCK = GRID.offsets
+X, GRID_REF, Y, CHANNELS, EXTENTS, PLANE, POINTS, BLOCKS, UNITS, UNIT_BLOCK = GRID.offsets
 
+BLOCK = 64
+"""Points that are located before all channels are sampled there, one channel after the other."""
 TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
 """Items that are met along a dimension."""
 FARTHEST = 2147483648.0
 CUBIC_A = -0.75
-MOST = 64
-"""Items that are met in all, at most."""
 
 load_local, store_local = LOAD["int64"], STORE["int64"]
 load_weight, store_weight = LOAD["float64"], STORE["float64"]
+load_place, store_place, place_number = LOAD["int32"], STORE["int32"], NUMBER["int32"]
 
 
 def _padded(padding_mode: str, align_corners: bool):
@@ -76,11 +86,14 @@ def _nearest_even(at):
 
 
 @family("grid.sample")
-def sample(mode: str, padding_mode: str, align_corners: bool, item: str) -> KernelFunction:
+def sample(
+    mode: str, padding_mode: str, align_corners: bool, rank: int, item: str
+) -> KernelFunction:
     load, store, number, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
     padded, taps = _padded(padding_mode, align_corners), TAPS[mode]
-    places, weights = local_bytes(8 * 3 * 4), local_bytes(8 * 3 * 4)
-    met, shares = local_bytes(8 * MOST), local_bytes(8 * MOST)
+    total = taps**rank
+    places, weights = local_bytes(8 * taps * rank), local_bytes(8 * taps * rank)
+    met, shares = local_bytes(4 * total * BLOCK), local_bytes(size * total * BLOCK)
 
     @helper
     def put(place, weight, at, share, extent):
@@ -112,42 +125,44 @@ def sample(mode: str, padding_mode: str, align_corners: bool, item: str) -> Kern
             put(place + 8, weight + 8, low + 1.0, at - low, extent)
 
     @helper
-    def combine(params, place, weight, at, share):
-        """Store the items that are met, and their weights; how many they are."""
-        rank, total, count = load_word(params + RANK), 1, 0
-        for _ in range(rank):
-            total *= taps
+    def combine(params, place, weight, at, share, p):
+        """Store the items that point p of a block meets, and their weights."""
         for tap in range(total):
             rest, offset, product = tap, 0, 1.0
             for d in range(rank):
-                i = 8 * (4 * d + rest % taps)
+                i = 8 * (taps * d + rest % taps)
                 rest = rest // taps
                 offset = offset * load_word(params + EXTENTS + 8 * d) + load_local(place + i)
                 product *= load_weight(weight + i)
-            if product != 0.0:
-                store_local(at, count, offset)
-                store_weight(share, count, product)
-                count += 1
-        return count
+            store_place(at, tap * BLOCK + p, place_number(offset))
+            store(share, tap * BLOCK + p, number(product))
 
     def sample(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
-        grid, rank = address(bases, params + GRID_REF), load_word(params + RANK)
+        grid, points = address(bases, params + GRID_REF), load_word(params + POINTS)
         channels, plane = load_word(params + CHANNELS), load_word(params + PLANE)
-        points, units = load_word(params + POINTS), load_word(params + UNITS)
+        blocks, units = load_word(params + BLOCKS), load_word(params + UNITS)
         unit_block = load_word(params + UNIT_BLOCK)
         place, weight, at, share = places(), weights(), met(), shares()
         for unit in range(first * unit_block, min(last * unit_block, units)):
-            for d in range(rank):
-                value = load(grid, (unit + 1) * rank - 1 - d)
-                extent = load_word(params + EXTENTS + 8 * d)
-                locate(value, extent, place + 32 * d, weight + 32 * d)
-            count = combine(params, place, weight, at, share)
-            planes = unit // points * channels
-            for c in range(planes, planes + channels):
-                source, total = x + c * plane * size, 0.0
-                for i in range(count):
-                    total += load_weight(share, i) * load(source, load_local(at, i))
-                store(y, c * points + unit % points, number(total))
+            batch, begin = unit // blocks, unit % blocks * BLOCK
+            count = min(BLOCK, points - begin)
+            for p in range(count):
+                point = batch * points + begin + p
+                for d in range(rank):
+                    value = load(grid, (point + 1) * rank - 1 - d)
+                    extent = load_word(params + EXTENTS + 8 * d)
+                    locate(value, extent, place + 8 * taps * d, weight + 8 * taps * d)
+                combine(params, place, weight, at, share, p)
+            for c in range(batch * channels, (batch + 1) * channels):
+                source, target = x + c * plane * size, y + (c * points + begin) * size
+                for p in range(count):
+                    result = number(0)
+                    for tap in range(total):
+                        part = load(share, tap * BLOCK + p)
+                        value = load(source, int(load_place(at, tap * BLOCK + p)))
+                        # not 0 times what is there: it may be infinite
+                        result += part * select(part != 0, value, number(0))
+                    store(target, p, result)
 
     return sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Op
-from nnefc.kernels.grid import GRID, TAPS
+from nnefc.kernels.grid import BLOCK, GRID, TAPS
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -16,22 +16,23 @@ def grid_sample(lower: Lowering, op: Op) -> None:
     input_, grid = op.inputs
     batch, channels, *extents = input_.type.dims
     points = math.prod(grid.type.dims[1:-1])
-    units = batch * points
+    blocks = ceil_div(points, BLOCK)
+    units = batch * blocks
     mode: str = op.attributes["mode"]
     taps = TAPS[mode] ** len(extents)
-    unit_block = per_tile(units, taps * (4.0 + channels), lower.threads)
+    unit_block = per_tile(units, BLOCK * taps * (4.0 + channels), lower.threads)
     words = GRID.pack(
         x=lower.read(input_),
         grid=lower.read(grid),
         y=lower.write(op.output),
         channels=channels,
-        rank=len(extents),
         extents=extents,
         plane=math.prod(extents),
         points=points,
+        blocks=blocks,
         units=units,
         unit_block=unit_block,
     )
     a = op.attributes
-    arguments = (mode, a["padding_mode"], a["align_corners"], str(input_.type.dtype))
+    arguments = (mode, a["padding_mode"], a["align_corners"], len(extents), str(input_.type.dtype))
     lower.launch(Kernel("grid.sample", arguments), words, ceil_div(units, unit_block))

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.common import Array, listing, one_of
+from nnefc.ops.common import LARGEST, Array, listing, one_of, volume
 from nnefc.ops.resampling import cubic
 from nnefc.ops.spec import Call, OpSpec, Sample
 
@@ -37,6 +37,9 @@ def _grid_sample(call: Call) -> TensorType:
     call.require(
         call["mode"] != "bicubic" or len(shape) == 4,
         f"cubic interpolation is for two spatial dimensions: {about}",
+    )
+    call.require(
+        volume(shape[2:]) <= LARGEST, f"a plane of input must have less than 2**31 items: {about}"
     )
     return TensorType(call.dtype("input"), (*shape[:2], *grid[1:-1]))
 
