@@ -18,7 +18,7 @@ from typing import Any
 
 from nnefc.kernels import lane_memory
 from nnefc.kernels.lanes import Lanes, constant, fma
-from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, load_word
+from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
@@ -27,16 +27,16 @@ STAGES = 40
 """More than any length has factors."""
 
 FOURIER = Layout(
-    "x:ref y:ref window:ref twiddles:ref scratch:ref length inner extent frames step "
+    "x:ref y:ref window:ref twiddles:ref scratch:ref length bins inner extent frames step "
     "window_begin window_count window_step units groups group_block stages radices:40 tables:40"
 )
 """Parameters of `fourier.transform`.
 
-x: [outer, extent, inner, 2], y: [outer, frames, length, inner, 2]; frame f of x begins at item
-f * step.  Items of a frame are multiplied by the window: from item `window_begin` on
-`window_count` items of it, `window_step` apart; 0 elsewhere.  `units`: transforms, outer * frames *
-inner; a group is as many as a vector has lanes; a tile is `group_block` of the `groups`, and has
-4 * length vectors of scratch memory.
+x: [outer, extent, inner, 2], or without the last dimension if it is real; y: [outer, frames, bins,
+inner, 2]; frame f of x begins at item f * step.  A frame is multiplied by the window: from its
+item `window_begin` on `window_count` items of it, `window_step` apart; 0 elsewhere.  `units`:
+transforms, outer * frames * inner; a group is as many as a vector has lanes, twice as many if x is
+real; a tile is `group_block` of the `groups`, and has 4 * length vectors of scratch memory.
 Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on (see
 `nnefc.lower.fourier`).
 """
@@ -47,6 +47,7 @@ Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on
     TWIDDLES,
     SCRATCH,
     LENGTH,
+    BINS,
     INNER,
     EXTENT,
     FRAMES,
@@ -211,14 +212,48 @@ def _sums(item: str) -> Any:
 
 
 @family("fourier.transform")
-def transform(inverse: bool, item: str) -> KernelFunction:
-    """The inverse is the transform of the parts in the other order."""
+def transform(kind: str, item: str) -> KernelFunction:
+    """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
+
+    The inverse is the transform of the parts in the other order.
+    """
     load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     lanes = lanes_of(item)
     by_two, by_four, by_any = _butterflies(item, 2), _butterflies(item, 4), _sums(item)
-    sources, targets = local_bytes(8 * lanes), local_bytes(8 * lanes)
-    first_part, second_part = (1, 0) if inverse else (0, 1)
+    real = kind == "real"
+    group_units = 2 * lanes if real else lanes
+    sources, targets = local_bytes(8 * group_units), local_bytes(8 * group_units)
+    first_part, second_part = (1, 0) if kind == "inverse" else (0, 1)
     pair, row = 2 * size, 2 * lanes * size
+    taken = size if real else pair
+    half = number(0.5)
+
+    @helper
+    def put(params, values, lane_target, count):
+        """Store a group of transforms."""
+        pitch = load_word(params + INNER) * pair
+        for e in range(load_word(params + BINS)):
+            for lane in range(min(lanes, count)):
+                at = load_local(lane_target, lane) + e * pitch
+                store(at, first_part, load(values + e * row, lane))
+                store(at, second_part, load(values + e * row, lanes + lane))
+
+    @helper
+    def put_real(params, values, lane_target, count):
+        """The same of pairs of frames a and b, where Z = A + iB, and A and B are hermitian."""
+        pitch, length = load_word(params + INNER) * pair, load_word(params + LENGTH)
+        for e in range(load_word(params + BINS)):
+            z, mirrored = values + e * row, values + (length - e) % length * row
+            for lane in range(min(lanes, count)):
+                real_part, imaginary = load(z, lane), load(z, lanes + lane)
+                other_real, other_imaginary = load(mirrored, lane), load(mirrored, lanes + lane)
+                at = load_local(lane_target, lane) + e * pitch
+                store(at, 0, half * (real_part + other_real))
+                store(at, 1, half * (imaginary - other_imaginary))
+                if lanes + lane < count:
+                    at = load_local(lane_target, lanes + lane) + e * pitch
+                    store(at, 0, half * (imaginary + other_imaginary))
+                    store(at, 1, half * (other_real - real_part))
 
     def transform(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -233,22 +268,29 @@ def transform(inverse: bool, item: str) -> KernelFunction:
         for tile in range(first, last):
             buffers = address(bases, params + SCRATCH) + tile * 2 * length * row
             for group in range(tile * group_block, min((tile + 1) * group_block, groups)):
-                for lane in range(lanes):
+                for lane in range(group_units):
                     # lanes that nobody needs do what the last transform does
-                    unit = min(group * lanes + lane, units - 1)
+                    unit = min(group * group_units + lane, units - 1)
                     frame, i = unit // inner, unit % inner
-                    item_number = frame // frames * extent + frame % frames * step
-                    store_local(lane_source, lane, x + (item_number * inner + i) * pair)
-                    store_local(lane_target, lane, y + (frame * length * inner + i) * pair)
+                    begins = frame // frames * extent + frame % frames * step
+                    store_local(lane_source, lane, x + (begins * inner + i) * taken)
+                    place = frame * load_word(params + BINS) * inner + i
+                    store_local(lane_target, lane, y + place * pair)
                 source, target = buffers, buffers + length * row
                 for e in range(length):
                     weight = number(0)
                     if e >= begin and e < end:
                         weight = load(window, (e - begin) * window_step)
                     for lane in range(lanes):
-                        at = load_local(lane_source, lane) + e * inner * pair
-                        store(source + e * row, lane, load(at, first_part) * weight)
-                        store(source + e * row, lanes + lane, load(at, second_part) * weight)
+                        at, offset = source + e * row, e * inner * taken
+                        one = load_local(lane_source, lane) + offset
+                        if real:
+                            other = load_local(lane_source, lanes + lane) + offset
+                            store(at, lane, load(one) * weight)
+                            store(at, lanes + lane, load(other) * weight)
+                        else:
+                            store(at, lane, load(one, first_part) * weight)
+                            store(at, lanes + lane, load(one, second_part) * weight)
                 m, s = length, 1
                 for stage in range(stages):
                     radix = load_word(params + RADICES + 8 * stage)
@@ -262,10 +304,10 @@ def transform(inverse: bool, item: str) -> KernelFunction:
                         by_any(source, target, m, s, table, radix)
                     s *= radix
                     source, target = target, source
-                for e in range(length):
-                    for lane in range(min(lanes, units - group * lanes)):
-                        at = load_local(lane_target, lane) + e * inner * pair
-                        store(at, first_part, load(source + e * row, lane))
-                        store(at, second_part, load(source + e * row, lanes + lane))
+                count = units - group * group_units
+                if real:
+                    put_real(params, source, lane_target, count)
+                else:
+                    put(params, source, lane_target, count)
 
     return transform

@@ -7,11 +7,22 @@ from typing import ClassVar
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.build import build, constant
-from nnefc.passes import canonical_movement, canonical_resampling, canonical_windows
+from nnefc.passes import (
+    canonical_fourier,
+    canonical_movement,
+    canonical_resampling,
+    canonical_windows,
+)
 from nnefc.passes.base import replace
 from nnefc.passes.canonical_rules import RULES, New, Result
 
-__all__ = ["Canonicalise", "canonical_movement", "canonical_resampling", "canonical_windows"]
+__all__ = [
+    "Canonicalise",
+    "canonical_fourier",
+    "canonical_movement",
+    "canonical_resampling",
+    "canonical_windows",
+]
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nnefc.ir import DType, Graph, TensorType
 from nnefc.lower.fourier import factors
-from tests.one_op import Array, normal, run
+from nnefc.ops.build import emitter
+from nnefc.ops.reference import evaluate
+from nnefc.passes.canonicalise import Canonicalise
+from nnefc.passes.eliminate_dead_code import EliminateDeadCode
+from tests.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
 SETTINGS = settings(max_examples=60, deadline=None)
@@ -91,3 +96,50 @@ def test_frames_along_an_inner_axis() -> None:
     frames = np.stack([complexes(x)[:, s : s + 16] for s in starts], 1)
     got = run("stft", x, axis=1, frame=16, stride=5)
     close(got, np.fft.fft(frames, axis=2), 1e-5)
+
+
+@SETTINGS
+@given(st.data())
+def test_real_signals(data: st.DataObject) -> None:
+    """Of which half of the results says all."""
+    frame = data.draw(st.integers(1, 40))
+    x = normal(data.draw(st.integers(0, 9)), data.draw(st.integers(1, 40)), frame + 23, 1)
+    bins = data.draw(st.integers(0, frame))
+    stride = data.draw(st.integers(1, 30))
+    starts = range(0, 24, stride)
+    frames = np.stack([x[:, s : s + frame, 0] for s in starts], 1).astype(np.float64)
+    threads = data.draw(st.sampled_from([1, 3]))
+    options: dict[str, Any] = {"axis": 1, "bins": bins, "threads": threads}
+    got = run("stft", x, frame=frame, stride=stride, **options)
+    close(got, np.fft.fft(frames)[..., : bins or frame], 1e-5)
+    got = run("fft", x, **options)
+    close(got, np.fft.fft(x[..., 0].astype(np.float64))[:, : bins or frame + 23], 1e-5)
+
+
+def spectrogram(name: str, **attributes: Any) -> Graph:
+    """The transform of real numbers, with zeros for imaginary parts, and its first results."""
+    graph = Graph(name)
+    x = graph.add_input(TensorType(DType.FLOAT32, (2, 40, 1)), "x")
+    padding = ((0, 0), (0, 0), (0, 1))
+    emit = emitter(graph, None)
+    y = emit(name, emit("pad", x, padding=padding), axis=1, **attributes)
+    axis = 2 if name == "stft" else 1
+    graph.add_output(emit("slice", y, axes=(axis,), begin=(0,), end=(9,)), "y")
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [("stft", {"frame": 16, "stride": 4}), ("fft", {}), ("fft", {"inverse": True})],
+)
+def test_zeros_and_results_that_nobody_wants_are_not_computed(
+    name: str, attributes: dict[str, Any]
+) -> None:
+    graph = spectrogram(name, **attributes)
+    x = normal(1, 2, 40, 1)
+    want = evaluate(graph, {"x": x}).outputs["y"]
+    Canonicalise().run(graph)
+    EliminateDeadCode().run(graph)
+    names = [op.name for op in graph.ops if op.name != "constant"]
+    assert names == (["pad", name] if "inverse" in attributes else [name])
+    np.testing.assert_allclose(run_graph(graph, x)[0], want, rtol=1e-4, atol=1e-5)

@@ -24,7 +24,8 @@ def fft(lower: Lowering, op: Op) -> None:
     axis: int = op.attributes["axis"]
     length = op.inputs[0].type.dims[axis]
     one = lower.table(np.ones(1, op.output.type.dtype.numpy))
-    _launch(lower, op, length, 1, one, window=(0, length, 0), inverse=op.attributes["inverse"])
+    kind = "inverse" if op.attributes["inverse"] else "forward"
+    _launch(lower, op, length, 1, one, window=(0, length, 0), kind=kind)
 
 
 @lowering("stft")
@@ -44,15 +45,16 @@ def _launch(
     weights: Ref,
     *,
     window: tuple[int, int, int],
-    inverse: bool = False,
+    kind: str = "forward",
 ) -> None:
     """`window`: the first item that has a weight, how many have, how far apart weights are."""
+    kind = "real" if op.inputs[0].type.dims[-1] == 1 else kind
     axis: int = op.attributes["axis"]
     shape, dtype = op.inputs[0].type.dims, op.output.type.dtype
     inner, extent = math.prod(shape[axis + 1 : -1]), shape[axis]
     frames = (extent - length) // step + 1
     units = math.prod(shape[:axis]) * frames * inner
-    groups = ceil_div(units, lanes_of(str(dtype)))
+    groups = ceil_div(units, lanes_of(str(dtype)) * (1 + (kind == "real")))
     group_block = ceil_div(groups, TILES * sharing(lower.threads))
     tiles = ceil_div(groups, group_block)
     row = 2 * lanes_of(str(dtype)) * dtype.itemsize
@@ -67,6 +69,7 @@ def _launch(
         twiddles=lower.table(table.astype(dtype.numpy)),
         scratch=lower.scratch(tiles * 2 * length * row),
         length=length,
+        bins=op.attributes["bins"] or length,
         inner=inner,
         extent=extent,
         frames=frames,
@@ -81,7 +84,7 @@ def _launch(
         radices=radices,
         tables=starts[:-1].tolist(),
     )
-    lower.launch(Kernel("fourier.transform", (inverse, str(dtype))), words, tiles)
+    lower.launch(Kernel("fourier.transform", (kind, str(dtype))), words, tiles)
 
 
 def factors(length: int) -> list[int]:

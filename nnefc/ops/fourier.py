@@ -1,6 +1,7 @@
 """Discrete Fourier transforms: operations of tract's registries.
 
-The last dimension has the extent 2: real and imaginary part.
+The last dimension has the extent 2: real and imaginary part.  That of the input may have the extent
+1: there are real parts alone.  `bins`: so many results, the first ones, are given; 0: all.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ def _complex_axis(call: Call) -> tuple[int, Shape]:
     axis = axis_attribute(call)
     shape = call.shape("input")
     call.require(
-        bool(shape) and shape[-1] == 2,
-        f"the last extent of input must be 2, real and imaginary part: its shape is "
-        f"{listing(shape)}",
+        bool(shape) and shape[-1] in (1, 2),
+        "the last extent of input must be 2, real and imaginary part, or 1, the real part: "
+        f"its shape is {listing(shape)}",
     )
     call.require(
         axis < len(shape) - 1,
@@ -32,14 +33,29 @@ def _complex_axis(call: Call) -> tuple[int, Shape]:
     return axis, shape
 
 
+def _bins(call: Call, length: int) -> int:
+    """How many results of a transform are given."""
+    bins: int = call["bins"]
+    call.require(
+        0 <= bins <= length,
+        f"bins must be at most the number of results: bins = {bins}, {length} results",
+    )
+    return bins or length
+
+
 def _fft(call: Call) -> TensorType:
-    _, shape = _complex_axis(call)
-    return TensorType(call.dtype("input"), shape)
+    axis, shape = _complex_axis(call)
+    call.require(
+        shape[-1] == 2 or not call["inverse"],
+        f"the inverse is that of complex numbers: input.shape = {listing(shape)}",
+    )
+    result = (*shape[:axis], _bins(call, shape[axis]), *shape[axis + 1 : -1], 2)
+    return TensorType(call.dtype("input"), result)
 
 
 def _joined(input: Array) -> Array:
     """Complex numbers of their parts."""
-    return input[..., 0] + 1j * input[..., 1]
+    return input[..., 0] + 1j * input[..., 1] if input.shape[-1] == 2 else input[..., 0]
 
 
 def _parts(output: Array) -> Array:
@@ -47,12 +63,15 @@ def _parts(output: Array) -> Array:
     return np.stack([output.real, output.imag], -1)
 
 
-def fft(input: Array, *, axis: int, inverse: bool = False) -> Array:
+def _first_bins(output: Array, axis: int, bins: int) -> Array:
+    return np.take(output, range(bins), axis) if bins else output
+
+
+def fft(input: Array, *, axis: int, inverse: bool = False, bins: int = 0) -> Array:
     """output[k] = sum over n of input[n] * exp(-2 pi i k n / N), with + for the inverse."""
     x = _joined(input)
-    if inverse:
-        return _parts(np.fft.ifft(x, axis=axis, norm="forward"))
-    return _parts(np.fft.fft(x, axis=axis))
+    output = np.fft.ifft(x, axis=axis, norm="forward") if inverse else np.fft.fft(x, axis=axis)
+    return _parts(_first_bins(output, axis, bins))
 
 
 def _stft(call: Call) -> TensorType:
@@ -79,10 +98,13 @@ def _stft(call: Call) -> TensorType:
     if frame is None or stride is None:
         raise NotKnown
     frames = (shape[axis] - frame) // stride + 1
-    return TensorType(call.dtype("input"), (*shape[:axis], frames, frame, *shape[axis + 1 :]))
+    result = (*shape[:axis], frames, _bins(call, frame), *shape[axis + 1 : -1], 2)
+    return TensorType(call.dtype("input"), result)
 
 
-def stft(input: Array, window: Array, *, axis: int, frame: int, stride: int) -> Array:
+def stft(
+    input: Array, window: Array, *, axis: int, frame: int, stride: int, bins: int = 0
+) -> Array:
     """Transforms of parts of `frame` items, `stride` items apart, weighted by a window.
 
     A shorter window has its middle in that of the frame, with zeros around.
@@ -94,7 +116,8 @@ def stft(input: Array, window: Array, *, axis: int, frame: int, stride: int) -> 
     places = [range(start, start + frame) for start in starts]
     taken = np.take(_joined(input), places, axis)
     weights = np.broadcast_to(window, frame).reshape(-1, *(1,) * (input.ndim - axis - 2))
-    return _parts(np.fft.fft(taken * weights, axis=axis + 1))
+    output = np.fft.fft(taken * weights, axis=axis + 1)
+    return _parts(_first_bins(output, axis + 1, bins))
 
 
 def _transform(shape: Shape, axis: int, **more: Any) -> Sample:
@@ -102,9 +125,9 @@ def _transform(shape: Shape, axis: int, **more: Any) -> Sample:
 
 
 def _short_time(
-    shape: Shape, axis: int, frame: int, stride: int, window: tuple[int, ...] = ()
+    shape: Shape, axis: int, frame: int, stride: int, window: tuple[int, ...] = (), bins: int = 0
 ) -> Sample:
-    attributes = {"axis": axis, "frame": frame, "stride": stride}
+    attributes = {"axis": axis, "frame": frame, "stride": stride, "bins": bins}
     return Sample(inputs=(shape, window), attributes=attributes)
 
 
@@ -112,7 +135,7 @@ SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="fft",
         signature="fragment fft( input: tensor<scalar>, axis: integer, "
-        "inverse: logical = false ) -> ( output: tensor<scalar> )",
+        "inverse: logical = false, bins: integer = 0 ) -> ( output: tensor<scalar> )",
         section="tract",
         summary="Discrete Fourier transform of complex numbers along an axis, the inverse one "
         "without division by the number of items.",
@@ -126,12 +149,17 @@ SPECS: tuple[OpSpec, ...] = (
             _transform((6, 3, 2), 0, inverse=True),
             _transform((2, 9, 5, 2), 1),
             _transform((40, 4, 2), 1),
+            _transform((3, 9, 2), 1, bins=5),
+            _transform((37, 6, 1), 1, bins=4),
+            _transform((5, 2, 1), 0),
+            _transform((1, 1), 0),
         ),
     ),
     OpSpec(
         name="stft",
         signature="fragment stft( input: tensor<scalar>, window: tensor<scalar> = 1.0, "
-        "axis: integer, frame: integer, stride: integer ) -> ( output: tensor<scalar> )",
+        "axis: integer, frame: integer, stride: integer, bins: integer = 0 ) "
+        "-> ( output: tensor<scalar> )",
         section="tract",
         summary="Fourier transforms of frames of complex numbers, which a window weights; frames "
         "get a dimension before that of their items.",
@@ -143,6 +171,8 @@ SPECS: tuple[OpSpec, ...] = (
             _short_time((2, 17, 2), 1, 5, 5, (2,)),
             _short_time((30, 3, 2), 0, 12, 1, (9,)),
             _short_time((2, 4, 2), 1, 4, 7, (4,)),
+            _short_time((2, 200, 1), 1, 16, 4, (16,), 9),
+            _short_time((40, 3, 1), 0, 6, 5, (4,)),
         ),
     ),
 )
