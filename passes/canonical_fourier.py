@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for Fourier transforms: of real numbers, and no more results than wanted."""
+"""Rules of `canonicalise` for Fourier transforms: real numbers, and no more results than wanted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def _first_results(op: Op) -> Result:
     if transform is None or len(transform.output.users) > 1:
         return None
     a = op.attributes
-    dims, axis = op.inputs[0].type.dims, transform.attributes["axis"] + (transform.name == "stft")
+    dims = op.inputs[0].type.dims
+    axis: int = transform.attributes["axis"] + (transform.name == "stft")
     taken = slice_ranges(dims, a["axes"], a["begin"], a["end"], a.get("stride", ()))
     whole = all(r == range(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)
     if not whole or taken[axis] != range(len(taken[axis])):
