@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.build import build
-from nnefc.passes.base import is_constant, replace
+from nnefc.passes.base import is_constant
+from nnefc.passes.fold_constants import LINEAR
+from nnefc.passes.hoist_from_scans import VIEWS
+from nnefc.passes.known import Known
 from nnefc.passes.loop import Loop, loops
 
 
 @dataclass(frozen=True)
 class MergeProducts:
-    """Let turns multiply a row with matrices that all of them share in one go.
+    """Let turns multiply a row with weights that all of them share in one go.
 
         %i: float32[1,8] = matmul(%h, %u) {transposeA = false, transposeB = true}
         %f: float32[1,8] = matmul(%h, %v) {transposeA = false, transposeB = true}
@@ -27,14 +30,16 @@ class MergeProducts:
 
     The gates of recurrent networks are such products.  The split costs nothing, as the parts of a
     row lie one after the other, and threads share one long product rather than several short ones.
+    The concatenation is folded, as weights are data, or computed of data alone.
     """
 
     name: ClassVar[str] = "merge_products"
 
     def run(self, graph: Graph) -> bool:
         changed = False
+        known = Known(graph)
         for loop in loops(graph):
-            siblings = [ops for ops in _siblings(loop).values() if len(ops) > 1]
+            siblings = [ops for ops in _siblings(loop, known).values() if len(ops) > 1]
             for ops in siblings:
                 _merge(loop, ops)
             if siblings:
@@ -43,46 +48,62 @@ class MergeProducts:
         return changed
 
 
-def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
-    """Products of one row with shared matrices, by what has to be equal for them to be merged."""
-    shared = {operand.inner for operand in loop.shared}
+def _siblings(loop: Loop, known: Known) -> dict[Hashable, list[Op]]:
+    """Products of one row with weights, by what has to be equal for them to be merged."""
+    outer: dict[Value, Value] = {o.inner: _stored(o.outer) for o in loop.shared}
     found: dict[Hashable, list[Op]] = {}
     for op in loop.body.ops:
         if op.name != "matmul" or math.prod(op.output.type.dims[:-1]) > 1:
             continue
         row, matrix = op.inputs
-        if matrix in shared or is_constant(matrix):
+        stored = outer[matrix] if matrix in outer else matrix
+        if is_constant(stored) or _is_data(stored, known):
             flags = op.attributes["transposeA"], op.attributes["transposeB"]
-            found.setdefault((row, matrix.type.dims[:-2], *flags), []).append(op)
+            found.setdefault((row, stored.type.rank, *flags), []).append(op)
     return found
+
+
+def _stored(matrix: Value) -> Value:
+    """The matrix that a value is, perhaps without singular dimensions before it."""
+    while (op := matrix.op) is not None and op.name in VIEWS:
+        (source,) = op.inputs
+        if source.type.dims[-2:] != matrix.type.dims[-2:]:
+            break
+        matrix = source
+    return matrix
+
+
+def _is_data(value: Value, known: Known) -> bool:
+    """Whether a value will be a constant, if it is none, when constants are folded."""
+    op = value.op
+    if value in known or op is None:
+        return value in known
+    linear = op.name in LINEAR and op.name not in VIEWS
+    return linear and all(_is_data(operand, known) for operand in op.inputs)
 
 
 def _merge(loop: Loop, ops: Sequence[Op]) -> None:
     first = ops[0]
-    flags, rank = first.attributes, first.output.type.rank
-    matrices = [_outside(loop, op.inputs[1]) for op in ops]
-    axis = rank - (2 if flags["transposeB"] else 1)
-    joined = build(loop.graph, "concat", matrices, {"axis": axis}, before=loop.op).output
-    product = build(
-        loop.body,
-        "matmul",
-        [first.inputs[0], loop.share(joined)],
-        flags,
-        before=first,
-        location=first.location,
-    )
+    flags, matrix = first.attributes, first.inputs[1]
+    matrices = [_stored(_outside(loop, op.inputs[1])) for op in ops]
+    axis = matrices[0].type.rank - (2 if flags["transposeB"] else 1)
+    joined = _before(loop.graph, loop.op, "concat", matrices, axis=axis).output
+    if joined.type.rank != matrix.type.rank:
+        shape = (*matrix.type.dims[:-2], *joined.type.dims[-2:])
+        joined = _before(loop.graph, loop.op, "reshape", [joined], shape=shape).output
+    operands = [first.inputs[0], loop.share(joined)]
+    product = _before(loop.body, first, "matmul", operands, **flags).output
     sizes = tuple(op.output.type.dims[-1] for op in ops)
-    parts = build(
-        loop.body,
-        "split",
-        [product.output],
-        {"axis": rank - 1, "ratios": sizes},
-        before=first,
-        location=first.location,
-    )
-    for op, part in zip(ops, parts.outputs, strict=True):
+    parts = _before(
+        loop.body, first, "split", [product], axis=product.type.rank - 1, ratios=sizes
+    ).outputs
+    for op, part in zip(ops, parts, strict=True):
         loop.replace(op.output, part)
-        replace(loop.body, op, [part])
+        loop.body.erase(op)
+
+
+def _before(graph: Graph, op: Op, name: str, operands: Sequence[Value], **attributes: Any) -> Op:
+    return build(graph, name, operands, attributes, before=op, location=op.location)
 
 
 def _outside(loop: Loop, matrix: Value) -> Value:
