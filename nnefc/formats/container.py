@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -63,9 +64,14 @@ class Container:
         *,
         root: str = "",
         graph_file: str | None = None,
+        is_part: bool = False,
     ) -> None:
-        """`document`: path of the document, `root`: what precedes every path, "" or "top/"."""
+        """`document`: path of the document, `root`: what precedes every path, "" or "top/".
+
+        `is_part`: the files are those of another container, which closes them.
+        """
         self.name = name
+        self._is_part = is_part
         self._members = members
         self._limits = limits
         self._document = document
@@ -108,6 +114,29 @@ class Container:
         path = self._find(label)
         return None if path is None else self._members.stored(path, self._limits)
 
+    def submodel(self, label: str) -> Container | None:
+        """The container of a model within this one, or None.
+
+        It is in a folder of its own, LABEL/graph.nnef, or in an archive, LABEL.nnef.tgz or
+        LABEL.nnef.tar.  Raises as `open_container` does.
+        """
+        root = f"{self._root}{label_path(label, self.name).removesuffix(TENSOR_SUFFIX)}"
+        document = self._members.find(f"{root}/{DOCUMENT}")
+        if document is not None:
+            name = self._members.shown(document)
+            return Container(
+                name, self._members, self._limits, document, root=f"{root}/", is_part=True
+            )
+        for suffix in (".nnef.tgz", ".nnef.tar"):
+            path = self._members.find(root + suffix)
+            if path is not None:
+                name = self._members.shown(path)
+                file = tempfile.TemporaryFile()  # noqa: SIM115 (it closes with the container)
+                file.write(self._members.read(path, self._limits.archive_bytes))
+                file.seek(0)
+                return _open_archive(file, Path(path), name, self._limits)
+        return None
+
     def tensor_names(self) -> list[str]:
         """The labels of all tensor files that are there, in order."""
         start, end = len(self._root), -len(TENSOR_SUFFIX)
@@ -119,7 +148,8 @@ class Container:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._members.close()
+        if not self._is_part:
+            self._members.close()
 
     def __enter__(self) -> Container:
         return self

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container, open_container
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
-from nnefc.syntax.parser import decode, parse, parse_quantization
+from nnefc.syntax.parser import decode, parse
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
@@ -70,7 +71,8 @@ def read_model(
     limits = limits or Limits()
     diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
     allowed = dialect == "tract" or (dialect == "auto" and not diagnostics.strict)
-    with open_container(path, limits=limits) as container:
+    with ExitStack() as files:
+        container = files.enter_context(open_container(path, limits=limits))
         text = decode(
             container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
         )
@@ -92,6 +94,7 @@ def read_model(
             )
             if dynamic and (source.is_stateful or source.unbound(shapes or {})):
                 source.weights.read_all()
+                files.pop_all()  # models within this one are read when they are needed
                 return source
             return source.graph(shapes or {}, diagnostics)
         from nnefc.frontends.nnef.model import import_document
@@ -120,14 +123,10 @@ def _tract_source(
     random_weights: int | None,
     load_data: bool,
 ) -> Source:
+    from nnefc.frontends.tract.quantization import read_quantization
     from nnefc.frontends.tract.source import Source
     from nnefc.frontends.tract.weights import Weights
 
-    quantization = None
-    text = container.quantization()
-    if text is not None and container.quantization_file is not None:
-        name = container.quantization_file
-        decoded = decode(text, name, limits=limits, diagnostics=diagnostics)
-        quantization = parse_quantization(decoded, name, limits=limits, diagnostics=diagnostics)
+    quantization = read_quantization(container, limits, diagnostics)
     weights = Weights(container, diagnostics, random_weights=random_weights, load_data=load_data)
     return Source(document, weights, quantization, limits)

@@ -7,11 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nnefc.errors import Diagnostics, Place
+from nnefc.formats.container import Container
 from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.quantization import decoded, encoded, quantized_types
+from nnefc.frontends.tract.quantization import (
+    decoded,
+    encoded,
+    quantized_types,
+    read_quantization,
+)
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators
 from nnefc.frontends.tract.values import (
     DatumType,
@@ -27,9 +33,12 @@ from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.limits import Limits, how_to_raise
 from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
+from nnefc.syntax.parser import decode, parse
 
 ALIASES: Final = {"pulse": "tract_pulse"}
 """Other names of registries."""
+SUBMODELS: Final = 8
+"""Models within each other, at most."""
 PROPERTIES: Final = "tract_core_properties"
 """A fragment that holds what the exporter says of itself; it is never called."""
 
@@ -43,6 +52,7 @@ class Model:
         document: ast.Document,
         shapes: Mapping[str, Sequence[int]],
         states: Mapping[str, Sequence[int]],
+        quantized: Mapping[str, DatumType],
         weights: Weights,
         limits: Limits,
     ) -> None:
@@ -52,7 +62,10 @@ class Model:
         self.container = weights.container
         self.inputs: dict[str, Value | Quantized | Known] = {}
         self.symbols: Mapping[str, int] = {}
+        self.depth = 0
+        """How many models it is within."""
         self._parameters = [p.name for p in document.graph.parameters]
+        self._quantized = quantized
         self._shapes = shapes
         self._states = states
         self._kept: dict[str, tuple[Value | None, Operand]] = {}
@@ -71,12 +84,24 @@ class Model:
             self._parameters.append(name)
         if name in self.inputs:
             return self.inputs[name]
+        datum = self._quantized.get(name, datum)
         dims = tuple(self._shapes.get(name, integers(shape)))
         type_ = TensorType(datum.dtype, dims)
         self._check_size(name, type_)
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
         return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
+
+    def submodel(self, make: Maker, label: str, given: Sequence[Any]) -> Any:
+        """The results of a model beside the document for some inputs."""
+        if self.container is None or self.depth >= SUBMODELS:
+            raise Wrong("tract/submodel", f"there is no model '{label}'")
+        container = self.container.submodel(label)
+        if container is None:
+            hint = f"{self.container.name} has neither {label}/graph.nnef nor {label}.nnef.tgz"
+            raise Wrong("tract/submodel", f"there is no model '{label}'", hint)
+        with container:
+            return embedded(self, make, label, container, given)
 
     def _check_size(self, name: str, type_: TensorType) -> None:
         if any(extent < 0 for extent in type_.dims):
@@ -100,9 +125,12 @@ class Model:
 
     def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
         """A result as the codes that a quantization file says it has."""
-        if isinstance(value, Value) and value in self.inputs.values():
-            value.type = value.type.with_dtype(datum.dtype)
-            return Quantized(value, datum.scale or 1.0, datum.zero_point)
+        scale = datum.scale or 1.0
+        if isinstance(value, Quantized):
+            same = (value.type.dtype, value.scale, value.zero_point)
+            if same == (datum.dtype, scale, datum.zero_point):
+                return value
+            value = decoded(make, value)
         return encoded(make, operand(value), datum)
 
     def decoded(self, make: Maker, value: Quantized) -> Operand:
@@ -138,6 +166,85 @@ class Model:
         return wrong
 
 
+class Embedded(Model):
+    """A model within another: its inputs are given, and what it keeps the other one keeps."""
+
+    def __init__(
+        self,
+        outer: Model,
+        document: ast.Document,
+        given: Mapping[str, Any],
+        quantized: Mapping[str, DatumType],
+        weights: Weights,
+    ) -> None:
+        super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
+        self._outer = outer
+        self._given = given
+        self.depth = outer.depth + 1
+
+    def free_name(self, name: str) -> str:
+        return self._outer.free_name(name)
+
+    def external(self, name: str, datum: DatumType, shape: Any) -> Any:
+        if name not in self._given:
+            raise Wrong("tract/submodel", f"input '{name}' is not given")
+        return self._given[name]
+
+    def state(self, name: str, dtype: DType) -> Value | None:
+        return self._outer.state(name, dtype)
+
+    def keep(self, name: str, before: Value | None, after: Operand) -> None:
+        self._outer.keep(name, before, after)
+
+
+def embedded(
+    outer: Model, make: Maker, label: str, container: Container, given: Sequence[Any]
+) -> Any:
+    """The results of the model in a container for some inputs, made in the graph of another one.
+
+    Raises Wrong, or NnefError with all that is wrong in its document.
+    """
+    limits = outer.limits
+    diagnostics = Diagnostics(limit=limits.errors)
+    file = container.graph_file
+    text = decode(container.graph_text(), file, limits=limits, diagnostics=diagnostics)
+    document = parse(text, file, limits=limits, diagnostics=diagnostics, tract=True)
+    names = [p.name for p in document.graph.parameters]
+    if len(names) != len(given):
+        raise Wrong("tract/submodel", f"'{label}' takes {len(names)} tensors, not {len(given)}")
+    types = quantized_types(read_quantization(container, limits, diagnostics), diagnostics)
+    weights = outer.weights.within(container, label)
+    inputs = dict(zip(names, given, strict=True))
+    model = Embedded(outer, document, inputs, types, weights)
+    context = _context(document, model, types, make.budget, diagnostics)
+    evaluator = Evaluator(context, make.graph)
+    frame = Frame()
+    evaluator.run(document.graph.body, frame, names=True)
+    _report_unknown(context)
+    diagnostics.raise_errors()
+    results = tuple(frame.values[r.name] for r in document.graph.results)
+    return results[0] if len(results) == 1 else results
+
+
+def _context(
+    document: ast.Document,
+    model: Model,
+    types: Mapping[str, DatumType],
+    budget: Budget,
+    diagnostics: Diagnostics,
+) -> Context:
+    return Context(
+        document.source,
+        {f.name: f for f in document.fragments},
+        _declared_operators(document, diagnostics),
+        model.symbols,
+        budget,
+        diagnostics,
+        types,
+        model=model,
+    )
+
+
 def elaborate(
     document: ast.Document,
     *,
@@ -154,19 +261,11 @@ def elaborate(
     """
     values = symbols.bind(document, shapes)
     graph = Graph(document.graph.name)
-    model = Model(graph, document, shapes, states, weights, limits)
+    types = quantized_types(quantization, diagnostics)
+    model = Model(graph, document, shapes, states, types, weights, limits)
     model.symbols = values
     budget = Budget(limits, len(document.source.text))
-    context = Context(
-        document.source,
-        {f.name: f for f in document.fragments},
-        _declared_operators(document, diagnostics),
-        values,
-        budget,
-        diagnostics,
-        quantized_types(quantization, diagnostics),
-        model=model,
-    )
+    context = _context(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)
     diagnostics.raise_errors()
     evaluator = Evaluator(context, graph)
@@ -183,7 +282,7 @@ def elaborate(
         place = document.source.place(document.graph.at)
         message = "expressions and invocations nest too deeply"
         diagnostics.error("limit/recursion", message, place)
-    _report_unknown(context, document)
+    _report_unknown(context)
     if not diagnostics.errors:
         for wrong in model.connect(document, frame, evaluator.make):
             place = document.source.place(document.graph.at)
@@ -232,7 +331,7 @@ def _require_symbols(
             )
 
 
-def _report_unknown(context: Context, document: ast.Document) -> None:
+def _report_unknown(context: Context) -> None:
     """All operators that are not known, each once, with how often it is used."""
     everything = operators()
     for name, places in context.unknown.items():

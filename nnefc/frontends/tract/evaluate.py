@@ -156,7 +156,7 @@ class Evaluator:
     def _named(self, target: ast.Identifier, value: Any, frame: Frame) -> Any:
         """A value of the body of the graph, quantized if a file says that it is."""
         datum = self.context.quantized.get(target.name)
-        if datum is not None and value is not BROKEN and not isinstance(value, Quantized):
+        if datum is not None and value is not BROKEN:
             with self.make.at(self._location(target.at, frame)):
                 try:
                     value = self.context.model.quantized(self.make, value, datum)
@@ -360,10 +360,10 @@ class Evaluator:
         try:
             with self.make.at(self._location(at, frame)):
                 self.make.dtype = dtype
-                arguments = bind(found, positional, named)
                 if not found.takes_quantized:
-                    arguments = self._decoded(arguments)
-                result = found.function(self.make, **arguments)
+                    positional = [self._decoded(value) for value in positional]
+                    named = {key: self._decoded(value) for key, value in named.items()}
+                result = found.function(self.make, **bind(found, positional, named))
                 self._check_rank(name, result)
                 return result
         except Wrong as wrong:
@@ -374,13 +374,12 @@ class Evaluator:
                 self.context.diagnostics.add(diagnostic)
             return BROKEN
 
-    def _decoded(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Arguments with numbers in the place of codes."""
-        model = self.context.model
-        return {
-            name: model.decoded(self.make, value) if isinstance(value, Quantized) else value
-            for name, value in arguments.items()
-        }
+    def _decoded(self, value: Any) -> Any:
+        """An argument with numbers in the place of codes."""
+        if isinstance(value, Quantized):
+            return self.context.model.decoded(self.make, value)
+        items = sequence(value)
+        return value if items is None else tuple(self._decoded(item) for item in items)
 
     def _check_rank(self, name: str, result: Any) -> None:
         most = self.context.budget.limits.rank

@@ -5,10 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.errors import Diagnostics
+from nnefc.formats.container import Container
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.values import DatumType, Operand, Quantized
 from nnefc.ir import DType
+from nnefc.limits import Limits
 from nnefc.syntax import ast
+from nnefc.syntax.parser import decode, parse_quantization
+
+
+def read_quantization(
+    container: Container, limits: Limits, diagnostics: Diagnostics
+) -> ast.QuantizationFile | None:
+    """The quantization file of a container, if there is one; raises NnefError."""
+    data, name = container.quantization(), container.quantization_file
+    if data is None or name is None:
+        return None
+    text = decode(data, name, limits=limits, diagnostics=diagnostics)
+    return parse_quantization(text, name, limits=limits, diagnostics=diagnostics)
 
 
 def quantized_types(

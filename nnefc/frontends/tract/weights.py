@@ -10,7 +10,8 @@ import numpy as np
 
 from nnefc.errors import Diagnostics, NnefError, Place, collecting
 from nnefc.formats.container import Container
-from nnefc.frontends.tract.values import Array, Known, Wrong
+from nnefc.formats.tensor_file import StoredTensor
+from nnefc.frontends.tract.values import Array, Known, Operand, Wrong
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
 
@@ -32,12 +33,25 @@ class Weights:
         *,
         random_weights: int | None = None,
         load_data: bool = True,
+        prefix: str = "",
     ) -> None:
+        """`prefix`: what the labels begin with in the graph, those of a model within another."""
+        self.prefix = prefix
         self.container = container
         self._diagnostics = diagnostics
         self._random = random_weights
         self._load = load_data
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, StoredTensor] = {}
+
+    def within(self, container: Container, label: str) -> Weights:
+        """Those of a model within this one."""
+        return Weights(
+            container,
+            self._diagnostics,
+            random_weights=self._random,
+            load_data=self._load,
+            prefix=f"{self.prefix}{label}/",
+        )
 
     def read_all(self) -> None:
         """Read every file, so that the container is not needed any more; raises NnefError."""
@@ -45,64 +59,72 @@ class Weights:
             return
         with collecting(self._diagnostics):
             for label in self.container.tensor_names():
-                array = self.container.tensor(label)
-                if array is not None:
-                    self._known.setdefault(label.lower(), array)
+                stored = self.container.stored(label)
+                if stored is not None:
+                    self._known.setdefault(label.lower(), stored)
 
     def arrays(self) -> list[Array]:
         """What has been read."""
-        return list(self._known.values())
+        return [stored.array for stored in self._known.values()]
 
-    def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Any:
-        """The weight of a label as a tensor of a graph, or known if it is small."""
+    def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Operand:
+        """The weight of a label as a tensor of a graph, or known if it is small.
+
+        Blocks of quantized items stay as they are in the file, in a variable of bytes.
+        """
         key = label.lower()
-        found = self._known.get(key)
-        if found is None:
-            array = self._read(label)
-            if array is None:
-                array = self._missing(label, shape)
-            found = self._known[key] = array
-        if found.shape != shape:
-            if found.size != math.prod(shape):
-                message = (
-                    f"'{label}' has shape {list(found.shape)}, the document says {list(shape)}"
-                )
-                raise Wrong("data/shape", message)
-            found = found.reshape(shape)
-        dtype = DType(found.dtype.name)
-        if found.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2:
-            return Known(found, dtype)
-        return self._value(make, label, found, dtype)
+        stored = self._known.get(key)
+        if stored is None:
+            stored = self._known[key] = self._read(label) or self._missing(label, shape)
+        if math.prod(stored.shape) != math.prod(shape):
+            have, want = list(stored.shape), list(shape)
+            message = f"'{label}' has shape {have}, but the document says {want}"
+            raise Wrong("data/shape", message)
+        if stored.blocks is not None:
+            raw = self._value(make, label, stored.array, DType.UINT8)
+            return make("dequantize_blocks", raw, format=stored.blocks, shape=shape)
+        array = stored.array.reshape(shape)
+        if array.dtype.kind == "O":
+            raise Wrong(
+                "data/type", f"'{label}' holds strings, which are no tensor to compute with"
+            )
+        dtype = DType(array.dtype.name)
+        if array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2:
+            return Known(array, dtype)
+        return self._value(make, label, array, dtype)
 
     def _value(self, make: Maker, label: str, array: Array, dtype: DType) -> Value:
-        type_ = TensorType(dtype, array.shape)
         graph = make.evaluator.context.model.graph
-        shared = graph.variables.get(label.lower())
-        if shared is None:
-            graph.variables[label.lower()] = Variable(label, type_, array)
-        if make.graph is not graph:
-            make.graph.variables[label.lower()] = graph.variables[label.lower()]
+        type_ = TensorType(dtype, array.shape)
+        label = self.prefix + label
+        shared = graph.variables.setdefault(label.lower(), Variable(label, type_, array))
+        if shared.type != type_:
+            message = (
+                f"'{label}' is used with shapes {list(shared.type.dims)} and {list(array.shape)}"
+            )
+            raise Wrong("data/shape", message)
+        make.graph.variables[label.lower()] = shared
         attributes: Mapping[str, Any] = {"shape": array.shape, "label": label}
         return make("variable", dtype=dtype, **attributes)
 
-    def _read(self, label: str) -> Array | None:
+    def _read(self, label: str) -> StoredTensor | None:
         if self.container is None or not self._load:
             return None
         try:
             with collecting(self._diagnostics):
-                return self.container.tensor(label)
+                return self.container.stored(label)
         except NnefError as error:
             raise Wrong(error.errors[0].rule, error.errors[0].message) from None
 
-    def _missing(self, label: str, shape: tuple[int, ...]) -> Array:
+    def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
         """What stands for a weight without a file; raises Wrong."""
-        if self._random is None:
-            if not self._load:
-                return np.broadcast_to(np.float32(0), shape)
-            place = None if self.container is None else Place(self.container.name)
-            hint = f"{place or 'the model'} has no file {label}.dat; or use random values"
-            raise Wrong("data/missing", f"there is no data for '{label}'", hint)
-        from nnefc.frontends.nnef.data import random_data
+        if self._random is not None:
+            from nnefc.frontends.nnef.data import random_data
 
-        variable = Variable(label, TensorType(DType.FLOAT32, shape))
-        return random_data(variable, self._random)
+            variable = Variable(label, TensorType(DType.FLOAT32, shape))
+            return StoredTensor(shape, random_data(variable, self._random), None)
+        if not self._load:
+            return StoredTensor(shape, np.broadcast_to(np.float32(0), shape), None)
+        place = None if self.container is None else Place(self.container.name)
+        hint = f"{place or 'the model'} has no file {label}.dat; or use random values"
+        raise Wrong("data/missing", f"there is no data for '{label}'", hint)

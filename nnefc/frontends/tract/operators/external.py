@@ -21,6 +21,7 @@ from nnefc.frontends.tract.values import (
     operand,
     scalar,
 )
+from nnefc.ops.common import sequence
 
 
 @operator("tract_nnef")
@@ -104,3 +105,9 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
     items = first + stride * np.arange(count)
     is_extent = all(isinstance(x, Known) and x.is_extent for x in bounds)
     return Known(items.astype(like.type.dtype.numpy), like.type.dtype, is_extent)
+
+
+@operator("tract_core", quantized=True)
+def tract_core_submodel(make: Maker, input: Any, label: str) -> Any:
+    """A model of its own that is in a folder or an archive beside the document."""
+    return make.evaluator.context.model.submodel(make, label, sequence(input) or [input])
