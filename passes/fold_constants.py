@@ -11,7 +11,7 @@ from nnefc.ir import Graph, Op
 from nnefc.ops.reference import apply, widen
 from nnefc.ops.table import operations
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
-from nnefc.passes.known import Known, constant_op
+from nnefc.passes.known import Known, constant_op, is_widening
 
 LINEAR = frozenset(
     {
@@ -68,7 +68,8 @@ class FoldConstants:
     per operation.  Left alone: views of variables, which cost nothing and keep weights where
     they are; results of more than `growth` times the items that operands store plus `small`;
     operands that repeat one number more than `repeated` times; operations of more than `work`
-    multiplications; and what makes numbers of codes (`INFLATING`).
+    multiplications; and what makes weights larger only: numbers of codes (`INFLATING`), and
+    conversions of more than `small` items to wider types.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -103,6 +104,8 @@ class FoldConstants:
             return False
         if is_elementwise(op) and _splats(op) is not None:
             return True
+        if is_widening(op) and op.output.type.volume > self.small:
+            return False
         if spec.view and not is_constant(op.inputs[0]):
             return False
         repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)

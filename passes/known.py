@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Known:
-    """The items of values that are the same at every run; asks for nothing to be computed."""
+    """The items of values that are the same at every run; nothing but conversions is computed."""
 
     def __init__(self, graph: Graph) -> None:
         updated = {
@@ -29,7 +29,10 @@ class Known:
         }
 
     def items(self, value: Value) -> Array | None:
-        """The items, of the shape of the type; those of a constant maybe wider than its type."""
+        """The items, of the shape of the type; those of a constant maybe wider than its type.
+
+        What is stored in a narrower type is converted whenever it is asked for.
+        """
         op = value.op
         if op is None:
             return None
@@ -37,6 +40,8 @@ class Known:
             return constant(**op.attributes)
         if op.name == "variable":
             return self._variables.get(op.attributes["label"].lower())
+        if is_widening(op) and (stored := self.items(op.inputs[0])) is not None:
+            return stored.astype(value.type.dtype.numpy)
         return None
 
     def __contains__(self, value: Value) -> bool:
@@ -45,7 +50,18 @@ class Known:
             return False
         if op.name == "variable":
             return op.attributes["label"].lower() in self._variables
-        return op.name == "constant"
+        return op.name == "constant" or (is_widening(op) and op.inputs[0] in self)
+
+
+def is_widening(op: Op) -> bool:
+    """Whether `op` gives the same items in a type of more bytes."""
+    if op.name != "cast":
+        return False
+    stored, wide = op.inputs[0].type.dtype, op.output.type.dtype
+    if stored.is_float:
+        return wide.is_float and stored.itemsize < wide.itemsize
+    # floats of twice the bits have all integers, and both logicals
+    return wide.is_float and 0 < 2 * stored.itemsize <= wide.itemsize
 
 
 def constant_op(items: Array, type_: TensorType, location: Location | None) -> Op:

@@ -44,8 +44,10 @@ from nnefc.passes.shuffle_channels import ShuffleChannels
 from nnefc.passes.simplify_scans import SimplifyScans
 from nnefc.passes.sink_transposes import SinkTransposes
 from nnefc.passes.split_batch import SplitBatch
+from nnefc.passes.widen_halves import WidenHalves
 
 DEFAULT: tuple[Pass, ...] = (
+    WidenHalves(),
     ExpandCompounds(),
     Canonicalise(),
     SimplifyScans(),

@@ -119,7 +119,8 @@ class _Memory:
             item = constant.source.itemsize
             strides = tuple(n // item for n in constant.source.strides)
             view = View(offset // item, constant.source.shape, strides)
-            packed = Packed(view, constant.packing, constant.parameters)
+            dtype = "" if constant.dtype is None else constant.dtype.name
+            packed = Packed(view, constant.packing, constant.parameters, dtype)
             return Packing(number, packed, constant.nbytes)
         found = self._find(constant)
         return constant if found is None else Part(*found, constant.nbytes)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from nnefc.errors import NnefError, Place
+from nnefc.item_types import numpy_type
 from nnefc.kernels.image import Image
 from nnefc.kernels.isa import NATIVE, executable, host
 from nnefc.kernels.processor import identity
@@ -187,8 +188,9 @@ class Artifact:
             number: int = facts[i]["array"]
             array = self._arrays[number]
             where = json.dumps(array, sort_keys=True)
-            dtype = np.dtype(str(array["dtype"]))
-            wanted.append(Wanted(number, where, dtype, self._packed(facts[i])))
+            packed = self._packed(facts[i])
+            dtype = numpy_type(packed.dtype or str(array["dtype"]))
+            wanted.append(Wanted(number, where, dtype, packed))
         made = find_or_make(self.file.weights_digest, wanted, self._derive_from_whole())
         return dict(zip(missing, made, strict=True))
 
@@ -216,7 +218,7 @@ class Artifact:
         from nnefc.runtime.derived import Derived
 
         packed, array = wanted.packed, self.array(wanted.array)
-        return Derived(packed.view.of(array), packed.packing, packed.parameters)
+        return Derived(packed.view.of(array), packed.packing, packed.parameters, wanted.dtype)
 
     @property
     def arrays(self) -> list[Array]:
@@ -226,7 +228,7 @@ class Artifact:
     def array(self, number: int) -> Array:
         """An array of the graph."""
         facts = self._arrays[number]
-        dtype, shape = np.dtype(str(facts["dtype"])), tuple(facts["shape"])
+        dtype, shape = numpy_type(str(facts["dtype"])), tuple(facts["shape"])
         if self._is_stored(facts):
             return self._stored(facts).view(dtype).reshape(shape)
         if self.file.content.get("packing") != VERSION:
@@ -251,7 +253,8 @@ class Artifact:
         size = math.prod(extents)
         if not whole or len(shape) != len(strides) or view.last >= size:
             raise ValueError(f"{view} is outside an array of {size} items")
-        return Packed(view, str(facts["packing"]), _tuples(facts["parameters"]))
+        dtype = str(facts.get("dtype", ""))
+        return Packed(view, str(facts["packing"]), _tuples(facts["parameters"]), dtype)
 
     # -- variables, graph
 
@@ -288,7 +291,7 @@ class Artifact:
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self._head(facts[which])
-        return items.view(np.dtype(str(facts["dtype"]))).reshape(tuple(facts["shape"]))
+        return items.view(numpy_type(str(facts["dtype"]))).reshape(tuple(facts["shape"]))
 
     @property
     def graph(self) -> Graph:
@@ -319,7 +322,7 @@ class Artifact:
     def _zeros(self, number: int) -> Array:
         """Of the type and shape of an array, in no memory."""
         facts = self._arrays[number]
-        return np.broadcast_to(np.zeros((), np.dtype(str(facts["dtype"]))), tuple(facts["shape"]))
+        return np.broadcast_to(np.zeros((), numpy_type(str(facts["dtype"]))), tuple(facts["shape"]))
 
 
 def _obstacle(target: Facts) -> str:
@@ -349,7 +352,7 @@ class _Arrays(Mapping[str, Array]):
 
 
 def _tensor(facts: Facts) -> TensorSpec:
-    return TensorSpec(str(facts["name"]), tuple(facts["shape"]), np.dtype(str(facts["dtype"])))
+    return TensorSpec(str(facts["name"]), tuple(facts["shape"]), numpy_type(str(facts["dtype"])))
 
 
 def _tuples(value: object) -> Any:

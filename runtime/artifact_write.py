@@ -17,14 +17,14 @@ from nnefc.runtime.artifact_build import Array, Build, Constant, Packing, Part
 from nnefc.runtime.artifact_file import Piece, Writer
 from nnefc.runtime.compiled import total_work
 from nnefc.runtime.derived import Derived
-from nnefc.runtime.tensors import TensorSpec
+from nnefc.runtime.tensors import TensorSpec, holds_places
 
 _ROOM: Final = 1 << 20
 """Bytes by which packed forms may be larger than the arrays, all together, and beside a ..."""
 _SHARE: Final = 32
 """... part of the weights."""
 _TABLE: Final = 1 << 14
-"""Bytes of a float array that is not the graph's which is in the head."""
+"""Bytes of an array of numbers that is not the graph's which is in the head."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,8 +152,8 @@ class _Stored:
         return self._whole[number]
 
     def put(self, array: Array, table: int = 0) -> dict[str, Piece]:
-        """Store an array: floats that are more bytes than `table` are weights."""
-        if array.dtype.kind == "f" and array.nbytes > table:
+        """Store an array: numbers that are more bytes than `table` are weights."""
+        if not holds_places(array.dtype) and array.nbytes > table:
             return {"weights": self._writer.weights(array)}
         return {"head": self._writer.head(np.ascontiguousarray(array))}
 
@@ -172,6 +172,7 @@ class _Stored:
             "view": packed.view,
             "packing": packed.packing,
             "parameters": packed.parameters,
+            **({"dtype": packed.dtype} if packed.dtype else {}),
         }
         piece = self._pieces.get(each)
         return found if piece is None else {**found, "weights": piece}

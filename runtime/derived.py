@@ -20,6 +20,8 @@ class Derived:
     source: Array
     packing: str
     parameters: Parameters
+    dtype: np.dtype[Any] | None = None
+    """Of the packed items; None: that of the source, whose items are in no wider type."""
 
     @property
     def size(self) -> int:
@@ -28,10 +30,10 @@ class Derived:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.source.itemsize
+        return self.size * (self.dtype or self.source.dtype).itemsize
 
     def array(self, release: Release | None = None) -> Array:
         """The items, in memory of their own."""
-        packed = aligned_empty((self.size,), self.source.dtype)
+        packed = aligned_empty((self.size,), self.dtype or self.source.dtype)
         pack(self.packing, self.source, self.parameters, packed, release)
         return packed

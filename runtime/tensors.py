@@ -40,6 +40,11 @@ class TensorSpec:
         return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
 
 
+def holds_places(dtype: np.dtype[Any]) -> bool:
+    """Whether kernels may compute addresses with such items: integers of 32 and 64 bits."""
+    return dtype.kind in "iu" and dtype.itemsize >= 4
+
+
 def empty(shape: Shape | tuple[int], dtype: np.dtype[Any], what: str) -> Array:
     """An array that is not initialised; the system gives it memory as it is touched.
 
@@ -242,7 +247,7 @@ def random_array(type_: TensorType, seed: int, name: str) -> Array:
     """
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     dtype = type_.dtype.numpy
-    if dtype.kind == "f":
+    if type_.dtype.is_float:
         return generator.standard_normal(type_.dims).astype(dtype)
     if dtype.kind == "b":
         return generator.integers(0, 2, type_.dims).astype(bool)

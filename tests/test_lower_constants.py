@@ -97,7 +97,7 @@ def test_packings_are_made_once_or_stay_what_they_are_made_of() -> None:
         program = Program()
         constants = Constants(program, keep_sources=keep_sources)
         places = [
-            constants.packed(x, "panels", (parts, 2))
+            constants.packed(x, "panels", (parts, 2), DATA.dtype)
             for x in (DATA.reshape(4, 6), DATA.reshape(4, 6), DATA.reshape(6, 4))
             for parts in (1, 2)
         ]
@@ -190,7 +190,7 @@ def test_what_is_packed_otherwise_is_kept_apart() -> None:
 def test_what_weights_are_made_of_is_let_go() -> None:
     constants = Constants(Program())
     source = np.ones((64, 64), np.float32)
-    constants.packed(source.T[:, :32], "panels", (2, 8))
+    constants.packed(source.T[:, :32], "panels", (2, 8), DATA.dtype)
     total = source.sum(keepdims=True)
     constants.derived([source.reshape(-1)], ("sum",), lambda: total)
     watched = weakref.ref(source)

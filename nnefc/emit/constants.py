@@ -10,9 +10,11 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from nnefc.hardware import ALIGNMENT
+from nnefc.item_types import numpy_type
 from nnefc.kernels.embedded_state import HEADER_WORDS, MAGIC
 from nnefc.runtime.artifact_build import Constant, Packing, Part
 from nnefc.runtime.derived import Derived
+from nnefc.runtime.tensors import holds_places
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, int]
@@ -21,8 +23,8 @@ Place = tuple[int, int]
 START: Final = 4096
 """Where weights begin in their file: at a page."""
 _TABLE: Final = 1 << 14
-"""Bytes of a float array that is in the object.  All others are, whatever their size: kernels
-compute addresses with them, and the file may be damaged."""
+"""Bytes of an array of numbers that is in the object.  So are those of any size that kernels
+compute addresses with: the file may be damaged."""
 _HEADER: Final = struct.Struct("<16sQ32s")
 assert _HEADER.size == 8 * HEADER_WORDS
 
@@ -70,7 +72,8 @@ class Constants:
         if isinstance(constant, Packing):
             packed = constant.packed
             source = packed.view.of(self._arrays[constant.array])
-            return Derived(source, packed.packing, packed.parameters).array()
+            dtype = numpy_type(packed.dtype) if packed.dtype else None
+            return Derived(source, packed.packing, packed.parameters, dtype).array()
         if isinstance(constant, Part):
             whole = self._arrays[constant.array]
             start = constant.offset // whole.itemsize
@@ -79,7 +82,7 @@ class Constants:
 
     def _put(self, items: Array) -> Place:
         flat = np.ascontiguousarray(items).reshape(-1)
-        if flat.dtype.kind != "f" or flat.nbytes <= _TABLE:
+        if holds_places(flat.dtype) or flat.nbytes <= _TABLE:
             return 0, self._data.add(flat.tobytes())
         padding = bytes(-self._size % ALIGNMENT)
         at = self._size + len(padding)

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.layout import Blocked
+from nnefc.item_types import numpy_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,17 +76,6 @@ _ITEMSIZE = {
     **dict.fromkeys((DType.FLOAT32, DType.INT32, DType.UINT32), 4),
     **dict.fromkeys((DType.FLOAT64, DType.INT64, DType.UINT64), 8),
 }
-
-
-def numpy_type(name: str) -> np.dtype[Any]:
-    """NumPy's type of that name, or that of `ml_dtypes` for "bfloat16"."""
-    import numpy as np
-
-    if name == DType.BFLOAT16.value:
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 Shape = tuple[int, ...]

@@ -65,15 +65,23 @@ class Constants:
         return found
 
     def packed(
-        self, source: Array, packing: str, parameters: Parameters, release: Release | None = None
+        self,
+        source: Array,
+        packing: str,
+        parameters: Parameters,
+        dtype: np.dtype[Any],
+        release: Release | None = None,
     ) -> Ref:
-        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once."""
+        """Memory that holds `source` as `nnefc.packing` arranges it, as items of `dtype`; the same
+        is made once.
+        """
         from nnefc.runtime.derived import Derived
 
-        key = (*_view(source), packing, parameters)
+        key = (*_view(source), packing, parameters, dtype)
         found = self._derived.get(key)
         if found is None:
-            derived = Derived(source, packing, parameters)
+            converted = None if source.dtype == dtype else dtype
+            derived = Derived(source, packing, parameters, converted)
             found = Ref(Buffer("constant", derived.nbytes, len(self._kept)))
             self._kept.append(derived if self._keep_sources else derived.array(release))
             self._remember(key, [source], found)

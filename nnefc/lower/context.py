@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nnefc.ir import Graph, Op, Value
+from nnefc.ir import DType, Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.constants import Constants, Key
@@ -116,7 +116,9 @@ class Lowering:
         """Where the items of `value` are."""
         place = self._places.get(value)
         if place is None:
-            place = self._places[value] = self.constant(self._data[value])
+            data = self.data(value)
+            assert data is not None, f"%{value.name} is neither computed nor known"
+            place = self._places[value] = self.constant(data)
         return place
 
     def write(self, value: Value) -> Ref:
@@ -167,9 +169,12 @@ class Lowering:
         """
         return self._constants.derived(sources, how, make)
 
-    def packed(self, source: Array, packing: str, parameters: Parameters) -> Ref:
-        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once."""
-        return self._constants.packed(source, packing, parameters, self.release)
+    def packed(self, source: Array, packing: str, parameters: Parameters, dtype: DType) -> Ref:
+        """Memory that holds `source` as `nnefc.packing` arranges it; the same is made once.
+
+        `dtype`: the type that kernels read; items of the source may be narrower.
+        """
+        return self._constants.packed(source, packing, parameters, dtype.numpy, self.release)
 
     def must_fill_with_zeros(self, value: Value) -> bool:
         """Whether what fills up the last block of channels of a blocked value has to be zero."""
@@ -193,6 +198,13 @@ class Lowering:
 
     def data(self, value: Value) -> Array | None:
         """The items of `value` if they are known now: a constant, or a variable never updated."""
+        data = self._data.get(value)
+        if data is not None and data.dtype != value.type.dtype.numpy:
+            data = self._data[value] = data.astype(value.type.dtype.numpy)
+        return data
+
+    def stored(self, value: Value) -> Array | None:
+        """As `data`, but perhaps in a narrower type, which all of the items are in."""
         return self._data.get(value)
 
     def scalar(self, value: Value) -> bool | int | float | None:
@@ -217,7 +229,10 @@ class Lowering:
         return self._places.get(value)
 
     def know(self, value: Value, data: Array) -> None:
-        """`value` is `data`, of its shape and type; memory is taken when it is read."""
+        """`value` is `data`, of its shape and type; memory is taken when it is read.
+
+        Items in a narrower type are converted where they are not packed.
+        """
         self._data[value] = data
 
     def forget(self, value: Value) -> None:

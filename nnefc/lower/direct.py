@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Op, Value
+from nnefc.ir import DType, Op, Value
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked_tile import RESIDUAL, tile_pixels
 from nnefc.kernels.direct import DIRECT
@@ -77,7 +77,7 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     kernel = op.inputs[1].type.dims
     window = convolution_window(x.shape, kernel, op.attributes, reverse=reverse)
     groups = convolution_groups(x.shape, op.attributes)
-    data = lower.data(op.inputs[1])
+    data = lower.stored(op.inputs[1])
     assert data is not None
     # conv has the filter [groups * outputs, inputs, ...], deconv [groups * inputs, outputs, ...]
     filter_ = data.reshape(groups, kernel[0] // groups, *kernel[1:])
@@ -157,7 +157,8 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
         columns = slice(done * lanes, (done + blocks) * lanes)
         width = panels.vectors * lanes
         depth_block = _depth_block(len(entries), step * width * ITEM)
-        packed = lower.packed(it.filter[:, columns], "direct", (places, step, width, depth_block))
+        packing = (places, step, width, depth_block)
+        packed = lower.packed(it.filter[:, columns], "direct", packing, DType.FLOAT32)
         bias = np.zeros((it.groups, blocks * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part

@@ -13,6 +13,7 @@ from nnefc.kernels.elementwise import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.pack import Array
 from nnefc.runtime.machine import largest_cache
 from nnefc.runtime.program import Ref
 
@@ -40,7 +41,22 @@ class Strided:
 @lowering("fused", *scalar.operations())
 def elementwise_operation(lower: Lowering, op: Op) -> None:
     """One element-wise operation, or an `ir.Expression`, over broadcast operands."""
+    if op.name == "cast" and (known := _converted_later(lower, op)) is not None:
+        lower.know(op.output, known)
+        return
     launch(lower, expression_of(op), op.inputs, op.outputs)
+
+
+def _converted_later(lower: Lowering, op: Op) -> Array | None:
+    """The items that a conversion to a wider type of floats leaves as they are, if they are known.
+
+    Weights are converted when they are packed: there is no time when both are in memory.
+    """
+    stored, dtype = lower.stored(op.inputs[0]), op.output.type.dtype
+    wider = dtype.is_float and op.inputs[0].type.dtype.is_float
+    if stored is None or not wider or stored.dtype.itemsize >= dtype.itemsize:
+        return None
+    return stored
 
 
 def launch(

@@ -61,7 +61,7 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
 def launch(lower: Lowering, product: Product) -> None:
     """Compute a product."""
     if _few(product):
-        a, b = _resident(lower, product.a), _resident(lower, product.b)
+        a, b = (_resident(lower, side, product.dtype) for side in (product.a, product.b))
         zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
         turned = product.turned
         dots(
@@ -89,12 +89,12 @@ def _few(product: Product) -> bool:
     return product.m <= FEW_ROWS and product.b.data is None and contiguous and product.n > 1
 
 
-def _resident(lower: Lowering, side: Side) -> Matrix:
+def _resident(lower: Lowering, side: Side, dtype: DType) -> Matrix:
     """An operand in memory, as it is."""
     if side.data is None:
         return side.at
-    type_ = TensorType(DType(side.data.dtype.name), side.data.shape)
-    return dense(lower.constant(side.data), type_)
+    type_ = TensorType(dtype, side.data.shape)
+    return dense(lower.constant(side.data.astype(dtype.numpy, copy=False)), type_)
 
 
 _zeros: dict[DType, Array] = {}
@@ -155,7 +155,7 @@ def _packed(
     if side.data is None:
         return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
     data = side.data
-    at = lower.packed(data, "panels", (parts, unit))
+    at = lower.packed(data, "panels", (parts, unit), dtype)
     *batch, _, _ = data.shape
     nbytes = packed_bytes(depth, count, unit, dtype)
     pitches = (

@@ -14,7 +14,10 @@ from nnefc.runtime.program import Buffer, Ref
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known."""
+    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known.
+
+    Items of the data may be in a narrower type than that of the product.
+    """
 
     at: Matrix
     data: Array | None = None
@@ -101,7 +104,7 @@ def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
 
 
 def _side(lower: Lowering, value: Value) -> Side:
-    data = lower.data(value)
+    data = lower.stored(value)
     # What is known is packed now: its own memory is not needed.
     at = lower.read(value) if data is None else Ref(Buffer("constant", 0))
     return Side(dense(at, value.type), data)

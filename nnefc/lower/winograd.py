@@ -57,7 +57,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
     most = int(op.attributes["method"].removeprefix("winograd"))
-    filter_ = lower.data(op.inputs[1])
+    filter_ = lower.stored(op.inputs[1])
     assert filter_ is not None
     taps = rows_and_columns(window.size, 1)
     most_down, most_across = (most if t > 1 else 1 for t in taps)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.hardware import CACHE_LINE
+from nnefc.ir import DType
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.winograd_transforms import Taps
 from nnefc.lower.blocked import Tensor
@@ -180,4 +181,5 @@ def packed_filter(lower: Lowering, it: Winograd) -> Ref:
     """The transformed filter."""
     lanes = it.y.layout.block
     panels = tuple((each.vectors * lanes, each.count) for each in it.panels if each.count)
-    return lower.packed(it.filter, "winograd", (it.tiling.grid, it.channels, panels))
+    packing = (it.tiling.grid, it.channels, panels)
+    return lower.packed(it.filter, "winograd", packing, DType.FLOAT32)

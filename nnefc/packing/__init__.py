@@ -41,7 +41,7 @@ class Packing(Protocol):
     def fill(
         self, source: Array, parameters: Parameters, packed: Array, release: Release | None
     ) -> None:
-        """Write all items of `packed`, which is flat and of the type of the source."""
+        """Write all items of `packed`, which is flat, of the type of the source or a wider one."""
         ...
 
 
@@ -70,5 +70,7 @@ def pack(
     packed: Array,
     release: Release | None = None,
 ) -> None:
-    """Write all items of `packed`: flat, contiguous, `size` items of the type of the source."""
+    """Write all items of `packed`: flat, contiguous, `size` items, of the type of the source or a
+    wider one.
+    """
     packing(name).fill(source, parameters, packed, release)

@@ -45,6 +45,8 @@ class Packed(NamedTuple):
     view: View
     packing: str
     parameters: Parameters
+    dtype: str = ""
+    """NumPy's name of the type of the packed items; empty: that of the array."""
 
     @property
     def size(self) -> int:
@@ -53,13 +55,16 @@ class Packed(NamedTuple):
 
 
 def restorable(items: int, pieces: Iterable[Packed]) -> bool:
-    """Whether the packed pieces together have all `items` of an array, none twice."""
+    """Whether the packed pieces together have all `items` of an array, none twice.
+
+    Those of another type could give them back, but an array of the narrower type is smaller.
+    """
     import numpy as np
 
     seen = np.zeros(items, np.bool_)
     count = 0
     for piece in pieces:
-        if not permutes(piece.packing, piece.view.shape, piece.parameters):
+        if piece.dtype or not permutes(piece.packing, piece.view.shape, piece.parameters):
             return False
         mask = piece.view.of(seen)
         mask[...] = True
