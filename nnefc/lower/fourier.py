@@ -54,10 +54,14 @@ def _launch(
     inner, extent = math.prod(shape[axis + 1 : -1]), shape[axis]
     frames = (extent - length) // step + 1
     units = math.prod(shape[:axis]) * frames * inner
-    groups = ceil_div(units, lanes_of(str(dtype)) * (1 + (kind == "real")))
+    lanes, real = lanes_of(str(dtype)), kind == "real"
+    groups = ceil_div(units, lanes * (1 + real))
     group_block = ceil_div(groups, TILES * sharing(lower.threads))
     tiles = ceil_div(groups, group_block)
-    row = 2 * lanes_of(str(dtype)) * dtype.itemsize
+    # whole vectors
+    weights_bytes = ceil_div(length * (2 - real), lanes) * lanes * dtype.itemsize
+    buffer_bytes = (length + lanes) * 2 * lanes * dtype.itemsize
+    tile_bytes = weights_bytes + 3 * buffer_bytes
     radices = factors(length)
     tables = [twiddles(radices, stage) for stage in range(len(radices))]
     table = np.concatenate([np.ones(1, np.complex128), *tables]).view(np.float64)
@@ -67,7 +71,7 @@ def _launch(
         y=lower.write(op.output),
         window=weights,
         twiddles=lower.table(table.astype(dtype.numpy)),
-        scratch=lower.scratch(tiles * 2 * length * row),
+        scratch=lower.scratch(tiles * tile_bytes),
         length=length,
         bins=op.attributes["bins"] or length,
         inner=inner,
@@ -80,11 +84,14 @@ def _launch(
         units=units,
         groups=groups,
         group_block=group_block,
+        weights_bytes=weights_bytes,
+        buffer_bytes=buffer_bytes,
+        tile_bytes=tile_bytes,
         stages=len(radices),
         radices=radices,
         tables=starts[:-1].tolist(),
     )
-    lower.launch(Kernel("fourier.transform", (kind, str(dtype))), words, tiles)
+    lower.launch(Kernel("fourier.transform", (kind, inner == 1, str(dtype))), words, tiles)
 
 
 def factors(length: int) -> list[int]:
