@@ -6,8 +6,11 @@ import math
 from typing import Any, Final
 
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.products import requantized, shifted
+from nnefc.frontends.tract.quantization import decoded
 from nnefc.frontends.tract.registry import Pairs, operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
+from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
+from nnefc.ir import DType
 
 _BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
@@ -23,10 +26,10 @@ def _bias(make: Maker, bias: Any, channels: int) -> Operand:
     return make.reshape(x, (1, channels))
 
 
-@operator("tract_nnef")
+@operator("tract_nnef", quantized=True)
 def conv(
     make: Maker,
-    input: Operand,
+    input: Any,
     filter: Any,
     bias: Any = 0.0,
     border: str = "constant",
@@ -35,10 +38,16 @@ def conv(
     dilation: tuple[int, ...] = (),
     groups: int = 1,
 ) -> Any:
-    kernel = operand(filter)
+    """Of codes: the sums of products of codes, to which the bias is added as it is."""
     if border != "constant":
         raise Wrong("argument/conv", f"border = '{border}'; only 'constant' is possible")
-    return convolve(make, input, kernel, bias, padding, stride, dilation, groups)
+    if not isinstance(input, Quantized):
+        kernel = decoded(make, filter) if isinstance(filter, Quantized) else operand(filter)
+        return convolve(make, operand(input), kernel, bias, padding, stride, dilation, groups)
+    kernel = filter if isinstance(filter, Quantized) else Quantized(operand(filter), 1.0, 0)
+    x, w = shifted(make, input, input.zero_point), shifted(make, kernel, kernel.zero_point)
+    sums = convolve(make, x, w, bias, padding, stride, dilation, groups)
+    return Quantized(make.cast(sums, DType.INT32), input.scale * kernel.scale, 0)
 
 
 def convolve(
@@ -376,8 +385,6 @@ def tract_core_qconv(
     output_dt: str = "",
 ) -> Any:
     """A convolution of codes: a is the input, b the filter, c the output."""
-    from nnefc.frontends.tract.operators.products import requantized, shifted
-
     del border
     x, kernel = shifted(make, input, a0), shifted(make, filter, b0)
     sums = convolve(make, x, kernel, 0.0, padding, stride, dilation, group)
