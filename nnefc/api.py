@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from nnefc.arguments import (
     check_accuracy,
     check_dialect,
+    check_environment,
     check_flags,
     check_import,
     check_limits,
@@ -19,7 +19,7 @@ from nnefc.arguments import (
     check_threads,
     memory_for,
 )
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, NnefWarning
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, warn_python
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
@@ -90,7 +90,7 @@ def import_model(
 def _imported(
     source: Path, strict: bool, load_data: bool, options: ImportOptions, *, dynamic: bool = False
 ) -> tuple[Graph | Source, list[str]]:
-    """What a document is, and the warnings, which are issued to the caller of the caller."""
+    """What a document is, and the warnings, which Python is given."""
     limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
@@ -98,7 +98,7 @@ def _imported(
     finally:
         messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
         for message in messages:
-            warnings.warn(NnefWarning(message), stacklevel=3)
+            warn_python(message)
     return found, messages
 
 
@@ -196,6 +196,7 @@ def compile(
 
     check_names("compile", options, OPTIONS)
     threads = check_threads(threads)
+    check_environment()
     check_accuracy(accuracy)
     check_progress(progress)
     check_flags(strict=strict, tuned=tuned, keep=keep)
@@ -218,7 +219,7 @@ def compile(
                 )
         if kept is not None and (found := kept.find()):
             for message in found.warnings:
-                warnings.warn(NnefWarning(message), stacklevel=2)
+                warn_python(message)
             return found.model
         found, messages = _imported(source, strict, True, options, dynamic=True)
         if not isinstance(found, Graph):
@@ -271,6 +272,7 @@ def compile_with(
     from nnefc.saving import FromGraph
     from nnefc.targets import LoweringOptions
 
+    check_environment()
     threads = check_threads(threads)
     methods = methods_for(methods, threads, accuracy)
     program = lowered(

@@ -38,6 +38,13 @@ def check_threads(threads: object) -> int | None:
     return count
 
 
+def check_environment() -> None:
+    """Raises NnefError `input/environment`, also where nothing will be compiled."""
+    from nnefc.runtime.jobs import jobs
+
+    jobs()
+
+
 def check_accuracy(accuracy: object) -> bool:
     """Whether `accuracy` is "strict", not "fast"; raises NnefError `input/argument`."""
     if accuracy not in ("fast", "strict"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from nnefc.errors import NnefError
+from nnefc.errors import Diagnostic, NnefError, warn
 from nnefc.formats.files import FilePath
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compiled import Compiled, LaunchInfo, compile_program
@@ -146,6 +146,9 @@ class CompiledModel:
         self._variables = Variables(compiled.variables, compiled.states)
         self._threads = threads
         self._team = team(threads)
+        if threads is not None and self._team.threads < threads:
+            message = f"threads = {threads}: {self._team.threads} used, the most there can be"
+            warn(Diagnostic("input/threads", message, severity="warning"))
         self._bound: dict[str, _Bound] = {}
         """What is bound for all calls, when it is; `setdefault` is atomic, and needs no lock that
         the child of a fork might find closed."""

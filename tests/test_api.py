@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,10 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.kernels.team_state import MAX_WORKERS
+from nnefc.runtime.team import supports_threads
+
+MOST_THREADS = MAX_WORKERS + 1 if supports_threads() else 1
 
 TEXT = """\
 version 1.0;
@@ -101,6 +106,36 @@ def test_arguments_of_the_wrong_kind(
     (error,) = caught.value.errors
     assert error.rule == rule
     assert message in error.message
+
+
+def test_the_environment_is_looked_at_where_nothing_is_compiled(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nnefc.compile(document, random_weights=1)
+    monkeypatch.setenv("NNEFC_JOBS", "abc")
+    for source in (document, nnefc.import_model(document, random_weights=1)):
+        given: Any = {"random_weights": 1} if source is document else {}
+        with pytest.raises(nnefc.NnefError, match="NNEFC_JOBS is 'abc'") as caught:
+            nnefc.compile(source, **given)
+        assert caught.value.errors[0].rule == "input/environment"
+
+
+def test_more_threads_than_there_can_be_are_a_warning(document: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        most = nnefc.compile(document, random_weights=1, threads=MOST_THREADS)
+    assert most.threads == MOST_THREADS
+    most.save(tmp_path / "net.nnefc")
+    for make in (
+        lambda: nnefc.compile(document, random_weights=1, threads=MOST_THREADS + 1),
+        lambda: nnefc.load(tmp_path / "net.nnefc", threads=MOST_THREADS + 1),
+    ):
+        with pytest.warns(nnefc.NnefWarning) as caught:
+            assert make().threads == MOST_THREADS
+        (warning,) = caught
+        expected = f"threads = {MOST_THREADS + 1}: {MOST_THREADS} used, the most there can be"
+        assert expected in str(warning.message)
+        assert warning.filename == __file__
 
 
 def test_integers_of_numpy_are_integers(document: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from nnefc.cli.batch import batch_shapes
-from nnefc.cli.models import compile_graph, load, note_threads
+from nnefc.cli.models import compile_graph, load
 from nnefc.cli.options import model_path, usage
 from nnefc.cli.printing import print_table, reported_warnings, size, table
 from nnefc.errors import NnefError, Place
@@ -104,9 +104,7 @@ class Loaded:
         from nnefc.loading import model_of
 
         with reported_warnings():
-            compiled = model_of(self.artifact, threads)
-        note_threads(compiled, threads)
-        return compiled
+            return model_of(self.artifact, threads)
 
 
 Given = Document | Loaded

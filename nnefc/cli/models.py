@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnefc.cli.options import model_path, parse_limits, parse_shapes
-from nnefc.cli.printing import count, progress, report, reported_warnings
-from nnefc.errors import Diagnostic, Diagnostics
+from nnefc.cli.printing import progress, report, reported_warnings
+from nnefc.errors import Diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def compile_graph(
     from nnefc.api import compile_with
 
     with reported_warnings(), progress("compiling") as advance:
-        compiled = compile_with(
+        return compile_with(
             graph,
             threads=threads,
             progress=advance,
@@ -69,12 +69,3 @@ def compile_graph(
             methods=methods,
             hook=hook,
         )
-    note_threads(compiled, threads)
-    return compiled
-
-
-def note_threads(compiled: CompiledModel, wanted: int | None) -> None:
-    """Say so if a model uses fewer threads than `--threads` asks for."""
-    if wanted is not None and compiled.threads < wanted:
-        most = f"{count(compiled.threads, 'thread')} used, the most there can be"
-        report([Diagnostic("input/threads", f"--threads {wanted}: {most}", severity="note")])
