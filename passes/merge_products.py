@@ -37,9 +37,8 @@ class MergeProducts:
 
     def run(self, graph: Graph) -> bool:
         changed = False
-        known = Known(graph)
         for loop in loops(graph):
-            siblings = [ops for ops in _siblings(loop, known).values() if len(ops) > 1]
+            siblings = [ops for ops in _siblings(loop).values() if len(ops) > 1]
             for ops in siblings:
                 _merge(loop, ops)
             if siblings:
@@ -48,15 +47,16 @@ class MergeProducts:
         return changed
 
 
-def _siblings(loop: Loop, known: Known) -> dict[Hashable, list[Op]]:
+def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
     """Products of one row with weights, by what has to be equal for them to be merged."""
+    known = Known(loop.graph)
     outer: dict[Value, Value] = {o.inner: _stored(o.outer) for o in loop.shared}
     found: dict[Hashable, list[Op]] = {}
     for op in loop.body.ops:
         if op.name != "matmul" or math.prod(op.output.type.dims[:-1]) > 1:
             continue
         row, matrix = op.inputs
-        stored = outer[matrix] if matrix in outer else matrix
+        stored = outer.get(matrix) or matrix
         if is_constant(stored) or _is_data(stored, known):
             flags = op.attributes["transposeA"], op.attributes["transposeB"]
             found.setdefault((row, stored.type.rank, *flags), []).append(op)

@@ -72,7 +72,7 @@ DEFAULT: tuple[Pass, ...] = (
 
 
 OUTERMOST = (FuseConvolution, ShuffleChannels, AssignLayouts)
-"""Passes that leave bodies of operations out: these stay row-major."""
+"""Passes that leave bodies of loops out: these stay row-major."""
 
 
 def for_machine(block: int, choose: Chooser | None = None) -> tuple[Pass, ...]:
@@ -142,12 +142,12 @@ def run_pipeline(
 
 
 def run_pass(pass_: Pass, graph: Graph) -> bool:
-    """Run a pass over the bodies of operations, innermost first, and over the graph itself."""
+    """Run a pass over the bodies of loops, innermost first, and over the graph itself."""
     changed = False
     if not isinstance(pass_, OUTERMOST):
         for op in graph.ops:
-            for body in op.bodies:
-                changed |= run_pass(pass_, body)
+            if op.name == scan.NAME:
+                changed |= run_pass(pass_, op.attributes["body"])
     return pass_.run(graph) or changed
 
 
