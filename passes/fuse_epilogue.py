@@ -54,5 +54,5 @@ def _rank(value: Value) -> int:
 
 def _is_taken(graph: Graph, value: Value, user: Op) -> bool:
     """Whether `value` is the result of one of `_TAKERS` that nobody but `user` needs."""
-    taken = value.op is not None and value.op.name in _TAKERS
+    taken = value.op is not None and value.op.name in _TAKERS and value.type.dtype.is_float
     return taken and only_used_by(graph, value, user)

@@ -17,6 +17,7 @@ from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.build import build
 from nnefc.ops.reference import evaluate
+from nnefc.passes.pipeline import run_pipeline
 from tests.native import Array
 from tests.one_op import run, run_graph
 
@@ -173,3 +174,34 @@ def test_integers_and_floats_do_not_mix() -> None:
             build(graph, "add", operands)
     with pytest.raises(NnefError, match="must be a tensor of scalar"):
         build(graph, "exp", [i])
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.data())
+def test_products_of_matrices(data: st.DataObject) -> None:
+    """Batches that broadcast, transposed operands, weights, ends of tiles."""
+    dtype = data.draw(st.sampled_from(INTEGERS))
+    extent = st.sampled_from([1, 2, 3, 5, 9, 33, 70])
+    m, n, depth = (data.draw(extent) for _ in range(3))
+    batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    ones = tuple(k if data.draw(st.booleans()) else 1 for k in batch)
+    turned_a, turned_b, known = (data.draw(st.booleans()) for _ in range(3))
+    a = np.resize(items(dtype, 900), (*batch, m, depth))
+    b = np.resize(items(dtype, 900, 1), (*ones, depth, n))
+    want = np.matmul(a, b)
+    left = np.ascontiguousarray(a.swapaxes(-1, -2)) if turned_a else a
+    right = np.ascontiguousarray(b.swapaxes(-1, -2)) if turned_b else b
+    graph = Graph("product")
+    x = graph.add_input(TensorType(dtype, left.shape), "x")
+    if known:
+        attributes = {"shape": right.shape, "value": right}
+        w = build(graph, "constant", [], attributes, dtype=dtype).output
+    else:
+        w = graph.add_input(TensorType(dtype, right.shape), "w")
+    flags = {"transposeA": turned_a, "transposeB": turned_b}
+    y = build(graph, "matmul", [x, w], flags).output
+    graph.add_output(build(graph, "add", [y, y]).output, "y")
+    run_pipeline(graph)
+    inputs = [left] if known else [left, right]
+    (got,) = run_graph(graph, *inputs, threads=data.draw(st.sampled_from([1, 2])))
+    np.testing.assert_array_equal(got, want + want)

@@ -17,7 +17,7 @@ from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
-from nnefc.lower import elementwise
+from nnefc.lower import elementwise, integer_matmul
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes
 from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
@@ -60,7 +60,9 @@ def fused_matmul(lower: Lowering, op: Op) -> None:
 
 def launch(lower: Lowering, product: Product) -> None:
     """Compute a product."""
-    if _few(product):
+    if product.dtype.is_integer:
+        integer_matmul.launch(lower, product)
+    elif _few(product):
         a, b = (_resident(lower, side, product.dtype) for side in (product.a, product.b))
         zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
         turned = product.turned
