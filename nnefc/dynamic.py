@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.errors import NnefError
+from nnefc.frontends.tract.names import COUNT
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
 from nnefc.runtime.tensors import TensorSpec
@@ -85,8 +86,13 @@ class Session:
             return out
         found = plan(*given)
         results: list[Any] = list(found) if isinstance(found, tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
-        kept = plan.outputs[count:]
-        self._states |= {spec.name: y for spec, y in zip(kept, results[count:], strict=True)}
+        for spec, y in zip(plan.outputs[count:], results[count:], strict=True):
+            if spec.name.startswith(COUNT):
+                axis, name = spec.name.removeprefix(COUNT).split(":", 1)
+                at = model.output_names.index(name)
+                results[at] = results[at].take(range(int(y)), int(axis))
+            else:
+                self._states[spec.name] = y
         for target, y in zip(out or (), results, strict=False):
             target[...] = y
         return results[:count]

@@ -46,12 +46,10 @@ def model(folder: Path) -> Path:
 
 def results(path: Path, feeds: Mapping[str, Array]) -> tuple[Array, ...]:
     """What the model makes of inputs, which get the types that it wants."""
-    shapes = {name: array.shape for name, array in feeds.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nnefc.NnefWarning)
-        graph = nnefc.import_model(path, shapes=shapes, dialect="tract")
-    given = [feeds[v.name].astype(v.type.dtype.numpy) for v in graph.inputs]
-    found: Any = nnefc.compile(graph)(*given)
+        compiled = nnefc.compile(path, dialect="tract", keep=False)
+        found: Any = compiled(*(feeds[x.name].astype(x.dtype) for x in compiled.inputs))
     return tuple(found) if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 

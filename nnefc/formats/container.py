@@ -23,6 +23,7 @@ from nnefc.formats.paths import (
     TENSOR_SUFFIX,
     document_root,
     label_path,
+    normal_path,
 )
 from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import StoredTensor
@@ -113,6 +114,12 @@ class Container:
         """As `tensor`, with formats of tract as well."""
         path = self._find(label)
         return None if path is None else self._members.stored(path, self._limits)
+
+    def resource(self, name: str) -> bytes | None:
+        """A file beside the document, or None.  Raises NnefError as `graph_text` does."""
+        path, wrong = normal_path(name)
+        found = None if wrong or not path else self._members.find(self._root + path)
+        return None if found is None else self._members.read(found, self._limits.document_bytes)
 
     def submodel(self, label: str) -> Container | None:
         """The container of a model within this one, or None.

@@ -12,13 +12,14 @@ from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.names import count_name
 from nnefc.frontends.tract.quantization import (
     decoded,
     encoded,
     quantized_types,
     read_quantization,
 )
-from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators
+from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.frontends.tract.values import (
     DatumType,
     Known,
@@ -70,6 +71,7 @@ class Model:
         self._states = states
         self._kept: dict[str, tuple[Value | None, Operand]] = {}
         self._names: Counter[str] = Counter()
+        self._unnamed: Counter[str] = Counter()
 
     def free_name(self, name: str) -> str:
         """`name`, or one like it if a tensor has it already."""
@@ -109,6 +111,11 @@ class Model:
         if type_.nbytes > self.limits.tensor_bytes:
             message = f"'{name}' has {type_.nbytes} bytes, more than {self.limits.tensor_bytes}"
             raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
+
+    def state_name(self, kind: str) -> str:
+        """A name for a state that the document does not name."""
+        self._unnamed[kind] += 1
+        return f"{kind}_{self._unnamed[kind]}"
 
     def state(self, name: str, dtype: DType) -> Value | None:
         """What an operator has kept under a name, as an input; None if there is nothing yet."""
@@ -163,6 +170,10 @@ class Model:
                 self.graph.add_output(make.value(tensor), result.name)
         for name, (_, after) in self._kept.items():
             self.graph.add_output(make.value(after), name)
+        for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
+            if value in make.counted:
+                axis, count = make.counted[value]
+                self.graph.add_output(count, count_name(name, axis))
         return wrong
 
 
@@ -192,6 +203,9 @@ class Embedded(Model):
 
     def state(self, name: str, dtype: DType) -> Value | None:
         return self._outer.state(name, dtype)
+
+    def state_name(self, kind: str) -> str:
+        return self._outer.state_name(kind)
 
     def keep(self, name: str, before: Value | None, after: Operand) -> None:
         self._outer.keep(name, before, after)
@@ -342,6 +356,8 @@ def _report_unknown(context: Context) -> None:
             registry = everything[name].registry
             message = f"operator '{name}' is of the registry {registry}, which is not declared"
             hint = f"add the line 'extension tract_registry {registry};' after the version"
+        elif name in refused():
+            hint = refused()[name]
         else:
             hint = suggestion(name, [*everything, *context.fragments])
         if lines:

@@ -48,6 +48,8 @@ class Maker:
         """The type argument of the invocation at hand."""
         self.evaluator: Any = None
         """The evaluator that calls operators with this."""
+        self.counted: dict[Value, tuple[int, Value]] = {}
+        """Tensors that have room for more items along an axis than are meant: axis and number."""
         self._constants: dict[int, tuple[Known, Value]] = {}
 
     def within(self, graph: Graph) -> Maker:
@@ -86,6 +88,11 @@ class Maker:
             op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
         except NnefError as error:
             raise _rewrite(error) from None
+        for x in values:  # as many items of what is computed item by item are meant
+            if x in self.counted and (spec.elementwise or name == "cast"):
+                self.counted |= {
+                    y: self.counted[x] for y in op.outputs if y.type.dims == x.type.dims
+                }
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:

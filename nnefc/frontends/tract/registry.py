@@ -53,11 +53,14 @@ MODULES: Final = (
     "external",
     "gathering",
     "movement",
+    "onnx",
     "products",
     "recurrent",
     "reductions",
     "scan",
     "signals",
+    "states",
+    "streaming",
     "transformers",
     "windows",
 )
@@ -104,6 +107,20 @@ def operator(
         return function
 
     return register
+
+
+_refused: dict[str, str] = {}
+
+
+def refuse(name: str, reason: str) -> None:
+    """There is no operator of this name here, for a reason."""
+    _refused[name] = reason
+
+
+def refused() -> Mapping[str, str]:
+    """Operators of tract that are not possible, and why."""
+    operators()
+    return _refused
 
 
 @cache

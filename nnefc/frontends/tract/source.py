@@ -16,8 +16,9 @@ from nnefc.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.printer import print_expression
 
-STATEFUL: Final = ("_kv_cache",)
-"""What the names of operators end with that keep a state from call to call."""
+SESSIONS: Final = ("_kv_cache", "_kv_sdpa", "tract_extra_exp_", "_non_zero")
+"""Parts of the names of operators that keep a state from call to call, or of whose results only a
+run tells how many items there are: models with them are run by sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ class Source:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether an operator keeps a state from call to call."""
-        return any(word in self._document.source.text for word in STATEFUL)
+        """Whether an operator keeps a state, or results of unknown extents are cut to size."""
+        return any(word in self._document.source.text for word in SESSIONS)
 
     def shapes(self) -> list[Extents]:
         """The shapes of the inputs, as they are written."""

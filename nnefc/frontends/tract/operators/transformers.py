@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type
@@ -119,35 +119,3 @@ def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin
     turned = make("concat", [make("neg", second), first], axis=axis)
     c, s = (make.aligned_right(make.cast(x, input.type.dtype), input.type.rank) for x in (cos, sin))
     return make("add", make("mul", input, c), make("mul", turned, s))
-
-
-@operator("tract_transformers")
-def tract_transformers_dyn_kv_cache(
-    make: Maker,
-    input: Operand,
-    name: str,
-    axis: int,
-    datum_type: Any = "",
-    past_sequence_shape: Any = (),
-    input_sequence_shape: Any = (),
-) -> Any:
-    """The inputs of all calls so far, one behind the other along an axis."""
-    del datum_type, past_sequence_shape, input_sequence_shape
-    model = make.evaluator.context.model
-    at = axis_of(axis, input.type.rank)
-    before = model.state(name, input.type.dtype)
-    after = input if before is None else make("concat", [before, input], axis=at)
-    model.keep(name, before, after)
-    return after
-
-
-@operator("tract_transformers")
-def tract_transformers_window_kv_sdpa(
-    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: float
-) -> Any:
-    """Attention over the last `window` keys."""
-    at = axis_of(axis, k.type.rank)
-    extent = k.type.dims[at]
-    begin = max(0, extent - window)
-    k, v = (part(make, x, at, begin, extent) for x in (k, v))
-    return tract_transformers_sdpa(make, q, k, v, None, scale)

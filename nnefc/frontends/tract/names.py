@@ -1,0 +1,13 @@
+"""Names of outputs that a graph has beside those of its document."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COUNT: Final = "count:"
+"""What the names of outputs begin with that tell how many items of others are meant."""
+
+
+def count_name(name: str, axis: int) -> str:
+    """The output that tells how many items of output `name` are meant along an axis."""
+    return f"{COUNT}{axis}:{name}"

@@ -1,0 +1,91 @@
+"""What models that came from ONNX need, and how many items there are of it only a run tells."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import operator, refuse
+from nnefc.frontends.tract.values import Known, Operand, Wrong
+from nnefc.ir import DType, Value
+
+
+@operator("tract_onnx")
+def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> Any:
+    """Indices [rank, n] of the items that are not zero, in their order.
+
+    There is room for all items; how many columns are meant is counted by the model.
+    """
+    del count_symbol
+    dims = input.type.dims
+    volume = math.prod(dims)
+    if isinstance(input, Known):
+        found = np.stack(np.nonzero(input.array)).astype(np.int64)
+        return Known(found.reshape(len(dims), -1), DType.INT64)
+    flat = make.reshape(input, (volume,))
+    is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
+    places = Known(np.arange(volume, dtype=np.int64), DType.INT64)
+    behind = Known(places.array + volume, DType.INT64)
+    keys, _ = make("topk", make("select", is_set, places, behind), k=volume, axis=0, largest=False)
+    where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
+    rows: list[Any] = []
+    for axis in range(len(dims)):
+        step = math.prod(dims[axis + 1 :])
+        index = make("remainder", make("div", where, step), dims[axis])
+        rows.append(make.reshape(index, (1, volume)))
+    result = make("concat", rows, axis=0) if len(rows) > 1 else rows[0]
+    count = make("sum_reduce", make.cast(is_set, DType.INT64), axes=(0,))
+    assert isinstance(result, Value)
+    make.counted[result] = 1, make.value(make.reshape(count, ()))
+    return result
+
+
+# -- resources
+
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+@operator("tract_resource")
+def tract_resource_get(make: Maker, label: str, key: str = "") -> Any:
+    """A value of a JSON file beside the document; `a.b[0]` is where in it."""
+    container = make.evaluator.context.model.container
+    data = None if container is None else container.resource(f"{label}.json")
+    if data is None:
+        raise Wrong("tract/resource", f"there is no resource {label}.json")
+    try:
+        found: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Wrong("tract/resource", f"{label}.json is not JSON: {error}") from None
+    for name, index in _STEP.findall(key):
+        try:
+            found = found[int(index)] if index else found[name]
+        except (KeyError, IndexError, TypeError):
+            raise Wrong("tract/resource", f"{label}.json has no '{key}'") from None
+    return _value(found, label)
+
+
+def _value(found: Any, label: str) -> Any:
+    if isinstance(found, bool | int | float | str):
+        return found
+    if isinstance(found, list):
+        items: list[Any] = found  # pyright: ignore[reportUnknownVariableType]
+        return tuple(_value(item, label) for item in items)
+    raise Wrong("tract/resource", f"what is meant in {label}.json is no number, string or array")
+
+
+# -- what there cannot be
+
+
+for _name in ("random", "multinomial"):
+    refuse(f"tract_onnx_{_name}", "its results are random")
+for _name in ("ml_direct_lookup", "ml_reverse_lookup", "ml_tree_ensemble_classifier"):
+    refuse(f"tract_onnx_{_name}", "classical machine learning is not compiled")
+refuse("tract_onnx_non_max_suppression", "how many boxes remain only a run tells")
+for _name in ("load", "store", "force_eval"):
+    refuse(f"tract_core_{_name}", "tract has no such operator any more")

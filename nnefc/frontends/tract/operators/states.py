@@ -1,0 +1,187 @@
+"""Operators that keep a state from call to call: keys and values, running means.
+
+A state is an input and an output of the graph; sessions of a model hold it between calls.  Caches
+that tract keeps in few bits are kept as they are computed here, which loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from nnefc.frontends.tract.loops import loop
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axis_of, part, unsqueeze
+from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Operand, Wrong
+
+
+def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
+    """What has come along an axis so far, or the last `window` of it."""
+    model = make.evaluator.context.model
+    before = model.state(name, x.type.dtype)
+    after = x if before is None else make("concat", [before, x], axis=axis)
+    if window is not None:
+        extent = after.type.dims[axis]
+        after = part(make, after, axis, max(0, extent - window), extent)
+    model.keep(name, before, after)
+    return after
+
+
+@operator("tract_transformers")
+def tract_transformers_dyn_kv_cache(
+    make: Maker,
+    input: Operand,
+    name: str,
+    axis: int,
+    datum_type: Any = "",
+    past_sequence_shape: Any = (),
+    input_sequence_shape: Any = (),
+) -> Any:
+    """The inputs of all calls so far, one behind the other along an axis."""
+    del datum_type, past_sequence_shape, input_sequence_shape
+    return _grown(make, name, input, axis_of(axis, input.type.rank))
+
+
+@operator("tract_transformers")
+def tract_transformers_quantized_dyn_kv_cache(
+    make: Maker,
+    input: Operand,
+    name: str,
+    axis: int,
+    bits: int = 8,
+    per_channel: bool = False,
+    datum_type: Any = "",
+    past_sequence_shape: Any = (),
+    input_sequence_shape: Any = (),
+) -> Any:
+    del bits, per_channel, datum_type, past_sequence_shape, input_sequence_shape
+    return _grown(make, name, input, axis_of(axis, input.type.rank))
+
+
+@operator("tract_transformers")
+def tract_transformers_quantized_kv_sdpa(
+    make: Maker, q: Operand, k: Operand, v: Operand, axis: int = 2, scale: Any = False
+) -> Any:
+    """Attention over the keys and values of all calls so far."""
+    return _attended(make, q, k, v, axis, None, scale)
+
+
+@operator("tract_transformers")
+def tract_transformers_window_kv_sdpa(
+    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: Any = False
+) -> Any:
+    """Attention over the last `window` keys and values."""
+    if window < 1:
+        raise Wrong("argument/window", f"window = {window}; it must be at least 1")
+    return _attended(make, q, k, v, axis, window, scale)
+
+
+def _attended(
+    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
+) -> Operand:
+    at = axis_of(axis, k.type.rank)
+    model = make.evaluator.context.model
+    keys, values = (
+        _grown(make, model.state_name(f"{which}_cache"), x, at, window)
+        for which, x in (("key", k), ("value", v))
+    )
+    return tract_transformers_sdpa(make, q, keys, values, None, scale)
+
+
+# -- running means
+
+
+@operator("tract_extra")
+def tract_extra_exp_unit_norm(
+    make: Maker,
+    input: Operand,
+    state: Operand,
+    axis: int,
+    alpha: float,
+    skip: int = 0,
+    stateless: bool = False,
+    complex: bool = False,
+    epsilon: float = 1e-14,
+) -> Any:
+    """x / sqrt(s), step by step along an axis, with s = (1 - alpha) max(|x|, epsilon) + alpha s."""
+
+    def step(within: Maker, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
+        if update:
+            size = within("abs", x)
+            if complex:
+                last = x.type.rank - 1
+                total = within("sum_reduce", within("sqr", x), axes=(last,))
+                size = within.reshape(within("sqrt", total), x.type.dims[:-1])
+            kept = within("mul", within("max", size, epsilon), 1.0 - alpha)
+            mean = within("add", kept, within("mul", mean, alpha))
+        divisor = within("sqrt", mean)
+        if complex:
+            divisor = unsqueeze(within, divisor, (mean.type.rank,))
+        return within("div", x, divisor), mean
+
+    return _running(make, input, state, axis, skip, stateless, step)
+
+
+@operator("tract_extra")
+def tract_extra_exp_mean_norm(
+    make: Maker,
+    input: Operand,
+    state: Operand,
+    axis: int,
+    alpha: float,
+    skip: int = 0,
+    stateless: bool = False,
+    scaling_factor: float = 1.0,
+) -> Any:
+    """(x - s) / scaling_factor, step by step along an axis, with s = (1 - alpha) x + alpha s."""
+
+    def step(within: Maker, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
+        if update:
+            kept = within("mul", x, 1.0 - alpha)
+            mean = within("add", kept, within("mul", mean, alpha))
+        return within("mul", within("sub", x, mean), 1.0 / scaling_factor), mean
+
+    return _running(make, input, state, axis, skip, stateless, step)
+
+
+def _running(
+    make: Maker, x: Operand, initial: Operand, axis: int, skip: int, stateless: bool, step: Any
+) -> Operand:
+    """The results of `step(make, slice, mean, update)`, which leaves the mean for `skip` steps."""
+    at = axis_of(axis, x.type.rank)
+    model = make.evaluator.context.model
+    name = "" if stateless else model.state_name("running_mean")
+    before = None if stateless else model.state(name, initial.type.dtype)
+    order = (at, *(i for i in range(x.type.rank) if i != at))
+    series = make.transpose(x, order)
+    steps = series.type.dims[0]
+    skipped = 0 if before is not None else min(skip, steps)
+    mean = initial if before is None else before
+    parts: list[Operand] = []
+    for begin, end, update in ((0, skipped, False), (skipped, steps, True)):
+        if begin == end:
+            continue
+
+        def body(
+            within: Maker,
+            states: list[Operand],
+            slices: list[Operand],
+            shared: list[Operand],
+            update: bool = update,
+        ) -> tuple[Sequence[Operand], Sequence[Operand]]:
+            del shared
+            dims = slices[0].type.dims
+            y, new = step(within, within.reshape(slices[0], dims[1:]), states[0], update)
+            return [new], [within.reshape(y, dims)]
+
+        finals, stacked = loop(
+            make, end - begin, [mean], [part(make, series, 0, begin, end)], [], body
+        )
+        mean = finals[0]
+        parts += stacked
+    if not stateless:
+        model.keep(name, before, mean)
+    y = parts[0] if len(parts) == 1 else make("concat", parts, axis=0)
+    return make.transpose(y, [order.index(i) for i in range(len(order))])
