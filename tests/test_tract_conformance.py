@@ -63,17 +63,42 @@ def assert_close(found: Array, want: Array, atol: float, rtol: float) -> None:
         )
 
 
+def _bin(input: Array) -> dict[str, Array]:
+    x = (input + input.sum(2, keepdims=True)) * input.sum(1, keepdims=True) * np.tanh(input)
+    wide = x.reshape(1, 8, -1)
+    y = (wide + wide.sum(2, keepdims=True)) * wide.sum(1, keepdims=True)
+    return {"output": y.reshape(input.shape)}
+
+
+def _ops(input: Array) -> dict[str, Array]:
+    powers = np.exp(input - input.max(2, keepdims=True))
+    b = powers / powers.sum(2, keepdims=True)
+    c = np.tanh(input) * b
+    return {"output": (c + c.sum(2, keepdims=True)) * b}
+
+
+def _matmul(**x: Array) -> dict[str, Array]:
+    return {name: x[f"{name}_a"] @ x[f"{name}_b"] for name in ("skew", "sq", "thin", "batch")}
+
+
+FORMULAS: dict[str, Any] = {"parallel-bin": _bin, "parallel-ops": _ops, "parallel-matmul": _matmul}
+"""Results of cases that come without, in float64."""
+
+
 @pytest.mark.parametrize(("folder", "case"), harness())
 def test_harness(folder: Path, case: dict[str, Any]) -> None:
     if case["kind"] == "load":
         nnefc.import_model(model(folder), dialect="tract")
         return
-    if case["io"]:
+    if case.get("io"):
         arrays = dict(np.load(folder / case["io"]))
     else:
         random = np.random.default_rng(0)
         shapes = {n: [int(e) for e in s] for n, s in case["input_shapes"].items()}
         arrays = {n: random.standard_normal(s).astype(np.float32) for n, s in shapes.items()}
+    if case["name"] in FORMULAS:
+        wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+        arrays |= FORMULAS[case["name"]](**wide)
     half = "f16" in case["input_types"].values()
     tolerance = (case["atol_f16"], case["rtol_f16"]) if half else (case["atol"], case["rtol"])
     found = results(model(folder), {name: arrays[name] for name in case["inputs"]})
