@@ -80,12 +80,23 @@ def read_inputs(
 def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> np.ndarray[Any, Any]:
     """Files often hold float64 or bytes; convert where that keeps the kind of number."""
     dtype = value.type.dtype.numpy
-    accepted = {"f": "fiu", "i": "iu", "b": "iu"}
-    if array.dtype == dtype or array.dtype.kind not in accepted.get(dtype.kind, ""):
+    kind = "f" if value.type.dtype.is_float else dtype.kind
+    accepted = {"f": "fiu", "i": "iu", "u": "iu", "b": "iu"}
+    if array.dtype == dtype or array.dtype.kind not in accepted.get(kind, ""):
+        return array
+    if kind in "iu" and not _holds(dtype, array):
         return array
     message = f"input {value.name!r}: converted from {array.dtype} to {dtype}"
     notes.add(Diagnostic("input/dtype", message, severity="note"))
     return array != 0 if dtype.kind == "b" else array.astype(dtype)
+
+
+def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
+    """Whether all of some integers are in the range of a type."""
+    import numpy as np
+
+    bounds = np.iinfo(dtype)
+    return bool(bounds.min <= array.min() and array.max() <= bounds.max) if array.size else True
 
 
 def _known(

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import numpy as np
-
 from nnefc import __version__
 from nnefc.emit.names import identifiers
 from nnefc.errors import NnefError
@@ -32,8 +30,9 @@ class ItemType:
     c: str
 
 
+_NARROW_OR_UNSIGNED: Final = [("", 8), ("", 16), ("u", 8), ("u", 16), ("u", 32), ("u", 64)]
 _TYPES: Final = {
-    np.dtype(name): ItemType(name.upper(), number, c)
+    name: ItemType(name.upper(), number, c)
     for number, (name, c) in enumerate(
         [
             ("float32", "float"),
@@ -41,9 +40,17 @@ _TYPES: Final = {
             ("int32", "int32_t"),
             ("int64", "int64_t"),
             ("bool", "uint8_t"),
+            ("float16", "uint16_t"),
+            ("bfloat16", "uint16_t"),
+            *(
+                (name, f"{name}_t")
+                for name in ["int8", "int16", "uint8", "uint16", "uint32", "uint64"]
+            ),
         ]
     )
 }
+"""By NumPy's name.  C has no type of floats of 16 bits: their bits are unsigned integers."""
+_HALVES: Final = ("FLOAT16", "BFLOAT16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,7 @@ class Tensor:
     @property
     def type(self) -> ItemType:
         """Of its items."""
-        found = _TYPES.get(self.spec.dtype)
+        found = _TYPES.get(self.spec.dtype.name)
         if found is None:
             raise NnefError.of(
                 "input/dtype", f"{self.spec} has items that there is no type of C for"
@@ -247,7 +254,7 @@ def _states(face: Interface) -> list[str]:
 
 def _descriptions(face: Interface) -> list[str]:
     name, macro = face.name, face.macro
-    rows = ((kind.name, kind.number, kind.c) for kind in _TYPES.values())
+    rows = ((kind.name, kind.number, _held_in(kind)) for kind in _TYPES.values())
     tables = [
         f"extern const {name}_tensor {table}[{len(tensors)}];"
         for table, tensors in face.tables.items()
@@ -271,6 +278,11 @@ def _descriptions(face: Interface) -> list[str]:
         *tables,
         "",
     ]
+
+
+def _held_in(kind: ItemType) -> str:
+    """What an item is in C."""
+    return f"{kind.c}, its bits" if kind.name in _HALVES else kind.c
 
 
 def _comment(text: str) -> str:
