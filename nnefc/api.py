@@ -281,7 +281,7 @@ def compile_with(
         accuracy=accuracy,
         methods=methods,
         hook=hook,
-        keep_sources=packed is not None,
+        growing=packed is not None,
     )
     origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"), expecting_usual(threads, accuracy):
@@ -302,9 +302,12 @@ def lowered(
     accuracy: str = "fast",
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
-    keep_sources: bool = False,
+    growing: bool = False,
 ) -> Program:
-    """The launches that compute a graph on this machine, before any kernel is compiled."""
+    """The launches that compute a graph on this machine, before any kernel is compiled.
+
+    `growing`: plans for other shapes follow, with the same weights and kernels.
+    """
     threads, _ = check_threads(threads), check_accuracy(accuracy)
     with memory_for("compile the model"):
         return lower_prepared(
@@ -313,7 +316,8 @@ def lowered(
             accuracy=accuracy,
             methods=methods,
             hook=hook,
-            keep_sources=keep_sources,
+            keep_sources=growing,
+            growing=growing,
         )
 
 
@@ -339,10 +343,11 @@ def lower_prepared(
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
     keep_sources: bool = False,
+    growing: bool = False,
 ) -> Program:
     """The launches that compute a prepared graph on this machine; the graph is used up.
 
-    `keep_sources`: see `nnefc.lower.lower`.
+    `keep_sources`, `growing`: see `nnefc.lower.lower`.
     """
     from nnefc.formats.files import release_pages
     from nnefc.kernels.vector import lanes_of
@@ -367,7 +372,9 @@ def lower_prepared(
     del graph  # stages have what they need of it
     release_pages()
     release = None if keep_sources else release_pages
-    program = lower(stages, release=release, threads=threads, keep_sources=keep_sources)
+    program = lower(
+        stages, release=release, threads=threads, keep_sources=keep_sources, growing=growing
+    )
     release_pages()
     return program
 

@@ -67,6 +67,7 @@ def lower(
     release: Callable[[], None] | None = None,
     threads: int | None = None,
     keep_sources: bool = False,
+    growing: bool = False,
 ) -> Program:
     """The launches that compute a graph, or all of its stages.
 
@@ -81,6 +82,7 @@ def lower(
     kernels have their own form of it, and this is called when that was much.
     `threads`: how many will run the program; None: all usable processors.
     `keep_sources`: constants that are packings of weights stay `Derived`, for a file to be made.
+    `growing`: other shapes follow, for which the same kernels are to do.
     """
     load_lowerings()
     stages = [single_stage(graph)] if isinstance(graph, Graph) else graph
@@ -96,6 +98,7 @@ def lower(
         zero_filled(stages),
         threads or usable_cpus(),
         live,
+        growing,
         release,
     )
     for stage in stages:

@@ -46,9 +46,16 @@ def attention(lower: Lowering, op: Op) -> None:
         ceil_div(width, lanes),
     )
     heights = sizes(rows, m_parts)
-    columns = tile_width(heights[-1])
+    largest = (tile_rows() - 1, tile_rows())
+    if lower.growing and not set(heights) <= set(largest):
+        m_parts, heights = rows, (1,)
+    columns = tile_width(tile_rows() if lower.growing else heights[-1])
     key_parts, width_parts = ceil_div(key_vectors, columns), ceil_div(width_vectors, columns)
-    widths = {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
+    widths = (
+        set(range(1, columns + 1))
+        if lower.growing
+        else {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
+    )
     k_packed = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
     v_packed = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
     key_block, pitch = _key_block(key_parts, key_vectors, heights[-1], dtype)

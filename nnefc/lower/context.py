@@ -77,6 +77,8 @@ class Common:
     """How many will run the program; more are possible, but scratch memory is for so many."""
     live: int = 0
     """Bytes that the arena may have in any case."""
+    growing: bool = False
+    """Shapes change from call to call: kernels are those that many shapes have in common."""
     release: Callable[[], None] | None = None
     """Called when data was read that need not stay in memory."""
 
@@ -93,6 +95,7 @@ class Lowering:
         self.graph = graph
         self.program = common.program
         self.threads = common.threads
+        self.growing = common.growing
         self.release = common.release
         self._common = common
         self._constants = common.constants

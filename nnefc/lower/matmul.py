@@ -109,7 +109,7 @@ def zero_item(dtype: DType) -> Array:
 
 def gemm(lower: Lowering, product: Product) -> None:
     """A product by register tiles."""
-    cut = _cut(product, lower.threads)
+    cut = _cut(product, lower)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
     a, b = product.a, product.b
     a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item)
@@ -145,7 +145,10 @@ def gemm(lower: Lowering, product: Product) -> None:
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
-    arguments = (str(product.dtype), *tile_sizes(cut.heights, cut.widths), epilogue)
+    heights, widths = tile_sizes(cut.heights, cut.widths)
+    if lower.growing and heights != (1,):
+        heights = tuple(range(least_rows(), tile_rows() + 1))
+    arguments = (str(product.dtype), heights, widths, epilogue)
     lower.launch(Kernel("matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block))
 
 
@@ -180,11 +183,14 @@ class _Cut:
     unit_block: int
 
 
-def _cut(product: Product, threads: int) -> _Cut:
-    rows, lanes = tile_rows(), lanes_of(str(product.dtype))
-    m_parts, vectors = ceil_div(product.m, rows), ceil_div(product.n, lanes)
+def _cut(product: Product, lower: Lowering) -> _Cut:
+    lanes = lanes_of(str(product.dtype))
+    threads, vectors = lower.threads, ceil_div(product.n, lanes)
+    m_parts = ceil_div(product.m, tile_rows())
+    if lower.growing and product.m < least_rows():
+        m_parts = product.m
     heights = sizes(product.m, m_parts)
-    n_parts = ceil_div(vectors, tile_width(heights[-1]))
+    n_parts = ceil_div(vectors, tile_width(tile_rows() if lower.growing else heights[-1]))
     widths = sizes(vectors, n_parts)
     # nanoseconds of one part, and of a block of parts below each other
     width = widths[-1] * lanes * product.depth * product.dtype.itemsize
@@ -220,6 +226,15 @@ def tile_sizes(
         return heights, tuple(range(1, tile_width(1) + 1))
     largest = (tile_rows() - 1, tile_rows())
     return (largest if set(heights) <= set(largest) else heights), widths
+
+
+def least_rows() -> int:
+    """The fewest rows of a part where many rows are cut into nearly equal parts.
+
+    Models whose shapes change with each call have code for parts of so many rows and more, and for
+    parts of one row: two kernels for all numbers of rows, which read the same panels.
+    """
+    return ceil_div(tile_rows(), 2)
 
 
 def sizes(count: int, parts: int) -> tuple[int, ...]:
