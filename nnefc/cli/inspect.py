@@ -146,7 +146,7 @@ def _operation(op: Op) -> dict[str, Any]:
     known = all(v.type.shape is not None for v in (*op.inputs, *op.outputs))
     stored = [v for v in op.inputs if v.op is not None and v.op.name == "variable"]
     return {
-        "name": ", ".join(v.name for v in op.outputs),
+        "name": ", ".join(v.name for v in op.outputs if v.name),
         "operation": op.name,
         "inputs": [v.name for v in op.inputs if v.name],
         "outputs": [_tensor(v.name, v.type) for v in op.outputs],
