@@ -18,6 +18,7 @@ from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
 from nnefc.ops import attention, mean_variance, scan
+from nnefc.ops.build import item_type_problems
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
 from nnefc.ops.table import operations
@@ -228,6 +229,7 @@ def rule_problems(op: Op) -> list[str]:
     if spec is None:
         return []
     types, problems = infer(spec, Call(op.name, spec.operands(_types(op.inputs)), op.attributes))
+    problems += item_type_problems(spec, [v.type.dtype for v in op.inputs])
     if types is None or problems:
         return problems
     have = [v.type.shape for v in op.outputs]
