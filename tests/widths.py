@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType
+from nnefc.ops.build import build
+from nnefc.ops.sample import Instance, instance
+from nnefc.ops.table import operations
 from nnefc.runtime.program import Program
 from tests.width_subjects import ANY, NARROW
 
@@ -93,6 +96,49 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
             yield f"by {', '.join(dict.fromkeys(chosen.values()))}", lower(compiled(chosen))
 
 
+def graphs() -> Iterator[tuple[str, Instance]]:
+    """What documents of the standard cannot say: operations of tract's registries, integers."""
+    for name, spec in operations().items():
+        if spec.section == "tract" and spec.expand is None:
+            for sample in spec.samples:
+                yield name, instance(spec, sample)
+    for dtype in DType:
+        if dtype is not DType.STRING:
+            yield f"types {dtype}", arithmetic(dtype)
+
+
+def arithmetic(dtype: DType) -> Instance:
+    """Conversions to all types; products, quotients and powers of integers."""
+    graph = Graph("arithmetic")
+    items = np.arange(9 * 37).reshape(9, 37) * 7 - 90
+    inputs = {"x": items.astype(dtype.numpy), "y": items[:, ::-1].copy().astype(dtype.numpy)}
+    x, y = (graph.add_input(TensorType(dtype, items.shape), name) for name in inputs)
+    for other in DType:
+        if other is not DType.STRING:
+            graph.add_output(build(graph, "cast", [x], dtype=other).output, f"as {other}")
+    for name in ("add", "mul", "div", "pow", "remainder") if dtype.is_integer else ():
+        graph.add_output(build(graph, name, [x, y]).output, name)
+    if dtype.is_integer:
+        product = build(graph, "matmul", [x, y], {"transposeB": True})
+        graph.add_output(product.output, "matmul")
+    return Instance(graph, inputs)
+
+
+def differ(made: Instance, program: Program) -> Iterator[str]:
+    """Which results of a graph are not those of the reference."""
+    from nnefc.ops.reference import evaluate
+    from nnefc.runtime.model import CompiledModel
+
+    got = CompiledModel.of(program, made.graph, threads=1).run(made.inputs)
+    for name, want in evaluate(made.graph, made.inputs).outputs.items():
+        have = got[name].astype(want.dtype)
+        # halves and float32 of wide integers are rounded
+        size = np.nanmax(np.abs(np.where(np.isfinite(want), want, 0)), initial=1)
+        near = size * (0 if want.dtype.kind in "biu" else 4e-3 if "float16" in name else 2e-5)
+        if not np.allclose(have, want, 0, near, equal_nan=True):
+            yield f"{name} {want.shape}"
+
+
 def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[str]:
     """What is wrong with the results of a program."""
     from nnefc.ops.reference import evaluate
@@ -126,6 +172,7 @@ def main(row: str, wanted: list[str]) -> int:
         isa.host = lambda: chosen
     from nnefc.frontends.nnef.model import import_text
     from nnefc.kernels.linker import link
+    from nnefc.lower import lower
     from nnefc.runtime.objects import object_code
 
     wrong: list[str] = []
@@ -145,6 +192,16 @@ def main(row: str, wanted: list[str]) -> int:
                 wrong += [f"{name}, {scalar}, {text}" for text in found]
             else:
                 link(map(object_code, program.kernels))
+    for name, made in graphs():
+        if wanted and name not in wanted:
+            continue
+        program = lower(made.graph)
+        done.append(name)
+        families.update(kernel.family for kernel in program.kernels)
+        if executes:
+            wrong += [f"{name}, {text}" for text in differ(made, program)]
+        else:
+            link(map(object_code, program.kernels))
     print(*wrong, *sorted(families), sep="\n")
     print(f"{'executed' if executes else 'linked'} {len(done)} programs")
     return int(bool(wrong))
