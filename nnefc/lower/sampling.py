@@ -48,10 +48,13 @@ def sample(lower: Lowering, op: Op) -> None:
 
 @lowering("multilinear_upsample")
 def multilinear_upsample(lower: Lowering, op: Op) -> None:
-    """Interpolation is separable: one dimension after the other."""
+    """Interpolation is separable: one dimension after the other.
+
+    The last one comes first, while there is least: it has no rows to put together.
+    """
     shape, factor = list(op.inputs[0].type.dims), op.attributes["factor"]
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    axes = [axis for axis, f in enumerate(factor, 2) if f > 1] or [1]
+    axes = [axis for axis, f in enumerate(factor, 2) if f > 1][::-1] or [1]
     for axis in axes:
         extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
         points = interpolation(extent, f, op.attributes["method"], op.attributes["border"])
