@@ -9,17 +9,17 @@ from dataclasses import replace
 import numpy as np
 
 from nnefc.ir import Op, Shape
-from nnefc.kernels.movement import GATHER, OUTER, STRIDED
+from nnefc.kernels.movement import OUTER, STRIDED
 from nnefc.kernels.template import Kernel
 from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.parts import taken_at
 from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import source_indices
-from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
@@ -247,34 +247,6 @@ def gather(lower: Lowering, op: Op) -> None:
         (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])),
         indices.type.volume,
     )
-
-
-def gather_rows(
-    lower: Lowering,
-    x: Ref,
-    y: Ref,
-    indices: Ref,
-    index: str,
-    itemsize: int,
-    shape: tuple[int, int, int],
-    count: int,
-) -> None:
-    """y[o, i, inner] = x[o, indices[i], inner] for x of [outer, extent, inner]."""
-    outer, extent, inner = shape
-    rows = outer * count
-    row_block = per_tile(rows, 8 + inner / LOOP_ITEMS_PER_NS, lower.threads)
-    words = GATHER.pack(
-        x=x,
-        y=y,
-        indices=indices,
-        extent=extent,
-        count=count,
-        inner=inner,
-        rows=rows,
-        row_block=row_block,
-    )
-    kernel = Kernel("movement.gather", (itemsize, index))
-    lower.launch(kernel, words, ceil_div(rows, row_block))
 
 
 @lowering("copy_n")

@@ -11,7 +11,7 @@ from nnefc.kernels.sampling import BLEND
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import copy_bytes
-from nnefc.lower.movement import gather_rows
+from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.sampling import interpolate
 from nnefc.ops.resampling import Taps, resized_axes

@@ -12,6 +12,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.window_walk import WINDOW
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.gathering import repeat_items
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.reduce import reduce_axes
 from nnefc.lower.taps import Dimension
@@ -36,7 +37,16 @@ def box(lower: Lowering, op: Op) -> None:
     elif normalize:
         divisor = float(window.volume)
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    if op.name == "debox" and divisor == 1 and all(map(_repeats, dimensions)):
+        indices = [d.table.max(1) for d in dimensions]
+        repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
+        return
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
+
+
+def _repeats(dimension: Dimension) -> bool:
+    """Whether every output is one of the inputs."""
+    return bool(((dimension.table >= 0).sum(1) == 1).all())
 
 
 @lowering("max_pool")
