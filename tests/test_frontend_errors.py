@@ -7,7 +7,7 @@ import pytest
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.nnef import check_document, import_text
 from nnefc.ops import suggest
-from nnefc.ops.table import operations
+from nnefc.ops.table import operations, standard
 from nnefc.syntax.parser import parse
 from tests.nnef_text import document, errors_of, load, rules_of
 
@@ -320,7 +320,7 @@ def test_hints_to_those_who_know_another_notation(expression: str, meant: str) -
 
 def test_names_of_other_frameworks_mean_operations() -> None:
     assert set(suggest._FOREIGN) <= set(operations())  # pyright: ignore[reportPrivateUsage]
-    assert not set(suggest._NAMES) & set(operations())  # pyright: ignore[reportPrivateUsage]
+    assert not set(suggest._NAMES) & set(standard())  # pyright: ignore[reportPrivateUsage]
 
 
 def test_too_many_errors() -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from nnefc.errors import Diagnostics
+from nnefc.errors import Diagnostics, NnefError
 from nnefc.limits import Limits, no_collection, room_for_recursion
 from nnefc.syntax.ast import (
     Document,
@@ -66,6 +66,7 @@ def parse(
     """
     parser = _DocumentParser(text, file, limits)
     parser.may_be_tract = tract is not False
+    parser.is_strict = diagnostics is not None and diagnostics.strict
     if tract:
         parser.enter_tract()
     return _finish(parser, parser.document, diagnostics)
@@ -129,6 +130,7 @@ def _finish(
 
 class _DocumentParser(DefinitionParser):
     may_be_tract = False
+    is_strict = False
     is_tract = False
 
     def enter_tract(self) -> None:
@@ -278,6 +280,11 @@ class _DocumentParser(DefinitionParser):
                 return
         if unknown and self.may_be_tract and unknown[0].name.startswith(TRACT):
             self.enter_tract()
+        elif unknown and self.is_strict and unknown[0].name.startswith(TRACT):
+            message = f"'extension {unknown[0].name}' is of sonos/tract's dialect, not of NNEF 1.0.2"
+            hint = "leave out --strict, strict=True, dialect='nnef'"
+            place = self.source.place(unknown[0].at)
+            raise NnefError.of("tract/dialect", message, place, hint)
         elif unknown:
             self.is_extended = True
             # what follows may be an argument, as in 'extension tract_symbol B;'
