@@ -48,7 +48,7 @@ class Diagnostic:
     """One finding.
 
     `rule` is a short stable name, `family/detail`; families are container, syntax,
-    version, extension, definition, invocation, type, identifier, argument, custom,
+    version, extension, definition, invocation, type, identifier, argument, tract, custom,
     quantization, data, flatten, input, artifact, limit and internal.  `docs/errors.md` lists all
     rules.
     `message` names the offending values; `hint` says how to mend it.

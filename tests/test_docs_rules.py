@@ -22,6 +22,9 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 
+OPERATORS = ROOT / "nnefc" / "frontends" / "tract" / "operators"
+"""Its rules `argument/...` are all of them `argument/OPERATION`."""
+
 RULE = re.compile(r"[a-z]+/[A-Za-z0-9][A-Za-z0-9.-]*")
 PREFIX = re.compile(r"[a-z]+/")
 
@@ -55,7 +58,13 @@ def strings() -> Iterator[tuple[Path, str]]:
 
 def rules_of_code() -> set[str]:
     known = set(families())
-    rules = {s for _, s in strings() if RULE.fullmatch(s) and s.partition("/")[0] in known}
+    rules = {
+        s
+        for path, s in strings()
+        if RULE.fullmatch(s)
+        and s.partition("/")[0] in known
+        and not (s.startswith("argument/") and OPERATORS in path.parents)
+    }
     return rules.union(*MADE.values())
 
 

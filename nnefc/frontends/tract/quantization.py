@@ -54,7 +54,7 @@ def quantized_types(
                 zero_point = round(-low / scale)
             case other:
                 message = f"there is no quantization '{other}' in this dialect"
-                diagnostics.error("quantization/operation", message, place)
+                diagnostics.error("quantization/algorithm", message, place)
                 continue
         if scale is None or not scale > 0:
             message = f"the scale must be greater than 0, not {scale}"
