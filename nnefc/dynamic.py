@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import COUNT
+from nnefc.frontends.tract.names import COUNT, STATE
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
 from nnefc.runtime.tensors import TensorSpec
@@ -78,7 +78,10 @@ class Session:
     def _step(self, arrays: Sequence[Any], out: list[Any] | None) -> list[Any]:
         model = self._model
         plan = model.plan_for([_shape(x) for x in arrays], self.shapes)
-        states = [self._states[spec.name] for spec in plan.inputs[len(model.input_names) :]]
+        states = [
+            self._states[spec.name.removeprefix(STATE)]
+            for spec in plan.inputs[len(model.input_names) :]
+        ]
         given = [*arrays, *states]
         count = len(model.output_names)
         if out is not None and not states and len(plan.outputs) == count:
@@ -92,7 +95,7 @@ class Session:
                 at = model.output_names.index(name)
                 results[at] = results[at].take(range(int(y)), int(axis))
             else:
-                self._states[spec.name] = y
+                self._states[spec.name.removeprefix(STATE)] = y
         for target, y in zip(out or (), results, strict=False):
             target[...] = y
         return results[:count]

@@ -18,6 +18,9 @@ from nnefc.limits import Limits
 from tests import documents, hostile
 from tests.conformance import cases
 from tests.fuzz.seeds import DOCUMENTS, QUANTIZATION, QUANTIZED
+from tests.fuzz.tract_calls import calls
+from tests.fuzz.tract_seeds import DOCUMENTS as TRACT
+from tests.fuzz.tract_seeds import EXTENT, WEIGHTED, WEIGHTS
 
 LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, recursion=200)
 """Tight, so that an input that runs into a limit does so soon."""
@@ -128,11 +131,65 @@ def use_quantization(content: bytes) -> None:
         import_model(folder, diagnostics=Diagnostics(), limits=LIMITS, require_data=False)
 
 
+def tract(random: Random) -> bytes:
+    """Nearly valid text in the dialect of tract."""
+    text = random.choice(TRACT)
+    kind = random.random()
+    if kind < 0.7:
+        return _shuffle(random, text, TRACT).encode()
+    if kind < 0.9:
+        return documents.mutate(random, text).encode()
+    return hostile.mutate(text.encode(), random)
+
+
+def use_tract(content: bytes) -> None:
+    """Read with random weights, with every symbol at a value; what is valid is a right graph."""
+    from nnefc.frontends.reading import read_model
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir.verify import verify
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "graph.nnef").write_bytes(content)
+        read = read_model(
+            folder,
+            dialect="tract",
+            diagnostics=Diagnostics(),
+            limits=LIMITS,
+            load_data=False,
+        )
+        if isinstance(read, Source):
+            read = read.graph(read.trial(dict.fromkeys(read.free, EXTENT)))
+        assert verify(read) == []
+
+
+def tract_calls(random: Random) -> bytes:
+    return calls(random).encode()
+
+
+def tract_weights(random: Random) -> bytes:
+    """A tensor file with items of tract: damaged, or of another shape than its blocks have."""
+    content = random.choice(WEIGHTS)
+    return hostile.mutate(content, random) if random.random() < 0.9 else content
+
+
+def use_tract_weights(content: bytes) -> None:
+    """Read as the weight of a document that multiplies with it."""
+    from nnefc.frontends.reading import import_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "graph.nnef").write_text(WEIGHTED)
+        (Path(folder) / "w.dat").write_bytes(content)
+        import_model(folder, diagnostics=Diagnostics(), limits=LIMITS)
+
+
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {
     "document": (document, use_document),
     "tensor": (tensor, use_tensor),
     "archive": (archive, use_archive),
     "quantization": (quantization, use_quantization),
+    "tract": (tract, use_tract),
+    "tract_calls": (tract_calls, use_tract),
+    "tract_weights": (tract_weights, use_tract_weights),
 }
 
 

@@ -12,7 +12,7 @@ from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.names import count_name
+from nnefc.frontends.tract.names import count_name, state_name
 from nnefc.frontends.tract.quantization import (
     decoded,
     encoded,
@@ -31,7 +31,7 @@ from nnefc.frontends.tract.values import (
 )
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.limits import Limits, how_to_raise
+from nnefc.limits import Limits, how_to_raise, room_for_recursion
 from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
@@ -124,7 +124,7 @@ class Model:
             raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
         if shape is None:
             return None
-        return Value(TensorType(dtype, tuple(shape)), self.free_name(name))
+        return Value(TensorType(dtype, tuple(shape)), state_name(name))
 
     def keep(self, name: str, before: Value | None, after: Operand) -> None:
         """What an operator keeps under a name for the next call."""
@@ -146,35 +146,52 @@ class Model:
     def connect(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
         """Make the inputs and outputs of the graph; what is wrong with them."""
         wrong: list[Wrong] = []
-        for name in self._parameters:
+        for name, times in Counter(self._parameters).items():
             value = self.inputs.get(name)
-            if value is None:
+            if times > 1:
+                wrong.append(Wrong("identifier/parameter", f"'{name}' is a parameter twice"))
+            elif value is None:
                 hint = f"write {name} = tract_core_external(shape = [...], datum_type = 'f32');"
                 message = f"parameter '{name}' of the graph is never introduced"
                 wrong.append(Wrong("identifier/parameter", message, hint))
-                continue
-            assert isinstance(value, Value)
-            value.index = len(self.graph.inputs)
-            self.graph.inputs.append(value)
+            else:
+                self._add_input(value)
         for before, _ in self._kept.values():
             if before is not None:
-                before.index = len(self.graph.inputs)
-                self.graph.inputs.append(before)
+                self._add_input(before)
         for result in document.graph.results:
             value = frame.values.get(result.name)
             if value is None:
                 message = f"result '{result.name}' of the graph is never assigned"
                 wrong.append(Wrong("identifier/result", message))
             elif value is not BROKEN:
-                tensor = value.codes if isinstance(value, Quantized) else operand(value)
-                self.graph.add_output(make.value(tensor), result.name)
+                try:
+                    tensor = value.codes if isinstance(value, Quantized) else operand(value)
+                    self._add_output(make.value(tensor), result.name)
+                except Wrong as what:
+                    message = f"result '{result.name}' of the graph: {what.message}"
+                    wrong.append(Wrong(what.rule, message, what.hint))
         for name, (_, after) in self._kept.items():
-            self.graph.add_output(make.value(after), name)
+            self.graph.add_output(make.value(after), state_name(name))
         for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
             if value in make.counted:
                 axis, count = make.counted[value]
                 self.graph.add_output(count, count_name(name, axis))
         return wrong
+
+    def _add_input(self, value: Any) -> None:
+        tensor = value.codes if isinstance(value, Quantized) else value
+        assert isinstance(tensor, Value)
+        tensor.index = len(self.graph.inputs)
+        self.graph.inputs.append(tensor)
+
+    def _add_output(self, value: Value, name: str) -> None:
+        """An output, whose name gets a number if another one has it: documents may repeat names."""
+        number, free = 1, name
+        while free in self.graph.output_names:
+            number += 1
+            free = f"{name}_{number}"
+        self.graph.add_output(value, free)
 
 
 class Embedded(Model):
@@ -254,6 +271,7 @@ def _context(
         model.symbols,
         budget,
         diagnostics,
+        frozenset(symbols.declared(document)).difference(model.symbols),
         types,
         model=model,
     )
@@ -285,7 +303,8 @@ def elaborate(
     evaluator = Evaluator(context, graph)
     frame = Frame()
     try:
-        evaluator.run(document.graph.body, frame, names=True)
+        with room_for_recursion():
+            evaluator.run(document.graph.body, frame, names=True)
     except Exhausted as exhausted:
         place = exhausted.place
         hint = how_to_raise(exhausted.limit)

@@ -8,10 +8,10 @@ has been reported, and what follows from it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from nnefc.errors import Diagnostics, NnefError, Place, Step
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, Step
 from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.tract.maker import Maker
@@ -20,6 +20,7 @@ from nnefc.frontends.tract.values import (
     DatumType,
     Known,
     Quantized,
+    Unbound,
     Wrong,
     integers,
     operand,
@@ -65,6 +66,8 @@ class Context:
     symbols: Mapping[str, int]
     budget: Budget
     diagnostics: Diagnostics
+    unbound: frozenset[str] = frozenset()
+    """Symbols without a value."""
     quantized: Mapping[str, DatumType] = field(default_factory=dict[str, DatumType])
     """Item types of quantized results, by identifier."""
     unknown: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
@@ -180,6 +183,8 @@ class Evaluator:
             return found
         if node.name in self.context.symbols:
             return operand(self.context.symbols[node.name])
+        if node.name in self.context.unbound:
+            return Unbound(node.name)
         if node.name == "inf":
             return float("inf")
         if node.name == "nan":
@@ -199,6 +204,8 @@ class Evaluator:
         value = self.evaluate(node.operand, frame)
         if value is BROKEN:
             return BROKEN
+        if isinstance(value, Unbound):
+            return value
         if isinstance(value, int | float):
             return {"-": -value, "+": value, "!": not value}[node.operator]
         return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
@@ -208,6 +215,8 @@ class Evaluator:
         right = self.evaluate(node.right, frame)
         if left is BROKEN or right is BROKEN:
             return BROKEN
+        if isinstance(left, Unbound) or isinstance(right, Unbound):
+            return left if isinstance(left, Unbound) else right
         if node.operator == "in":
             return left in (sequence(right) or ())
         first, second = sequence(left), sequence(right)
@@ -370,9 +379,14 @@ class Evaluator:
             what = "" if wrong.message.startswith(f"{name}:") else f"{name}: "
             return self._report(Wrong(wrong.rule, what + wrong.message, wrong.hint), at, frame)
         except NnefError as error:
+            location = self._location(at, frame)
             for diagnostic in error.errors:
-                self.context.diagnostics.add(diagnostic)
+                self.context.diagnostics.add(_placed(diagnostic, name, location))
             return BROKEN
+        except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
+            message = f"{name} fails with these arguments: {type(error).__name__}: {error}"
+            hint = "this is an error in nnefc, which should say what is wrong with them"
+            return self._report(Wrong("internal/operator", message, hint), at, frame)
 
     def _decoded(self, value: Any) -> Any:
         """An argument with numbers in the place of codes."""
@@ -455,6 +469,17 @@ class Evaluator:
             wrong.rule, wrong.message, place, hint=wrong.hint, chain=frame.chain
         )
         return BROKEN
+
+
+def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:
+    """What is wrong with a file or an operation, where the document invokes it."""
+    place = diagnostic.place
+    if place is not None and place.line:
+        return diagnostic
+    message = f"{name}: {diagnostic.message}"
+    if place is not None and place.file != location.place.file:
+        message += f" ({place.file})"
+    return replace(diagnostic, message=message, place=location.place, chain=location.chain)
 
 
 __all__ = ["BROKEN", "Context", "Evaluator", "Frame"]

@@ -20,8 +20,10 @@ from nnefc.frontends.tract.values import (
     operand,
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
-from nnefc.ops.build import build, interface
+from nnefc.limits import how_to_raise
+from nnefc.ops.build import build, interface, item_type_problems
 from nnefc.ops.common import sequence
+from nnefc.ops.reference import widen
 from nnefc.ops.spec import Call, OpSpec, infer
 from nnefc.ops.table import operations
 
@@ -81,6 +83,8 @@ class Maker:
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
         if _foldable(spec, tensors, types):
+            if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
+                raise Wrong("type/operand", "; ".join(problems))
             return self._folded(spec, tensors, attributes, types)
         values = [self.value(x) for x in tensors]
         self.budget.take_operation(len(values) + len(types))
@@ -126,7 +130,19 @@ class Maker:
             raise Wrong(f"argument/{spec.name}", "; ".join(problems))
         if types is None:
             raise Wrong(f"argument/{spec.name}", f"the result of {spec.name} has no known shape")
-        return [t.with_dtype(dtype) for t in types] if dtype is not None else types
+        found = [t.with_dtype(dtype) for t in types] if dtype is not None else types
+        self.check_size(*found)
+        return found
+
+    def check_size(self, *types: TensorType) -> None:
+        """Raise Wrong for a tensor that is larger than is allowed."""
+        most = self.budget.limits.tensor_bytes
+        for type_ in types:
+            if type_.nbytes > most:
+                message = f"a tensor of shape {list(type_.dims)} has {type_.nbytes:,} bytes"
+                raise Wrong(
+                    "limit/tensor", f"{message}, more than {most:,}", how_to_raise("tensor_bytes")
+                )
 
     def _folded(
         self,
@@ -136,7 +152,7 @@ class Maker:
         types: Sequence[TensorType],
     ) -> Any:
         assert spec.reference is not None
-        arrays: list[Any] = [x.array for x in tensors if isinstance(x, Known)]
+        arrays: list[Any] = [widen(x.array, x.dtype) for x in tensors if isinstance(x, Known)]
         if interface(spec).is_variadic:
             arrays = [arrays]
         is_extent = any(x.is_extent for x in tensors if isinstance(x, Known))
@@ -144,16 +160,22 @@ class Maker:
         if spec.name == "cast":
             filled["dtype"] = types[0].dtype
         with np.errstate(all="ignore"):
-            results = spec.reference(*arrays, **filled)
-        several = sequence(results) or [results]
-        made = [
-            Known(
-                np.asarray(array).astype(type_.dtype.numpy).reshape(type_.dims),
-                type_.dtype,
-                is_extent and type_.dtype is DType.INT64,
-            )
-            for array, type_ in zip(several, types, strict=True)
-        ]
+            try:
+                results = spec.reference(*arrays, **filled)
+            except (ArithmeticError, ValueError):
+                if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
+                    message = f"{spec.name} of a tensor without items"
+                    raise Wrong("tract/empty", message) from None
+                raise
+            several = sequence(results) or [results]
+            made = [
+                Known(
+                    np.asarray(array).astype(type_.dtype.numpy).reshape(type_.dims),
+                    type_.dtype,
+                    is_extent and type_.dtype is DType.INT64,
+                )
+                for array, type_ in zip(several, types, strict=True)
+            ]
         return tuple(made) if isinstance(results, tuple | list) else made[0]
 
     # -- operands
@@ -226,11 +248,12 @@ class Maker:
 
 
 def converted(array: Array, dtype: DType) -> Array:
-    """Items of another type: towards zero from reals to integers, wrapped if they do not fit."""
+    """Items of another type, as the operation `cast` converts them."""
+    reference = operations()["cast"].reference
+    assert reference is not None
     with np.errstate(all="ignore"):
-        if dtype.is_integer and array.dtype.kind == "f":
-            return np.trunc(array).astype(np.int64).astype(dtype.numpy)
-        return array.astype(dtype.numpy)
+        wide = widen(array, DType(array.dtype.name))
+        return np.asarray(reference(wide, dtype=dtype)).astype(dtype.numpy)
 
 
 def _foldable(spec: OpSpec, tensors: Sequence[Operand], types: Sequence[TensorType]) -> bool:

@@ -1,4 +1,4 @@
-"""Names of outputs that a graph has beside those of its document."""
+"""Names of inputs and outputs that a graph has beside those of its document."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from typing import Final
 
 COUNT: Final = "count:"
 """What the names of outputs begin with that tell how many items of others are meant."""
+STATE: Final = "state:"
+"""What the names of inputs and outputs begin with that operators keep from call to call."""
+
+
+def state_name(name: str) -> str:
+    """The input and output of what an operator keeps under a name."""
+    return STATE + name
 
 
 def count_name(name: str, axis: int) -> str:

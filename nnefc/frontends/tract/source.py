@@ -9,6 +9,7 @@ from typing import Final
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.trial import trial_shapes
 from nnefc.frontends.tract.values import datum_type
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
@@ -80,6 +81,13 @@ class Source:
         """Symbols that have no value with these shapes of inputs; raises NnefError."""
         values = symbols.bind(self._document, shapes)
         return [name for name in self.free if name not in values]
+
+    def trial(self, values: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
+        """Shapes of the inputs to try the document with, for some values of its symbols.
+
+        Raises NnefError if there are none.
+        """
+        return trial_shapes(self._document, values)
 
     def graph(
         self,

@@ -217,13 +217,18 @@ def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Ite
     for extension, text in assertions(document):
         if ":" in text:  # of a scenario, one of several, none of which has to be
             continue
-        expression = parse_expression(text)
+        place = document.source.place(extension.at)
+        try:
+            expression = parse_expression(text)
+        except NnefError:
+            message = f"'{text}' is no assertion"
+            yield Diagnostic("tract/assert", message, place, hint="for example: S >= 1")
+            continue
         try:
             holds = extent_of(expression, values)
         except NoValue:
             continue
         if not holds:
-            place = document.source.place(extension.at)
             known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
             message = f"{text} does not hold: {known}"
             yield Diagnostic("tract/assert", message, place)

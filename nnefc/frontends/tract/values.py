@@ -58,6 +58,20 @@ class Quantized:
         return self.codes.type
 
 
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """An extent that no input tells, as symbols of the past are; operators may only ignore it."""
+
+    symbol: str
+
+    def __repr__(self) -> str:
+        return self.symbol
+
+    @property
+    def wrong(self) -> Wrong:
+        return Wrong("tract/symbol", f"symbol '{self.symbol}' has no value: no input tells it")
+
+
 Operand = Value | Known
 """A tensor, as operators take it."""
 Number = bool | int | float
@@ -153,6 +167,8 @@ def operand(value: Any) -> Operand:
         raise Wrong("tract/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, Unbound):
+        raise value.wrong
     if value is None:
         raise Wrong("tract/argument", "there is no tensor")
     raise Wrong("tract/argument", f"{_shown(value)} is no tensor")
@@ -192,6 +208,8 @@ def integers(value: Any) -> tuple[int, ...]:
 
 
 def _not_known(value: Any, what: str) -> Wrong:
+    if isinstance(value, Unbound):
+        return value.wrong
     if isinstance(value, Value):
         return Wrong(
             "tract/attribute",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, NnefError, Place, collecting
+from nnefc.errors import Diagnostics, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.tract.values import Array, Known, Operand, Wrong
@@ -110,11 +110,8 @@ class Weights:
     def _read(self, label: str) -> StoredTensor | None:
         if self.container is None or not self._load:
             return None
-        try:
-            with collecting(self._diagnostics):
-                return self.container.stored(label)
-        except NnefError as error:
-            raise Wrong(error.errors[0].rule, error.errors[0].message) from None
+        with collecting(self._diagnostics):
+            return self.container.stored(label)
 
     def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
         """What stands for a weight without a file; raises Wrong."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from nnefc.frontends.tract.checks import not_empty, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
@@ -273,6 +274,7 @@ def add_n(make: Maker, x: tuple[Operand, ...]) -> Any:
 
 
 def sum_of(make: Maker, x: Sequence[Operand]) -> Operand:
+    not_empty("add_n", "x", x)
     total = x[0]
     for each in x[1:]:
         total = _broadcast(make, "add", total, each)
@@ -286,4 +288,5 @@ def copy(make: Maker, x: Any) -> Any:
 
 @operator("tract_nnef")
 def copy_n(make: Maker, x: Operand, times: int) -> Any:
+    take_room(make.budget, times)
     return (x,) * times

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.checks import check_shape
+from nnefc.frontends.tract.maker import FOLDED, Maker, converted
 from nnefc.frontends.tract.quantization import decoded, encoded
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
@@ -21,6 +23,7 @@ from nnefc.frontends.tract.values import (
     operand,
     scalar,
 )
+from nnefc.ir import DType
 from nnefc.ops.common import sequence
 
 
@@ -46,6 +49,7 @@ def _named(name: Any) -> DatumType:
 def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(label, str):
         raise Wrong("tract/attribute", f"label: a string is expected, not {label!r}")
+    check_shape(make, "shape", shape, DType.UINT8)
     return make.evaluator.context.model.weights.variable(make, label, shape)
 
 
@@ -55,13 +59,17 @@ def constant(make: Maker, shape: tuple[int, ...], value: Any) -> Any:
     if not isinstance(items, Known):
         raise Wrong("tract/attribute", "the items of a constant are literals")
     array = items.array.reshape(-1)
+    dtype = datum_type(make.dtype).dtype if make.dtype else items.dtype
+    check_shape(make, "shape", shape, dtype)
+    if array.size == 1 and math.prod(shape) > FOLDED:
+        number = (converted(array, dtype)[0].item(),)
+        return make("constant", shape=shape, value=number, dtype=dtype)
     try:
         full = np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
     except ValueError:
         message = f"{array.size} values do not fill a tensor of shape {list(shape)}"
         raise Wrong("argument/constant", message) from None
-    known = Known(full, items.dtype)
-    return make.cast(known, datum_type(make.dtype).dtype) if make.dtype else known
+    return make.cast(Known(full, items.dtype), dtype)
 
 
 @operator("tract_core", quantized=True)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.frontends.tract.checks import not_empty, of_rank_at_least, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, integers, operand
@@ -95,7 +96,9 @@ def concat(make: Maker, values: Any, axis: int) -> Any:
 def _joined(make: Maker, values: Any, axis: int) -> Any:
     from nnefc.frontends.tract.quantization import decoded
 
-    items = sequence(values) or [values]
+    items = sequence(values)
+    items = [values] if items is None else items
+    not_empty("concat", "the array of tensors", items)
     plain = [decoded(make, x) if isinstance(x, Quantized) else operand(x) for x in items]
     plain = [make.reshape(x, (1,)) if not x.type.rank else x for x in plain]
     tensors = make.unified(*plain)
@@ -111,6 +114,7 @@ def _joined(make: Maker, values: Any, axis: int) -> Any:
 
 @operator("tract_nnef")
 def stack(make: Maker, values: Operands, axis: int) -> Any:
+    not_empty("stack", "the array of tensors", values)
     tensors = make.unified(*values)
     at = axis_of(axis, tensors[0].type.rank, extra=1)
     return _joined(make, tuple(unsqueeze(make, x, (at,)) for x in tensors), at)
@@ -239,6 +243,7 @@ def _pad_constant(make: Maker, x: Operand, padding: Pairs, value: float) -> Oper
         for count in (before, after):
             dims = [*x.type.dims]
             dims[axis] = count
+            take_room(make.budget, *dims)
             sides.append(Known(np.full(dims, value).astype(x.type.dtype.numpy), x.type.dtype))
         x = _joined(make, (sides[0], x, sides[1]), axis)
     return x
@@ -257,6 +262,8 @@ def tile(make: Maker, input: Operand, repeats: tuple[int, ...]) -> Any:
 @operator("tract_core")
 def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) -> Any:
     """Dimensions are aligned at the last one."""
+    if min(shape, default=0) < 0:
+        raise Wrong("argument/broadcast", f"shape = {list(shape)} has a negative extent")
     if input.type.rank > len(shape):
         message = f"rank {input.type.rank} does not fit into {list(shape)}"
         raise Wrong("argument/broadcast", message)
@@ -268,13 +275,14 @@ def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) ->
 
 
 @operator("tract_core")
-def tract_core_trilu(make: Maker, input: Operand, k: Any = 0, upper: bool = True) -> Any:
+def tract_core_trilu(make: Maker, input: Operand, k: int = 0, upper: bool = True) -> Any:
     """Items above or below a diagonal, zeros elsewhere."""
-    (offset,) = integers(k)
-    *_, rows, columns = input.type.dims
-    below = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-    kept = below >= offset if upper else below <= offset
-    mask = make.aligned_right(Known(kept, DType.BOOL), input.type.rank)
+    *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)
+    column = Known(np.arange(columns, dtype=np.int64)[None, :], DType.INT64)
+    offset = min(max(k, -rows), columns)  # beyond that it does not matter
+    diagonal = Known(np.arange(rows, dtype=np.int64)[:, None] + offset, DType.INT64)
+    kept = make("ge" if upper else "le", column, diagonal)
+    mask = make.aligned_right(kept, input.type.rank)
     return make("select", mask, input, make.cast(operand(0), input.type.dtype))
 
 
@@ -298,6 +306,7 @@ def tract_core_one_hot(
         )
     shape = [1] * (input.type.rank + 1)
     shape[at] = dim
+    take_room(make.budget, dim)
     numbers = Known(np.arange(dim).reshape(shape), DType.INT64)
     hot = make("eq", unsqueeze(make, indices, (at,)), numbers)
     on, off = (Known(np.array(v, np.float32), DType.FLOAT32) for v in (value_on, value_off))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.tract.checks import of_rank_at_least, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.registry import operator, refuse
 from nnefc.frontends.tract.values import Known, Operand, Wrong
@@ -22,8 +23,9 @@ def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> 
     There is room for all items; how many columns are meant is counted by the model.
     """
     del count_symbol
-    dims = input.type.dims
+    dims = of_rank_at_least("non_zero", "input", input, 1)
     volume = math.prod(dims)
+    take_room(make.budget, volume)
     if isinstance(input, Known):
         found = np.stack(np.nonzero(input.array)).astype(np.int64)
         return Known(found.reshape(len(dims), -1), DType.INT64)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.tract.checks import not_empty
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.registry import Operands, operator
 from nnefc.frontends.tract.values import (
@@ -65,6 +66,9 @@ def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Oper
     a_m, a_k, b_k, b_n, c_m, c_n = axes if len(axes) == 6 else (
         axes[0], axes[1], axes[1], axes[2], axes[0], axes[2]
     )  # fmt: skip
+    if not all(0 <= axis < rank for axis in axes) or a_m == a_k or b_k == b_n or c_m == c_n:
+        message = f"axes = {list(axes)} are not those of matrices in tensors of rank {rank}"
+        raise Wrong("argument/matmul", message)
     first, second, third = ([""] * rank for _ in range(3))
     first[a_m], first[a_k] = "M", "K"
     second[b_k], second[b_n] = "K", "N"
@@ -87,6 +91,7 @@ def tract_core_einsum(
     make: Maker, inputs: Operands, expr: str, acc: str = "", output: Any = ""
 ) -> Any:
     """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed."""
+    not_empty("einsum", "inputs", inputs)
     wanted = datum_type(acc).dtype if acc else None
     tensors = make.unified(*inputs)
     dtype = tensors[0].type.dtype

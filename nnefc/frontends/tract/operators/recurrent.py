@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from nnefc.frontends.tract.checks import of_rank, of_rank_at_least, of_shape
 from nnefc.frontends.tract.loops import loop
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part, transpose, unsqueeze
@@ -16,7 +17,7 @@ from nnefc.ir import DType
 
 
 def _gates(make: Maker, x: Operand, hidden: int, count: int) -> list[Operand]:
-    axis = x.type.rank - 1
+    axis = len(of_rank_at_least("gates", "what the gates are cut from", x, 1)) - 1
     if x.type.dims[axis] != count * hidden:
         message = f"{count} gates of {hidden} do not make {x.type.dims[axis]}"
         raise Wrong("argument/gates", message)
@@ -54,8 +55,12 @@ def tract_transformers_causal_conv1d_update(
     """
     dtype = input.type.dtype
     wide = [make.cast(x, DType.FLOAT32) for x in (input, weight, initial_state)]
-    batch, time, channels = input.type.dims
-    taps = weight.type.dims[1]
+    batch, time, channels = of_rank("conv1d_update", "input", input, 3)
+    taps = of_rank("conv1d_update", "weight", weight, 2)[1]
+    of_shape("conv1d_update", "weight", weight, (channels, taps))
+    if initial_state.type.volume != batch * channels * taps:
+        message = f"initial_state has shape {list(initial_state.type.dims)}"
+        raise Wrong("argument/conv1d_update", f"{message}, not {[batch, channels, taps]}")
     state = make.reshape(wide[2], (batch, channels, taps))
     series = make("concat", [state, transpose(make, wide[0], (0, 2, 1))], axis=2)
     last = taps + time
@@ -84,7 +89,20 @@ def tract_transformers_gdn_recurrent(
     length 1.  query, key [b, S, hk, w], value [b, S, hv, w], log_decay, beta [b, S, hv],
     initial_state [b, hv, w, w]; hv is a multiple of hk.
     """
-    batch, steps, heads, width = value.type.dims
+    batch, steps, heads, width = of_rank("gdn_recurrent", "value", value, 4)
+    few = of_rank("gdn_recurrent", "query", query, 4)[2]
+    if few < 1 or heads % few:
+        message = f"{heads} heads of values are no multiple of {few} heads of keys"
+        raise Wrong("argument/gdn_recurrent", message)
+    for name, x in (("query", query), ("key", key)):
+        of_shape("gdn_recurrent", name, x, (batch, steps, few, width))
+    for name, x in (("log_decay", log_decay), ("beta", beta)):
+        if x.type.volume != batch * steps * heads:
+            message = f"{name} has shape {list(x.type.dims)}, not {[batch, steps, heads]}"
+            raise Wrong("argument/gdn_recurrent", message)
+    of_shape("gdn_recurrent", "initial_state", initial_state, (batch, heads, width, width))
+    if not steps:
+        raise Wrong("argument/gdn_recurrent", "there are no steps")
     q, k = (_normal(make, x, heads) for x in (query, key))
     q = make("mul", q, 1.0 / math.sqrt(width))
     v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))

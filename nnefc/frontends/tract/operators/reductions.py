@@ -7,7 +7,7 @@ from typing import Any
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand
+from nnefc.frontends.tract.values import Operand, Wrong
 from nnefc.ir import DType, Value
 
 
@@ -91,6 +91,8 @@ def softmax(make: Maker, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
     """Dimensions behind the last one have an extent of 1, as everywhere in NNEF."""
     dims = x.type.dims
     rank = max(len(dims), *(axis + 1 for axis in axes), 1)
+    if rank > make.budget.limits.rank:
+        raise Wrong("tract/axis", f"axes = {list(axes)} are outside any tensor")
     full = make.reshape(x, dims + (1,) * (rank - len(dims)))
     return make.reshape(make("softmax", full, axes=axes_of(axes, rank)), dims)
 

@@ -82,6 +82,9 @@ def _attended(
     make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
 ) -> Operand:
     at = axis_of(axis, k.type.rank)
+    if v.type.rank != k.type.rank:
+        ranks = f"{k.type.rank} and {v.type.rank}"
+        raise Wrong("argument/sdpa", f"k and v have ranks {ranks}, which differ")
     model = make.evaluator.context.model
     keys, values = (
         _grown(make, model.state_name(f"{which}_cache"), x, at, window)

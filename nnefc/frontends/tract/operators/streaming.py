@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.tract.checks import take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axis_of, concat, part
 from nnefc.frontends.tract.registry import operator
@@ -19,8 +20,9 @@ def tract_pulse_delay(make: Maker, input: Operand, axis: int, delay: int, overla
     at = axis_of(axis, input.type.rank)
     dims = [*input.type.dims]
     extent, dims[at] = dims[at], delay + overlap
-    if dims[at] < 0:
+    if delay < 0 or overlap < 0:
         raise Wrong("argument/delay", f"delay = {delay}, overlap = {overlap}")
+    take_room(make.budget, *dims)
     zeros = Known(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
     return part(make, concat(make, (zeros, input), at), at, 0, extent + overlap)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
@@ -112,7 +113,7 @@ def tract_transformers_scaled_masked_softmax(
 @operator("tract_transformers")
 def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin: Operand) -> Any:
     """x cos + rotate_half(x) sin, rotate_half(a, b) = (-b, a)."""
-    axis = input.type.rank - 1
+    axis = len(of_rank_at_least("apply_rope", "input", input, 1)) - 1
     half = input.type.dims[axis] // 2
     first = part(make, input, axis, 0, half)
     second = part(make, input, axis, half, 2 * half)

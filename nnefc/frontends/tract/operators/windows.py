@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.products import requantized, shifted
 from nnefc.frontends.tract.quantization import decoded
@@ -61,6 +62,8 @@ def convolve(
     groups: int,
 ) -> Operand:
     """A convolution; groups of 0 are as many as there are channels."""
+    of_rank_at_least("conv", "input", x, 2)
+    of_rank_at_least("conv", "filter", kernel, 2)
     groups = groups or x.type.dims[1]
     x, kernel = make.unified(x, kernel)
     term = make.cast(_bias(make, bias, kernel.type.dims[0]), x.type.dtype)
@@ -93,6 +96,8 @@ def deconv(
     """`output_shape` are the extents behind the channels."""
     if border != "constant":
         raise Wrong("argument/deconv", f"border = '{border}'; only 'constant' is possible")
+    of_rank_at_least("deconv", "input", input, 2)
+    of_rank_at_least("deconv", "filter", filter, 2)
     groups = groups or input.type.dims[1]
     channels = filter.type.dims[1] * groups
     input, filter = make.unified(input, filter)
@@ -312,7 +317,10 @@ def _numbers(value: Any) -> list[float]:
     x = operand(value)
     if not isinstance(x, Known):
         raise Wrong("tract/attribute", "scales and sizes must be known before the model runs")
-    return [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
+    found = [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
+    if not all(map(math.isfinite, found)):
+        raise Wrong("argument/resize", f"scales and sizes are finite, not {found}")
+    return found
 
 
 def _resized(
@@ -332,6 +340,8 @@ def _resized(
         raise Wrong("argument/resize", message)
     if not factors:
         wanted = tuple(int(e) for e in extents)
+    elif not all(0 < f < math.inf for f in factors):
+        raise Wrong("argument/resize", f"scales = {factors}; each must be greater than 0")
     else:
         wanted = tuple(math.floor(n * f) for n, f in zip(dims, factors, strict=True))
     return make(
