@@ -281,7 +281,7 @@ class _DocumentParser(DefinitionParser):
         if unknown and self.may_be_tract and unknown[0].name.startswith(TRACT):
             self.enter_tract()
         elif unknown and self.is_strict and unknown[0].name.startswith(TRACT):
-            message = f"'extension {unknown[0].name}' is of sonos/tract's dialect, not of NNEF 1.0.2"
+            message = f"'{unknown[0].name}' is of the dialect of sonos/tract, not of NNEF 1.0.2"
             hint = "leave out --strict, strict=True, dialect='nnef'"
             place = self.source.place(unknown[0].at)
             raise NnefError.of("tract/dialect", message, place, hint)
