@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.formats.files import release_pages
 from nnefc.runtime.derived import Derived
 
 Array = np.ndarray[Any, Any]
@@ -37,7 +38,7 @@ class SharedWeights:
         key = (*where, source.dtype, derived.packing, derived.parameters)
         found = self._packed.get(key)
         if found is None:
-            found = self._packed.setdefault(key, derived.array())
+            found = self._packed.setdefault(key, derived.array(release_pages))
         return found
 
     @property

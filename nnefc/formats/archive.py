@@ -23,6 +23,7 @@ from nnefc.formats.paths import (
     CaselessIndex,
     normal_path,
 )
+from nnefc.formats.spool import Spool
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
 from nnefc.limits import Limits, how_to_raise
@@ -125,9 +126,10 @@ def open_tar(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
 def open_compressed_tar(
     file: BinaryIO, compression: str, archive: str, limits: Limits
 ) -> ArchiveMembers:
-    """The members of a tar archive in gzip, bzip2 or xz, unpacked once, into memory.
+    """The members of a tar archive in gzip, bzip2 or xz, unpacked once.
 
-    What NNEF does not define is passed over. Raises NnefError `limit/archive` when it unpacks to
+    Much data is put into a file that is mapped, see `Spool`.  What NNEF does not define is passed
+    over. Raises NnefError `limit/archive` when it unpacks to
     more than allowed.
     """
     packed = size_of(file)
@@ -135,6 +137,8 @@ def open_compressed_tar(
     stream = _InflatedStream(_decompressor(file, compression), archive, packed, most)
     register = _Register(archive)
     contents: dict[str, Content] = {}
+    spool = Spool()
+    places: dict[str, tuple[int, int]] = {}
     sizes: dict[str, int] = {}
     for member in tar_members(stream, archive, limits.archive_members, register.found):
         path = register.add(member.name)
@@ -146,12 +150,29 @@ def open_compressed_tar(
             check_size(member.size, limits.document_bytes, f"{archive}/{printable(path)}")
         elif not path.lower().endswith(TENSOR_SUFFIX):
             continue
-        contents[path] = stream.take(member.size)
+        if spool.wants(member.size):
+            place = spool.open(), member.size
+            stream.copy(member.size, spool.write)
+            places[path] = place
+        else:
+            contents[path] = stream.take(member.size)
     # to the end, so that the checksum of the compressed data is verified
     stream.skip(most + 1)
     register.found.raise_errors()
     file.close()
-    return ArchiveMembers(archive, sizes, contents.__getitem__, contents.clear)
+    whole = spool.content()
+
+    def load(path: str) -> Content:
+        if path not in places:
+            return contents[path]
+        offset, size = places[path]
+        return whole[offset : offset + size]
+
+    def close() -> None:
+        contents.clear()
+        places.clear()
+
+    return ArchiveMembers(archive, sizes, load, close)
 
 
 def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
@@ -284,13 +305,17 @@ class _InflatedStream:
     def take(self, size: int) -> memoryview:
         """Like `read`, for much data."""
         content = bytearray()
-        self._pass(size, content)
+        self._pass(size, content.extend)
         return memoryview(content).toreadonly()
+
+    def copy(self, size: int, write: Callable[[bytes], object]) -> None:
+        """Give the next `size` bytes to `write`, piece by piece."""
+        self._pass(size, write)
 
     def skip(self, size: int) -> int:
         return self._pass(size, None)
 
-    def _pass(self, size: int, keep: bytearray | None) -> int:
+    def _pass(self, size: int, keep: Callable[[bytes], object] | None) -> int:
         passed = 0
         while passed < size:
             try:
@@ -303,7 +328,7 @@ class _InflatedStream:
             self.position += len(piece)
             self.check(self.position)
             if keep is not None:
-                keep += piece
+                keep(piece)
         return passed
 
 

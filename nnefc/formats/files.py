@@ -101,7 +101,8 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
         mapping = map_whole(file.fileno())
     except (OSError, ValueError):
         return None
-    _live[mapping] = _Mapped(Path(file.name).absolute(), *_signs(os.fstat(file.fileno())))
+    name = file.name if isinstance(file.name, str) else os.devnull  # of files without a name
+    _live[mapping] = _Mapped(Path(name).absolute(), *_signs(os.fstat(file.fileno())))
     return mapping
 
 
