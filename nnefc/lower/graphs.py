@@ -117,7 +117,7 @@ def _finish(context: Lowering, outputs: Sequence[Ref | None], updates: dict[str,
 
     graph, program = context.graph, context.program
     for name, value, at in zip(graph.output_names, graph.outputs, outputs, strict=True):
-        if at is not None and (place := context.read(value)) != at:
+        if at is not None and value.type.nbytes and (place := context.read(value)) != at:
             target = replace(at, writes=True)
             copy_bytes(context, place, target, value.type.nbytes, f"output {name}")
     # A new value that lies in a state itself must be read before that state changes.

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from nnefc.errors import Diagnostics, Place
 from nnefc.formats.container import Container
 from nnefc.frontends.budget import Budget, Exhausted
@@ -92,6 +94,8 @@ class Model:
         self._check_size(name, type_)
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
+        if 0 in dims:  # nothing has to be computed of it
+            return Known(np.zeros(dims, datum.dtype.numpy), datum.dtype)
         return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
 
     def submodel(self, make: Maker, label: str, given: Sequence[Any]) -> Any:
@@ -167,12 +171,12 @@ class Model:
             elif value is not BROKEN:
                 try:
                     tensor = value.codes if isinstance(value, Quantized) else operand(value)
-                    self._add_output(make.value(tensor), result.name)
+                    self._add_output(make.value(tensor, may_be_empty=True), result.name)
                 except Wrong as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
                     wrong.append(Wrong(what.rule, message, what.hint))
         for name, (_, after) in self._kept.items():
-            self.graph.add_output(make.value(after), state_name(name))
+            self.graph.add_output(make.value(after, may_be_empty=True), state_name(name))
         for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
             if value in make.counted:
                 axis, count = make.counted[value]

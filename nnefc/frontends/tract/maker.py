@@ -86,6 +86,9 @@ class Maker:
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
                 raise Wrong("type/operand", "; ".join(problems))
             return self._folded(spec, tensors, attributes, types)
+        if all(type_.volume == 0 for type_ in types):
+            empty = tuple(Known(np.zeros(t.dims, t.dtype.numpy), t.dtype) for t in types)
+            return empty[0] if len(empty) == 1 else empty
         values = [self.value(x) for x in tensors]
         self.budget.take_operation(len(values) + len(types))
         try:
@@ -180,7 +183,7 @@ class Maker:
 
     # -- operands
 
-    def value(self, x: Operand) -> Value:
+    def value(self, x: Operand, *, may_be_empty: bool = False) -> Value:
         """A tensor of the graph; what is known becomes a constant."""
         if isinstance(x, Value):
             return x
@@ -188,7 +191,7 @@ class Maker:
         if kept is not None:
             return kept[1]
         array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
-        if array.size == 0:
+        if array.size == 0 and not may_be_empty:
             raise Wrong("tract/empty", "a tensor without items cannot be computed with here")
         attributes: dict[str, Any] = {"shape": array.shape, "value": array}
         if array.size == 1:

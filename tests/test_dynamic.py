@@ -1,0 +1,269 @@
+"""Models with symbols for extents, and models that keep states."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc import NnefError, dynamic, write_tensor
+from nnefc.dynamic import DynamicModel
+
+Array = np.ndarray[Any, Any]
+HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
+
+
+def model(folder: Path, body: str, extensions: str = "", **weights: Array) -> DynamicModel:
+    for name, array in weights.items():
+        write_tensor(folder / f"{name}.dat", array)
+    (folder / "graph.nnef").write_text(f"{HEAD}{extensions}{body}")
+    found = nnefc.compile(folder, threads=1)
+    assert isinstance(found, DynamicModel)
+    return found
+
+
+@pytest.fixture
+def linear(tmp_path: Path) -> DynamicModel:
+    """y = x w^T, of S rows."""
+    w = np.arange(12, dtype=np.float32).reshape(3, 4)
+    return model(
+        tmp_path,
+        """graph g(x) -> (y) {
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          w = variable<scalar>(label = 'w', shape = [3, 4]);
+          y = linear(x, w, 0.0);
+        }""",
+        "extension tract_symbol S;\nextension tract_assert S >= 2;\n",
+        w=w,
+    )
+
+
+def rows(count: int) -> Array:
+    return np.random.default_rng(count).standard_normal((count, 4)).astype(np.float32)
+
+
+def expected(x: Array) -> Array:
+    return x @ np.arange(12, dtype=np.float32).reshape(3, 4).T
+
+
+def test_lengths_are_bound_at_the_call(linear: DynamicModel) -> None:
+    for count in (5, 2, 17, 64, 5):
+        x = rows(count)
+        np.testing.assert_allclose(linear(x), expected(x), rtol=1e-5, atol=1e-5)
+    assert linear.plans == 4
+    assert linear.symbols == ["S"]
+    assert str(linear.shapes[0]) == "x: [S,4]"
+    assert linear.inputs[0].shape == (-1, 4)
+    assert "x: [S,4]" in repr(linear)
+
+
+def test_outputs_may_be_given(linear: DynamicModel) -> None:
+    x, y = rows(6), np.zeros((6, 3), np.float32)
+    assert linear(x, out=y) is y
+    np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-5)
+    y[:] = 0
+    found = linear.run({"x": x}, {"y": y})
+    assert found["y"] is y
+    np.testing.assert_allclose(y, expected(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "rule", "words"),
+    [
+        ([np.zeros((1, 4), np.float32)], "tract/assert", "S >= 2"),
+        ([np.zeros((3, 5), np.float32)], "input/shape", "extent 4"),
+        ([np.zeros(4, np.float32)], "input/shape", "rank"),
+        ([np.zeros((3, 4), np.float64)], "input/dtype", "float32"),
+        ([], "input/count", "expected 1"),
+        ([np.zeros((3, 4), np.float32)] * 2, "input/count", "2 arrays"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    linear: DynamicModel, arrays: list[Array], rule: str, words: str
+) -> None:
+    with pytest.raises(NnefError) as caught:
+        linear(*arrays)
+    assert caught.value.errors[0].rule == rule
+    assert words in str(caught.value)
+
+
+def test_contradictory_symbols_are_an_error(tmp_path: Path) -> None:
+    both = model(
+        tmp_path,
+        """graph g(x, y) -> (z) {
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = tract_core_external(shape = [2*S + 1, 4], datum_type = 'f32');
+          z = concat([x, y], axis = 0);
+        }""",
+    )
+    assert both(rows(3), rows(7)).shape == (10, 4)
+    for wrong in (6, 8):
+        with pytest.raises(NnefError, match="input/shape"):
+            both(rows(3), rows(wrong))
+
+
+def test_the_oldest_plans_go(linear: DynamicModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynamic, "PLANS", 3)
+    plans = [linear.for_shapes({"x": (n, 4)}) for n in (2, 3, 4)]
+    assert linear.for_shapes({"x": (2, 4)}) is plans[0]  # used last now
+    linear(rows(5))
+    assert linear.plans == 3
+    assert linear.for_shapes({"x": (2, 4)}) is plans[0]
+    assert linear.for_shapes({"x": (3, 4)}) is not plans[1]
+    monkeypatch.setattr(dynamic, "PLAN_BYTES", -1)
+    linear(rows(9))
+    assert linear.plans == 1
+
+
+def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: Path) -> None:
+    with pytest.raises(NnefError, match="for_shapes"):
+        linear.save(tmp_path / "net.nnefc")
+    with pytest.raises(NnefError, match="for_shapes"):
+        _ = linear.plan
+    linear.for_shapes({"x": (3, 4)}).save(tmp_path / "net.nnefc")
+    x = rows(3)
+    found = nnefc.load(tmp_path / "net.nnefc")(x)
+    np.testing.assert_allclose(found, expected(x), rtol=1e-5, atol=1e-5)
+    fixed = nnefc.compile(tmp_path, shapes={"x": (3, 4)})
+    assert not isinstance(fixed, DynamicModel)
+    np.testing.assert_allclose(fixed(x), expected(x), rtol=1e-5, atol=1e-5)
+
+
+def test_weights_are_packed_once(linear: DynamicModel) -> None:
+    for count in (2, 3, 9, 40, 70):
+        linear(rows(count))
+    packed = linear._shared._packed  # pyright: ignore[reportPrivateUsage]
+    assert len(packed) <= 1
+
+
+def test_many_threads(linear: DynamicModel) -> None:
+    wrong: list[int] = []
+
+    def calls(count: int) -> None:
+        session = linear.session()
+        for i in range(20):
+            x = rows(2 + (count + i) % 7)
+            if not np.allclose(session(x), expected(x), rtol=1e-4, atol=1e-4):
+                wrong.append(count)
+
+    threads = [threading.Thread(target=calls, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# -- states
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[DynamicModel]:
+    """Everything that has come so far, and its sum."""
+    yield model(
+        tmp_path,
+        """graph g(x) -> (all, total) {
+          x = tract_core_external(shape = [1, S, 4], datum_type = 'f32');
+          all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
+            past_sequence_shape = [1, P, 4], input_sequence_shape = [1, S, 4]);
+          total = sum_reduce(all, axes = [1]);
+        }""",
+        "extension tract_registry tract_transformers;\nextension tract_symbol S;\n"
+        "extension tract_symbol P;\n",
+    )
+
+
+def test_a_model_keeps_states_until_it_is_reset(cache: DynamicModel) -> None:
+    parts = [rows(n)[None] for n in (3, 1, 1, 2)]
+    for _ in range(2):
+        for i, part in enumerate(parts):
+            whole = np.concatenate(parts[: i + 1], axis=1)
+            found, total = cache(part)
+            np.testing.assert_array_equal(found, whole)
+            np.testing.assert_allclose(total, whole.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
+        cache.reset()
+
+
+def test_sessions_are_independent(cache: DynamicModel) -> None:
+    first, second = cache.session(), cache.session()
+    first(rows(3)[None])
+    second(rows(5)[None])
+    assert first(rows(1)[None])[0].shape == (1, 4, 4)
+    assert second(rows(1)[None])[0].shape == (1, 6, 4)
+    assert cache(rows(2)[None])[0].shape == (1, 2, 4)
+    assert first.shapes == {"kept": (1, 4, 4)}
+    second.reset()
+    assert second(rows(1)[None])[0].shape == (1, 1, 4)
+
+
+def test_states_can_be_set(cache: DynamicModel) -> None:
+    session = cache.session()
+    session.states["kept"] = rows(6)[None]
+    found = session.run({"x": rows(2)[None]})
+    np.testing.assert_array_equal(found["all"], np.concatenate([rows(6), rows(2)])[None])
+
+
+def test_an_empty_extent(cache: DynamicModel) -> None:
+    """Nothing has come: everything is nothing, and the sum of nothing is 0."""
+    found, total = cache(np.zeros((1, 0, 4), np.float32))
+    assert found.shape == (1, 0, 4)
+    np.testing.assert_array_equal(total, np.zeros((1, 1, 4)))
+    assert cache(rows(2)[None])[0].shape == (1, 2, 4)
+
+
+def test_an_input_without_items(tmp_path: Path) -> None:
+    joined = model(
+        tmp_path,
+        """graph g(past, x) -> (y, twice) {
+          past = tract_core_external(shape = [P, 4], datum_type = 'f32');
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = concat([past, x], axis = 0);
+          twice = past * 2.0;
+        }""",
+        "extension tract_symbol S;\nextension tract_symbol P;\n",
+    )
+    for count in (0, 3, 0):
+        past = rows(count).reshape(count, 4)
+        y, twice = joined(past, rows(2))
+        np.testing.assert_array_equal(y, np.concatenate([past, rows(2)]))
+        np.testing.assert_array_equal(twice, 2 * past)
+
+
+def test_a_running_mean(tmp_path: Path) -> None:
+    mean = model(
+        tmp_path,
+        """graph g(x) -> (y) {
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = tract_extra_exp_mean_norm(x, [0.0, 0.0, 0.0, 0.0], axis = 0, alpha = 0.9,
+            scaling_factor = 2.0);
+        }""",
+        "extension tract_registry tract_extra;\nextension tract_symbol S;\n",
+    )
+    x, state = rows(12), np.zeros(4)
+    want = np.zeros((12, 4))
+    for i, row in enumerate(x):
+        state = 0.1 * row + 0.9 * state
+        want[i] = (row - state) / 2
+    found = np.concatenate([mean(x[:5]), mean(x[5:6]), mean(x[6:])])
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+def test_items_that_only_a_run_counts(tmp_path: Path) -> None:
+    found = model(
+        tmp_path,
+        """graph g(x) -> (y) {
+          x = tract_core_external(shape = [3, 4], datum_type = 'f32');
+          z = tract_onnx_non_zero(x, count_symbol = 'n');
+          y = tract_core_cast(z, to = 'i32');
+        }""",
+        "extension tract_registry tract_onnx;\nextension tract_symbol n;\n",
+    )
+    random = np.random.default_rng(0)
+    for _ in range(4):
+        x = (random.integers(0, 3, (3, 4)) * random.integers(0, 2, (3, 4))).astype(np.float32)
+        np.testing.assert_array_equal(found(x), np.stack(np.nonzero(x)))
