@@ -73,6 +73,8 @@ class Cursor:
         self.has_fragments = True
         self.is_extended = False
         """Whether the document names extensions that are not known: they may enable anything."""
+        self.is_tract = False
+        """Whether the document is in the dialect of tract."""
         self.operator_use: Problem | None = None
         self.fragment_use: Problem | None = None
         self.chained: int | None = None

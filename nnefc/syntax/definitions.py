@@ -91,6 +91,8 @@ class DefinitionParser(ExpressionParser, TypeParser):
 
     def _parameters(self) -> tuple[Parameter, ...]:
         self.expect("(", "the name")
+        if self.is_tract and self.accept(")"):
+            return ()
         parameters: list[Parameter] = []
         if not self._is_empty("a fragment has at least one parameter", self.severity):
             while True:

@@ -3,7 +3,7 @@
 One parser serves both grammars: it reads the compositional one and notes what the
 extensions would have had to enable.  An invocation as an argument, which the flat
 grammar does not have but files use, is a warning.  So are missing extensions, and fragments
-without parameters, in documents that name an extension which is not known: tract's have them.
+without parameters, in documents that name an extension which is not known; tract's have them.
 
 Positions: a definition is at its keyword, a parameter at its name, an assignment and an
 argument at their begin, a binary or if-else expression at the operator or `if`, a
@@ -131,7 +131,6 @@ def _finish(
 class _DocumentParser(DefinitionParser):
     may_be_tract = False
     is_strict = False
-    is_tract = False
 
     def enter_tract(self) -> None:
         """What follows is in the dialect of tract."""

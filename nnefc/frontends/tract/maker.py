@@ -76,8 +76,8 @@ class Maker:
     ) -> Any:
         """The result of an operation (a tuple of several): a `Value`, or `Known`.
 
-        Operands are tensors or numbers, which get the type of the first tensor; `dtype` is that
-        of the results where operands do not tell it.
+        Operands are tensors or numbers, which get the type of the tensor before them, if there is
+        one, or of the first tensor; `dtype` is that of the results where operands do not tell it.
         """
         spec = operations()[name]
         tensors = self._tensors(operands)
@@ -107,11 +107,14 @@ class Maker:
         for each in operands:
             flat += each if isinstance(each, list) else [each]
         like = next((x.type.dtype for x in flat if isinstance(x, Value | Known)), None)
-        return [
-            x if isinstance(x, Value | Known) else self.cast(operand(x), like) if like
-            else operand(x)
-            for x in flat
-        ]  # fmt: skip
+        tensors: list[Operand] = []
+        for x in flat:
+            if isinstance(x, Value | Known):
+                like = x.type.dtype
+                tensors.append(x)
+            else:
+                tensors.append(self.cast(operand(x), like) if like else operand(x))
+        return tensors
 
     def _types(
         self,

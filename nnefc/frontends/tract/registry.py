@@ -53,6 +53,7 @@ MODULES: Final = (
     "external",
     "gathering",
     "movement",
+    "pooling",
     "onnx",
     "products",
     "recurrent",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.operators.movement import axis_of
+from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, datum_type
 from nnefc.ir import DType
@@ -64,9 +64,19 @@ def tract_core_scatter_elements(
     axis: int,
     reduction: str = "none",
 ) -> Any:
+    """Updates go where indices say; of more updates than indices the first are taken, as PyTorch
+    does, and a single one goes everywhere.
+    """
     at = axis_of(axis, input.type.rank)
     input, updates = make.unified(input, updates)
     where = _indices(make, indices)
+    if updates.type.rank == 0:
+        one = make.reshape(updates, (1,) * where.type.rank)
+        updates = make.repeated(one, where.type.dims)
+    elif updates.type.rank == where.type.rank:
+        for i, extent in enumerate(where.type.dims):
+            if updates.type.dims[i] > extent:
+                updates = part(make, updates, i, 0, extent)
     return make("scatter_elements", input, where, updates, axis=at, reduction=reduction)
 
 

@@ -1,4 +1,4 @@
-"""Convolution, pooling and resampling."""
+"""Convolution, sums of windows and resampling."""
 
 from __future__ import annotations
 
@@ -93,13 +93,21 @@ def deconv(
     output_shape: tuple[int, ...] = (),
     groups: int = 1,
 ) -> Any:
-    """`output_shape` are the extents behind the channels."""
+    """`output_shape` are the extents behind the channels, `filter` is [outputs, inputs / groups,
+    ...] as that of a convolution; the operation's is [inputs, outputs / groups, ...].
+    """
     if border != "constant":
         raise Wrong("argument/deconv", f"border = '{border}'; only 'constant' is possible")
     of_rank_at_least("deconv", "input", input, 2)
     of_rank_at_least("deconv", "filter", filter, 2)
     groups = groups or input.type.dims[1]
-    channels = filter.type.dims[1] * groups
+    channels, inputs, *extents = filter.type.dims
+    if channels % groups:
+        raise Wrong("argument/deconv", f"{channels} channels cannot be divided by {groups} groups")
+    each = channels // groups
+    filter = make.reshape(filter, (groups, each, inputs, *extents))
+    filter = make.transpose(filter, (0, 2, 1, *range(3, 3 + len(extents))))
+    filter = make.reshape(filter, (groups * inputs, each, *extents))
     input, filter = make.unified(input, filter)
     shape = output_shape
     if shape and len(shape) == input.type.rank - 2:
@@ -115,78 +123,6 @@ def deconv(
         dilation=dilation,
         output_shape=shape,
         groups=groups,
-    )
-
-
-@operator("tract_nnef")
-def max_pool(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    """Items beyond the border never win, whether it is 'constant' or 'ignore'."""
-    return _pooled(make, "max_pool", input, size, "ignore", border, padding, stride, dilation)
-
-
-@operator("tract_nnef")
-def max_pool_with_index(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    name = "max_pool_with_index"
-    return _pooled(make, name, input, size, "ignore", border, padding, stride, dilation)
-
-
-@operator("tract_nnef")
-def avg_pool(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    return _pooled(make, "avg_pool", input, size, border, border, padding, stride, dilation)
-
-
-@operator("tract_nnef")
-def rms_pool(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    return _pooled(make, "rms_pool", input, size, border, border, padding, stride, dilation)
-
-
-def _pooled(
-    make: Maker,
-    name: str,
-    x: Operand,
-    size: tuple[int, ...],
-    border: str,
-    given: str,
-    padding: Pairs,
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> Any:
-    if given not in ("constant", "ignore"):
-        raise Wrong(f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'")
-    return make(
-        name, x, size=size, border=border, padding=padding, stride=stride, dilation=dilation
     )
 
 

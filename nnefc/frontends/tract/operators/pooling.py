@@ -1,0 +1,104 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.registry import Pairs, operator
+from nnefc.frontends.tract.values import Known, Operand, Wrong
+from nnefc.ir import DType
+from nnefc.ops.window_rules import resolve
+
+
+@operator("tract_nnef")
+def max_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    """Items beyond the border never win, whether it is 'constant' or 'ignore'."""
+    return _pooled(make, "max_pool", input, size, "ignore", border, padding, stride, dilation)
+
+
+@operator("tract_nnef")
+def max_pool_with_index(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    """Indices are of the items of a channel, [y w + x] of an image; the operation's are of those
+    of the window.
+    """
+    name = "max_pool_with_index"
+    y, taps = _pooled(make, name, input, size, "ignore", border, padding, stride, dilation)
+    window = resolve(input.type.dims, size, padding, stride, dilation)
+    rank, extents = window.rank, window.input
+    left = make.cast(taps, DType.INT64)
+    index: Any = 0
+    for axis in reversed(range(2, rank)):
+        pitch = math.prod(extents[axis + 1 :])
+        rest = make("div", left, window.size[axis])
+        tap = make("sub", left, make("mul", rest, window.size[axis]))
+        first = np.arange(window.output[axis]) * window.stride[axis] - window.padding[axis][0]
+        shape = tuple(-1 if i == axis else 1 for i in range(rank))
+        begin = Known((first * pitch).astype(np.int64).reshape(shape), DType.INT64)
+        offset = make("add", make("mul", tap, window.dilation[axis] * pitch), begin)
+        index = make("add", index, offset) if axis < rank - 1 else offset
+        left = rest
+    return y, index
+
+
+@operator("tract_nnef")
+def avg_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    return _pooled(make, "avg_pool", input, size, border, border, padding, stride, dilation)
+
+
+@operator("tract_nnef")
+def rms_pool(
+    make: Maker,
+    input: Operand,
+    size: tuple[int, ...],
+    border: str = "constant",
+    padding: Pairs = (),
+    stride: tuple[int, ...] = (),
+    dilation: tuple[int, ...] = (),
+) -> Any:
+    return _pooled(make, "rms_pool", input, size, border, border, padding, stride, dilation)
+
+
+def _pooled(
+    make: Maker,
+    name: str,
+    x: Operand,
+    size: tuple[int, ...],
+    border: str,
+    given: str,
+    padding: Pairs,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> Any:
+    if given not in ("constant", "ignore"):
+        raise Wrong(f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'")
+    return make(
+        name, x, size=size, border=border, padding=padding, stride=stride, dilation=dilation
+    )
