@@ -259,11 +259,23 @@ def test_items_that_only_a_run_counts(tmp_path: Path) -> None:
         """graph g(x) -> (y) {
           x = tract_core_external(shape = [3, 4], datum_type = 'f32');
           z = tract_onnx_non_zero(x, count_symbol = 'n');
-          y = tract_core_cast(z, to = 'i32');
+          y = transpose(tract_core_cast(z, to = 'i32') + 1, axes = [1, 0]);
         }""",
         "extension tract_registry tract_onnx;\nextension tract_symbol n;\n",
     )
     random = np.random.default_rng(0)
     for _ in range(4):
         x = (random.integers(0, 3, (3, 4)) * random.integers(0, 2, (3, 4))).astype(np.float32)
-        np.testing.assert_array_equal(found(x), np.stack(np.nonzero(x)))
+        np.testing.assert_array_equal(found(x), np.stack(np.nonzero(x)).T + 1)
+
+
+def test_what_a_run_counts_is_not_summed(tmp_path: Path) -> None:
+    with pytest.raises(NnefError, match="sum_reduce cannot take"):
+        model(
+            tmp_path,
+            """graph g(x) -> (y) {
+              x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+              y = sum_reduce(tract_onnx_non_zero(x, count_symbol = 'n'), axes = [0]);
+            }""",
+            "extension tract_registry tract_onnx;\nextension tract_symbol S;\n",
+        )(rows(3))

@@ -95,12 +95,24 @@ class Maker:
             op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
         except NnefError as error:
             raise _rewrite(error) from None
-        for x in values:  # as many items of what is computed item by item are meant
-            if x in self.counted and (spec.elementwise or name == "cast"):
-                self.counted |= {
-                    y: self.counted[x] for y in op.outputs if y.type.dims == x.type.dims
-                }
+        for x in values:
+            if x in self.counted:
+                self._count(op, x)
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
+
+    def _count(self, op: Op, x: Value) -> None:
+        """As many items are meant of what is computed of `x` item by item, or moved; raises Wrong.
+
+        What else is computed would be computed of items that are not meant, too.
+        """
+        axis, count = self.counted[x]
+        if op.name == "transpose":
+            self.counted[op.output] = op.attributes["axes"].index(axis), count
+        elif operations()[op.name].elementwise or op.name == "cast":
+            self.counted[op.output] = axis, count
+        else:
+            message = f"{op.name} cannot take a tensor of which only a run tells the extents"
+            raise Wrong("tract/unsupported", message)
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
         flat: list[Any] = []
