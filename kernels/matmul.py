@@ -13,8 +13,10 @@ nearly empty: 197 rows are 22 times 8 and 3 times 7.
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.compressed import BLOCK, WIDEN_ARGUMENTS, compressed_tile, widen_panel
 from nnefc.kernels.epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -46,8 +48,10 @@ def gemm_layout(operands: int) -> Layout:
     """Parameters of `matmul.gemm`: those of `DOTS`, how C is cut, and operands of an epilogue.
 
     Rows of C are in `m_parts` parts, columns in `n_parts`, of as many rows and vectors as a tile
-    may have.  If `a_packed`, A is in panels of those columns of its transpose, if `b_packed`, B in
-    panels, see `nnefc.kernels.pack`; otherwise rows of B are contiguous, and whole vectors.
+    may have.  If `a_packed`, A is in panels of those columns of its transpose.  Rows of B are
+    contiguous, and whole vectors, unless `b_packed` says that B is in panels (`PANELS`), see
+    `nnefc.kernels.pack`, or in compressed ones (`COMPRESSED`), see `nnefc.kernels.compressed`: of
+    these b_row is the size of a block of all columns of a panel, b_step that of a panel.
     The tile walks `k_block` of the depth at a time.  A unit is `m_block` x `n_block` parts.
     `x0`, `x1`, ...: the `operands` of the epilogue, laid out like C.
     """
@@ -90,49 +94,73 @@ def gemm_layout(operands: int) -> Layout:
 ) = gemm_layout(0).offsets
 
 
+PANELS: Final = 1
+COMPRESSED: Final = 2
+"""Values of `b_packed`."""
+K_BLOCK_COMPRESSED: Final = 256
+"""Most rows of compressed panels that are widened at a time."""
+
+
 @family("matmul.gemm")
 def gemm(
     item: str,
     heights: tuple[int, ...],
     widths: tuple[int, ...],
     epilogue: Epilogue | None = None,
+    stored: str | None = None,
 ) -> KernelFunction:
-    """Tiles of any of the `heights` and `widths`."""
+    """Tiles of any of the `heights` and `widths`.
+
+    `stored`: how compressed weights are, which the tile reads if there are no `widths`, or which
+    are widened before.
+    """
     drive = _driver(item)
-    tile = product_tile(item, heights, widths)
-    if epilogue is None:
+    if stored is not None and not widths:
+        tile = compressed_tile(stored, heights)
+    else:
+        tile = product_tile(item, heights, widths)
+    finish = _nothing if epilogue is None else apply_rows(item, epilogue)
+    table = _nothing if epilogue is None else local_bytes(16 * max(len(epilogue.repeated), 1))
+    if stored is None or not widths:
 
         def matmul(bases, params, first, last):
-            drive(bases, params, first, last, tile(), 0, 0)
+            drive(bases, params, first, last, tile(), finish(), table(), 0, 0)
 
         return matmul
-    finish, operands = apply_rows(item, epilogue), len(epilogue.repeated)
-    table = local_bytes(16 * max(operands, 1))
+    widen = widen_panel(stored)
+    panel = local_bytes(K_BLOCK_COMPRESSED * widths[-1] * lanes_of(item) * ITEMSIZE[item])
 
-    def fused_matmul(bases, params, first, last):
-        drive(bases, params, first, last, tile(), finish(), table())
+    def widening_matmul(bases, params, first, last):
+        drive(bases, params, first, last, tile(), finish(), table(), widen(), panel())
 
-    return fused_matmul
+    return widening_matmul
+
+
+@helper
+def _nothing():
+    """The address of what there is not."""
+    return 0
 
 
 @cache
 def _driver(item: str):
-    """Helper `drive(bases, params, first, last, tile, finish, table)`: the loops around a tile.
+    """Helper `drive(bases, params, first, last, tile, finish, table, widen, panel)`: the loops.
 
-    It is translated once for all kernels: what they differ in are the addresses of `product_tile`
-    and `apply_rows` (or 0), and `table`, memory for operands.
+    It is translated once for all kernels: what they differ in are the addresses of `product_tile`,
+    `apply_rows` (or 0), `table`, memory for operands, `widen_panel` (or 0), and memory for a panel.
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
+    call_widen = procedure(WIDEN_ARGUMENTS)
 
     @helper
-    def drive(bases, params, first, last, tile, finish, table):
+    def drive(bases, params, first, last, tile, finish, table, widen, wide_panel):
         a0, b0 = address(bases, params + A), address(bases, params + B)
         c0, bias0 = address(bases, params + C), address(bases, params + BIAS)
         m, n, depth = load_word(params + M), load_word(params + N), load_word(params + DEPTH)
         a_row, a_step = load_word(params + A_ROW), load_word(params + A_STEP)
-        b_row, c_row = load_word(params + B_ROW), load_word(params + C_ROW)
-        bias_row = load_word(params + BIAS_ROW)
+        b_row, b_step = load_word(params + B_ROW), load_word(params + B_STEP)
+        c_row, bias_row = load_word(params + C_ROW), load_word(params + BIAS_ROW)
         a_packed, b_packed = load_word(params + A_PACKED), load_word(params + B_PACKED)
         m_parts, n_parts = load_word(params + M_PARTS), load_word(params + N_PARTS)
         m_block, n_block = load_word(params + M_BLOCK), load_word(params + N_BLOCK)
@@ -160,7 +188,12 @@ def _driver(item: str):
                     start = (j * width0 + min(j, wider)) * lanes
                     width = (width0 + 1 if j < wider else width0) * lanes
                     count = min(width, n - start)
-                    if b_packed:
+                    if b_packed == COMPRESSED:
+                        panel, pitch = b + start // lanes * b_step + k // BLOCK * b_row, b_step
+                        if widen != 0:
+                            call_widen(widen, some, width, panel, pitch, wide_panel)
+                            panel, pitch = wide_panel, width * size
+                    elif b_packed:
                         panel, pitch = b + (start * depth + k * width) * size, width * size
                     else:
                         panel, pitch = b + start * size + k * b_row, b_row

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -98,3 +98,21 @@ def _in_memory(v: Vector, order: Any) -> Permute:
         return result
 
     return permuted
+
+
+def lookup(v: Vector, table: Sequence[float]) -> Callable[[Any], Any] | None:
+    """`find(numbers)`: of each lane item `number % 16` of a table of 16, for vectors of int32.
+
+    None where no instruction of this machine has so long a table.
+    """
+    isa = host()
+    if v.lanes != isa.float32_lanes or "permi2var" not in isa.permute:
+        return None
+    # the instruction looks at as many bits as two vectors have items
+    items = [*table, *table][: 2 * v.lanes]
+    first, second = (ir.Constant(v.type, items[i : i + v.lanes]) for i in (0, v.lanes))
+
+    def find(numbers: Any) -> Any:
+        return v.call(isa.permute, v.type, first, numbers, second)
+
+    return find

@@ -119,7 +119,7 @@ def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) 
                 block = builder.append_basic_block(f"tile{height}x{width}")
                 switch.add_case(ir.Constant(I64, height + CASE * number), block)
                 builder.position_at_end(block)
-                walk = _Walk(v, height, width)
+                walk = Walk(v, height, width)
                 values = walk.products(depth, a, a_row, a_step, b, b_row)
                 walk.finish(values, n, c, c_row, bias, bias_row, fresh)
                 builder.branch(out)
@@ -129,7 +129,7 @@ def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) 
 
 
 @dataclass(frozen=True)
-class _Walk:
+class Walk:
     """One shape of a tile: `height` rows, `width` vectors."""
 
     v: Vector

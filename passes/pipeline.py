@@ -43,6 +43,7 @@ from nnefc.passes.merge_products import MergeProducts
 from nnefc.passes.nest_concats import NestConcats
 from nnefc.passes.shuffle_channels import ShuffleChannels
 from nnefc.passes.simplify_scans import SimplifyScans
+from nnefc.passes.sink_dequantization import SinkDequantization
 from nnefc.passes.sink_transposes import SinkTransposes
 from nnefc.passes.split_batch import SplitBatch
 from nnefc.passes.widen_halves import WidenHalves
@@ -51,6 +52,7 @@ DEFAULT: tuple[Pass, ...] = (
     WidenHalves(),
     ExpandCompounds(),
     Canonicalise(),
+    SinkDequantization(),
     SimplifyScans(),
     HoistFromScans(),
     MergeProducts(),

@@ -172,7 +172,7 @@ def test_large_weights_stay_narrow(half: DType) -> None:
     assert not any(op.name == "constant" for op in graph.ops)
     program = lower(graph)
     sizes = [constant.nbytes for constant in program.constants if constant.nbytes > 1024]
-    assert sizes == [4 * 256 * 128]
+    assert sizes == [2 * 256 * 128]
 
 
 @each_half

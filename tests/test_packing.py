@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nnefc.packing import NAMES, pack, packing, size
 from nnefc.packing.inverse import Packed, View, restorable, restore
+from tests.test_block_quantized import decoded, random_blocks
 
 Array = np.ndarray[Any, Any]
 Parameters = tuple[Any, ...]
@@ -22,7 +23,8 @@ small = st.integers(1, 5)
 
 def packed(name: str, source: Array, parameters: Parameters) -> Array:
     """In memory that held something else."""
-    result = np.full(size(name, source.shape, parameters), np.nan, source.dtype)
+    other = np.nan if source.dtype.kind == "f" else 0xAA
+    result = np.full(size(name, source.shape, parameters), other, source.dtype)
     pack(name, source, parameters, result)
     return result
 
@@ -158,6 +160,33 @@ def test_pieces_of_an_array_are_put_together() -> None:
 def test_sums_cannot_be_restored() -> None:
     piece = Packed(whole((2, 2, 3, 3)), "winograd", ((4, 4), 2, ((4, 1),)))
     assert not restorable(36, [piece])
+
+
+@given(
+    st.sampled_from(["q4_0", "q4_0_legacy", "q8_1"]),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.sampled_from([4, 8]),
+)
+def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lanes: int) -> None:
+    source = random_blocks(name, columns, blocks, columns)
+    nbytes = 34 if name == "q8_1" else 18
+    result = packed("blocks", source, (name, lanes)).reshape(-1, blocks, nbytes * lanes)
+    got = np.zeros((len(result) * lanes, blocks, 32))
+    for panel, block, lane in np.ndindex(len(result), blocks, lanes):
+        data = result[panel, block]
+        scale = float(data[: 2 * lanes].view("<f2")[lane])
+        codes = data[2 * lanes :]
+        for k in range(32):
+            if name == "q8_1":
+                code = int(codes.view(np.int8)[k * lanes + lane])
+            else:
+                word = int(codes.view("<u4")[k // 8 * lanes + lane])
+                code = (word >> 4 * (k % 8) & 15) - 8
+            got[panel * lanes + lane, block, k] = code * scale
+    want = decoded(source, name).reshape(columns, blocks, 32)
+    np.testing.assert_array_equal(got[:columns], want)
+    assert not got[columns:].any()
 
 
 def test_packings_are_known_by_name() -> None:

@@ -14,7 +14,8 @@ from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.matmul import UNIT_NS, even, sizes, tile_sizes, units_per_tile, zero_item
+from nnefc.lower.cut import UNIT_NS, even, sizes, tile_sizes, units_per_tile
+from nnefc.lower.matmul import zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast

@@ -6,14 +6,22 @@ from nnefc.blocks import BLOCK_ITEMS
 from nnefc.ir import Op
 from nnefc.kernels.block_quantized import DEQUANTIZE
 from nnefc.kernels.template import Kernel
-from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.context import Blocks, Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.product import reads_blocks
 from nnefc.rates import LOOP_ITEMS_PER_NS
 
 
 @lowering("dequantize_blocks")
 def dequantize_blocks(lower: Lowering, op: Op) -> None:
-    """Blocks one behind the other, whatever the rows."""
+    """Blocks one behind the other, whatever the rows; of weights only where items are needed."""
+    value, raw = op.output, lower.data(op.inputs[0])
+    users = [user for user in value.users if raw is not None and reads_blocks(user, value)]
+    if users and raw is not None:
+        rows = value.type.dims[-2]
+        lower.know_blocks(value, Blocks(raw.reshape(rows, -1), op.attributes["format"]))
+        if len(users) == len(value.users) and not lower.graph.is_output(value):
+            return
     blocks = op.output.type.volume // BLOCK_ITEMS
     tile_blocks = per_tile(blocks, BLOCK_ITEMS / LOOP_ITEMS_PER_NS, lower.threads)
     words = DEQUANTIZE.pack(

@@ -64,6 +64,14 @@ def has_lowering(name: str) -> bool:
     return (name, False) in _lowerings
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Weights in blocks of a format of `nnefc.blocks`, [rows, bytes of a row]."""
+
+    data: Array
+    format: str
+
+
 @dataclass(frozen=True)
 class Common:
     """What the graphs have in common that become one program."""
@@ -101,6 +109,7 @@ class Lowering:
         self._constants = common.constants
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
+        self._blocks: dict[Value, Blocks] = {}
         self._label = ""
         self._live = live_bytes(graph)
         self._largest = max([common.live, *self._live.values()])
@@ -209,6 +218,14 @@ class Lowering:
     def stored(self, value: Value) -> Array | None:
         """As `data`, but perhaps in a narrower type, which all of the items are in."""
         return self._data.get(value)
+
+    def blocks(self, value: Value) -> Blocks | None:
+        """The items of `value` as blocks, for operations that can read them."""
+        return self._blocks.get(value)
+
+    def know_blocks(self, value: Value, blocks: Blocks) -> None:
+        """`value` is what `blocks` stand for."""
+        self._blocks[value] = blocks
 
     def scalar(self, value: Value) -> bool | int | float | None:
         """What every item of `value` is, if it is known now: a single item, or one repeated."""

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.epilogue import Epilogue
-from nnefc.kernels.matmul import DOT_ROWS, DOTS, gemm_layout
+from nnefc.kernels.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
 from nnefc.kernels.pack import BATCH
-from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
-from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise, integer_matmul
+from nnefc.lower.compressed import compressed, is_direct
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.cut import cut_direct, cut_product, cut_widened
 from nnefc.lower.pack import Array, Matrix, pack, packed_bytes
-from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
+from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.product import Product, Side, broadcast, dense, product_of
-from nnefc.rates import DOT_MACS_PER_NS, MACS_PER_NS, MEMORY_NS
+from nnefc.rates import DOT_MACS_PER_NS
 from nnefc.runtime.program import Ref
 
 FEW_ROWS = 8
 """Up to so many, a product with a transposed matrix is a set of dot products."""
 REUSE = 512
 """A matrix that so many rows read is worth packing, even if its rows can be read as they are."""
-UNIT_NS = 20_000.0
-"""What a unit of work should take: rows and panels that it reads again stay close."""
-K_BLOCK = 384
-"""Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
 
 @lowering("matmul")
@@ -88,7 +82,8 @@ def _few(product: Product) -> bool:
         return False
     item = product.dtype.itemsize
     contiguous = product.a.at.step == item and product.b.at.row == item
-    return product.m <= FEW_ROWS and product.b.data is None and contiguous and product.n > 1
+    computed = product.b.data is None and product.b.blocks is None
+    return product.m <= FEW_ROWS and computed and contiguous and product.n > 1
 
 
 def _resident(lower: Lowering, side: Side, dtype: DType) -> Matrix:
@@ -109,14 +104,24 @@ def zero_item(dtype: DType) -> Array:
 
 def gemm(lower: Lowering, product: Product) -> None:
     """A product by register tiles."""
-    cut = _cut(product, lower)
+    weights = compressed(lower, product)
+    direct = weights is not None and is_direct(product)
+    if weights is None:
+        cut = cut_product(product, lower)
+    elif direct:
+        cut = cut_direct(product, weights.panels.step, lower)
+    else:
+        cut = cut_widened(product, lower)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
     a, b = product.a, product.b
-    a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item)
-    whole = b.at.step == item and product.n % lanes == 0
-    b_packed = b.data is not None or not whole or product.m > REUSE
+    a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item and not direct)
     a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
-    b_at = _packed(lower, product, b, product.n, cut.n_parts, lanes) if b_packed else b.at
+    if weights is not None:
+        b_at, b_packed = weights.panels, COMPRESSED
+    elif b.data is not None or b.at.step != item or product.n % lanes or product.m > REUSE:
+        b_at, b_packed = _packed(lower, product, b, product.n, cut.n_parts, lanes), PANELS
+    else:
+        b_at, b_packed = b.at, 0
     zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
     words = gemm_layout(len(product.operands)).pack(
         **_words(product, a_at, b_at, product.c, zero),
@@ -136,7 +141,7 @@ def gemm(lower: Lowering, product: Product) -> None:
         n_parts=cut.n_parts,
         a_packed=a_packed,
         b_packed=b_packed,
-        k_block=K_BLOCK,
+        k_block=cut.k_block,
         operands=len(product.operands),
         units=cut.units,
         unit_block=cut.unit_block,
@@ -145,10 +150,9 @@ def gemm(lower: Lowering, product: Product) -> None:
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
-    heights, widths = tile_sizes(cut.heights, cut.widths)
-    if lower.growing and heights != (1,):
-        heights = tuple(range(least_rows(), tile_rows() + 1))
-    arguments = (str(product.dtype), heights, widths, epilogue)
+    arguments = (str(product.dtype), *cut.tiles, epilogue)
+    if weights is not None:
+        arguments = (*arguments, weights.stored)
     lower.launch(Kernel("matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block))
 
 
@@ -167,85 +171,6 @@ def _packed(
         math.prod(batch[i + 1 :]) * nbytes if extent > 1 else 0 for i, extent in enumerate(batch)
     )
     return Matrix(at, 0, 0, tuple(pitches))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """How C is cut: see `nnefc.kernels.matmul.gemm_layout`."""
-
-    m_parts: int
-    n_parts: int
-    heights: tuple[int, ...]
-    widths: tuple[int, ...]
-    m_block: int
-    n_block: int
-    units: int
-    unit_block: int
-
-
-def _cut(product: Product, lower: Lowering) -> _Cut:
-    lanes = lanes_of(str(product.dtype))
-    threads, vectors = lower.threads, ceil_div(product.n, lanes)
-    m_parts = ceil_div(product.m, tile_rows())
-    if lower.growing and product.m < least_rows():
-        m_parts = product.m
-    heights = sizes(product.m, m_parts)
-    n_parts = ceil_div(vectors, tile_width(tile_rows() if lower.growing else heights[-1]))
-    widths = sizes(vectors, n_parts)
-    # nanoseconds of one part, and of a block of parts below each other
-    width = widths[-1] * lanes * product.depth * product.dtype.itemsize
-    part = heights[-1] * width / (MACS_PER_NS * ITEM)
-    m_block = even(m_parts, max(3, UNIT_NS / part))
-    column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
-    n_block = even(n_parts, UNIT_NS / column)
-    if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
-        # every thread has as many of a few rows, and of one product after the other the same ones
-        n_block = ceil_div(n_parts, ceil_div(blocks, sharing(threads)) * sharing(threads))
-    units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
-    unit_block = units_per_tile(units, column * n_block)
-    return _Cut(m_parts, n_parts, heights, widths, m_block, n_block, units, unit_block)
-
-
-def units_per_tile(units: int, cost: float) -> int:
-    """Units of a tile, for units of `cost` nanoseconds.
-
-    Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
-    took up to 3 % more time while others used the processor.
-    """
-    return min(max(1, int(UNIT_NS / cost), ceil_div(units, MAX_TILES)), units)
-
-
-def tile_sizes(
-    heights: tuple[int, ...], widths: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """(heights, widths) that a kernel has code for: few different ones, which networks share.
-
-    Of a single row all widths are little code; many rows are cut into the two largest heights.
-    """
-    if heights == (1,):
-        return heights, tuple(range(1, tile_width(1) + 1))
-    largest = (tile_rows() - 1, tile_rows())
-    return (largest if set(heights) <= set(largest) else heights), widths
-
-
-def least_rows() -> int:
-    """The fewest rows of a part where many rows are cut into nearly equal parts.
-
-    Models whose shapes change with each call have code for parts of so many rows and more, and for
-    parts of one row: two kernels for all numbers of rows, which read the same panels.
-    """
-    return ceil_div(tile_rows(), 2)
-
-
-def sizes(count: int, parts: int) -> tuple[int, ...]:
-    """The sizes of nearly equal parts, in order."""
-    return tuple(sorted({count // parts, ceil_div(count, parts)}))
-
-
-def even(count: int, wanted: float) -> int:
-    """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
-    blocks = max(1, round(count / max(wanted, 1)))
-    return ceil_div(count, blocks)
 
 
 def dots(

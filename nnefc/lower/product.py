@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from nnefc.blocks import BLOCK_ITEMS
 from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
 from nnefc.lower import elementwise
-from nnefc.lower.context import Lowering
+from nnefc.lower.context import Blocks, Lowering
 from nnefc.lower.pack import Array, Matrix
 from nnefc.runtime.program import Buffer, Ref
 
@@ -16,17 +17,19 @@ from nnefc.runtime.program import Buffer, Ref
 class Side:
     """An operand [rows, columns] of a product; `data` is it, batch included, if it is known.
 
-    Items of the data may be in a narrower type than that of the product.
+    Items of the data may be in a narrower type than that of the product.  `blocks` is it if it is
+    quantized; then there is nothing else.
     """
 
     at: Matrix
     data: Array | None = None
+    blocks: Blocks | None = None
 
     @property
     def turned(self) -> Side:
         """The transpose."""
         data = None if self.data is None else self.data.swapaxes(-1, -2)
-        return Side(self.at.turned, data)
+        return replace(self, at=self.at.turned, data=data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,8 @@ def product_of(
     a, b = op.inputs[:2]
     a_turned, b_turned = op.attributes["transposeA"], op.attributes["transposeB"]
     dims = op.output.type.dims
-    a_side, b_side = _side(lower, a), _side(lower, b)
+    blocks = lower.blocks(b) if reads_blocks(op, b) else None
+    a_side, b_side = _side(lower, a), _side(lower, b, blocks)
     product = Product(
         dtype=a.type.dtype,
         m=dims[-2],
@@ -103,11 +107,26 @@ def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
     return Matrix(at, row, step, tuple(batch))
 
 
-def _side(lower: Lowering, value: Value) -> Side:
-    data = lower.stored(value)
+def reads_blocks(op: Op, value: Value) -> bool:
+    """Whether a product can read quantized weights instead of the numbers that they stand for."""
+    if op.name not in ("matmul", "fused_matmul") or op.inputs.count(value) > 1:
+        return False
+    *batch, columns, depth = value.type.dims
+    return (
+        op.inputs[1] is value
+        and op.attributes["transposeB"]
+        and set(batch) <= {1}
+        and columns > 1
+        and depth % BLOCK_ITEMS == 0
+    )
+
+
+def _side(lower: Lowering, value: Value, blocks: Blocks | None = None) -> Side:
+    data = lower.stored(value) if blocks is None else None
     # What is known is packed now: its own memory is not needed.
-    at = lower.read(value) if data is None else Ref(Buffer("constant", 0))
-    return Side(dense(at, value.type), data)
+    known = data is not None or blocks is not None
+    at = Ref(Buffer("constant", 0)) if known else lower.read(value)
+    return Side(dense(at, value.type), data, blocks)
 
 
 def _joined(product: Product) -> Product:
@@ -127,7 +146,7 @@ def _with_batch(product: Product, kept: list[int]) -> Product:
         data = x.data
         if data is not None:
             data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
-        return Side(matrix(x.at), data)
+        return replace(x, at=matrix(x.at), data=data)
 
     return replace(
         product,
@@ -159,8 +178,8 @@ def _rows_joined(product: Product) -> Product:
         product,
         m=product.m * extent,
         batch=product.batch[:-1],
-        a=Side(matrix(a.at), a_data),
-        b=Side(replace(b.at, batch=b.at.batch[:-1]), b_data),
+        a=replace(a, at=matrix(a.at), data=a_data),
+        b=replace(b, at=replace(b.at, batch=b.at.batch[:-1]), data=b_data),
         c=matrix(product.c),
         operands=tuple(map(matrix, product.operands)),
     )

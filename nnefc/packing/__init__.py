@@ -24,7 +24,7 @@ Release = Callable[[], None]
 
 VERSION: Final = 1
 """Grows with every change of what a packing gives: files have packed weights."""
-NAMES: Final = ("direct", "panels", "winograd")
+NAMES: Final = ("blocks", "direct", "panels", "winograd")
 
 
 class Packing(Protocol):

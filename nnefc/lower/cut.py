@@ -1,0 +1,145 @@
+"""How products are cut into parts of the sizes of tiles, and these into units of work."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.compressed import compressed_rows
+from nnefc.kernels.matmul import K_BLOCK_COMPRESSED
+from nnefc.kernels.team_state import MAX_TILES
+from nnefc.kernels.tile import tile_rows, tile_width
+from nnefc.kernels.vector import lanes_of
+from nnefc.lower.context import Lowering
+from nnefc.lower.partition import ceil_div, per_tile, sharing
+from nnefc.lower.product import Product
+from nnefc.rates import MACS_PER_NS, MEMORY_NS
+
+UNIT_NS = 20_000.0
+"""What a unit of work should take: rows and panels that it reads again stay close."""
+WIDENED_PARTS = 16
+"""Parts of rows that meet a panel of weights that was widened for them."""
+K_BLOCK = 384
+"""Depth that a tile walks at a time: products of a sum that are added one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How C is cut: see `nnefc.kernels.matmul.gemm_layout`; the tile of compressed weights has any
+    width.
+    """
+
+    m_parts: int
+    n_parts: int
+    heights: tuple[int, ...]
+    widths: tuple[int, ...]
+    tiles: tuple[tuple[int, ...], tuple[int, ...]]
+    """Heights and widths that the kernel has code for."""
+    m_block: int
+    n_block: int
+    units: int
+    unit_block: int
+    k_block: int = K_BLOCK
+
+
+def cut_product(product: Product, lower: Lowering) -> Cut:
+    lanes = lanes_of(str(product.dtype))
+    threads, vectors = lower.threads, ceil_div(product.n, lanes)
+    m_parts = ceil_div(product.m, tile_rows())
+    if lower.growing and product.m < least_rows():
+        m_parts = product.m
+    heights = sizes(product.m, m_parts)
+    n_parts = ceil_div(vectors, tile_width(tile_rows() if lower.growing else heights[-1]))
+    widths = sizes(vectors, n_parts)
+    # nanoseconds of one part, and of a block of parts below each other
+    width = widths[-1] * lanes * product.depth * product.dtype.itemsize
+    part = heights[-1] * width / (MACS_PER_NS * ITEM)
+    m_block = even(m_parts, max(3, UNIT_NS / part))
+    column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
+    n_block = even(n_parts, UNIT_NS / column)
+    if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
+        # every thread has as many of a few rows, and of one product after the other the same ones
+        n_block = ceil_div(n_parts, ceil_div(blocks, sharing(threads)) * sharing(threads))
+    units = math.prod(product.batch) * ceil_div(m_parts, m_block) * ceil_div(n_parts, n_block)
+    unit_block = units_per_tile(units, column * n_block)
+    tiles = tile_sizes(heights, widths)
+    if lower.growing and heights != (1,):
+        tiles = tuple(range(least_rows(), tile_rows() + 1)), tiles[1]
+    return Cut(m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block)
+
+
+def cut_direct(product: Product, panel_bytes: int, lower: Lowering) -> Cut:
+    """For few rows and compressed weights: units of panels, each read from memory once."""
+    m_parts = ceil_div(product.m, compressed_rows())
+    vectors = ceil_div(product.n, lanes_of(str(product.dtype)))
+    n_parts = ceil_div(vectors, per_tile(vectors, max(panel_bytes * MEMORY_NS, 1), lower.threads))
+    units = math.prod(product.batch) * n_parts
+    heights = sizes(product.m, m_parts)
+    every = tuple(range(1, compressed_rows() + 1))
+    return Cut(
+        m_parts=m_parts,
+        n_parts=n_parts,
+        heights=heights,
+        widths=(),
+        tiles=(every if lower.growing and heights != (1,) else heights, ()),
+        m_block=m_parts,
+        n_block=1,
+        units=units,
+        unit_block=ceil_div(units, MAX_TILES),
+        k_block=max(product.depth, 1),
+    )
+
+
+def cut_widened(product: Product, lower: Lowering) -> Cut:
+    """For many rows and compressed weights: a panel is widened once for many of them."""
+    cut = cut_product(product, lower)
+    m_block = even(cut.m_parts, WIDENED_PARTS)
+    units = math.prod(product.batch) * ceil_div(cut.m_parts, m_block) * cut.n_parts
+    unit_block = ceil_div(units, MAX_TILES)
+    k_block = K_BLOCK_COMPRESSED
+    return replace(
+        cut, m_block=m_block, n_block=1, units=units, unit_block=unit_block, k_block=k_block
+    )
+
+
+def units_per_tile(units: int, cost: float) -> int:
+    """Units of a tile, for units of `cost` nanoseconds.
+
+    Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
+    took up to 3 % more time while others used the processor.
+    """
+    return min(max(1, int(UNIT_NS / cost), ceil_div(units, MAX_TILES)), units)
+
+
+def tile_sizes(
+    heights: tuple[int, ...], widths: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(heights, widths) that a kernel has code for: few different ones, which networks share.
+
+    Of a single row all widths are little code; many rows are cut into the two largest heights.
+    """
+    if heights == (1,):
+        return heights, tuple(range(1, tile_width(1) + 1))
+    largest = (tile_rows() - 1, tile_rows())
+    return (largest if set(heights) <= set(largest) else heights), widths
+
+
+def least_rows() -> int:
+    """The fewest rows of a part where many rows are cut into nearly equal parts.
+
+    Models whose shapes change with each call have code for parts of so many rows and more, and for
+    parts of one row: two kernels for all numbers of rows, which read the same panels.
+    """
+    return ceil_div(tile_rows(), 2)
+
+
+def sizes(count: int, parts: int) -> tuple[int, ...]:
+    """The sizes of nearly equal parts, in order."""
+    return tuple(sorted({count // parts, ceil_div(count, parts)}))
+
+
+def even(count: int, wanted: float) -> int:
+    """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
+    blocks = max(1, round(count / max(wanted, 1)))
+    return ceil_div(count, blocks)
