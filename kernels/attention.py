@@ -4,7 +4,7 @@ A unit of work is a block of rows of one batch item.  Its scores, against a bloc
 the thread's own memory: products by the register tile, the expression (scale, mask), exponentials,
 and products with V into the result.  If there are several blocks of keys, what was summed so far
 is scaled to the new maximum (Milakov and Gimelshein, "Online normalizer calculation for softmax",
-2018).  K^T and V are in panels.
+2018).  K^T and V are in panels, or, where few rows meet them, read as they are, once.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,13 +33,15 @@ from nnefc.kernels.pack import BATCH, batch_offset, part_start
 from nnefc.kernels.rows import along
 from nnefc.kernels.softmax import exponential, kept, larger, maximum, place
 from nnefc.kernels.template import KernelFunction, Layout, family
-from nnefc.kernels.tile import CHAIN, TILE_ARGUMENTS, local_bytes, product_tile
+from nnefc.kernels.tile import CHAIN, TILE_ARGUMENTS, dots, local_bytes, product_tile
 from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
 
 SCORES_BYTES = 128 << 10
 """Room for the scores of a block of rows: most of it in the second cache."""
 MAX_ROWS = 128
 """Rows of a block, at most."""
+DOT_ROWS = 4
+"""Keys that are multiplied with a row at a time."""
 
 
 def attention_layout(operands: int) -> Layout:
@@ -50,6 +52,8 @@ def attention_layout(operands: int) -> Layout:
     The rows are in `m_parts` parts, as high as a tile at most, keys and columns of v in panels.
     A unit is `m_block` parts of rows of a batch item, a tile `unit_block` of `units`; it goes
     through `key_block` panels of keys at a time, whose scores are `pitch` bytes from row to row.
+    If `k_rows`, k is not in panels; items of q and k are contiguous.  If `v_rows`, v is not in
+    panels; its rows are contiguous, and whole vectors.
     `x0`, `x1`, ...: the `operands` of the expression, laid out like the scores.
     """
     return Layout(
@@ -57,7 +61,7 @@ def attention_layout(operands: int) -> Layout:
             [
                 *operand_fields("q", "k", "v", "y"),
                 f"rows keys depth width batch_rank batch:{BATCH} m_parts key_parts width_parts",
-                "m_block key_block pitch units unit_block zero:ref operands",
+                "m_block key_block pitch k_rows v_rows units unit_block zero:ref operands",
                 *operand_fields(*(f"x{i}" for i in range(operands))),
             ]
         )
@@ -70,11 +74,11 @@ def attention_layout(operands: int) -> Layout:
     Q_STEP,
     Q_BATCH,
     K,
-    _,
+    K_ROW,
     _,
     K_BATCH,
     V,
-    _,
+    V_ROW,
     _,
     V_BATCH,
     Y,
@@ -93,6 +97,8 @@ def attention_layout(operands: int) -> Layout:
     M_BLOCK,
     KEY_BLOCK,
     PITCH,
+    K_ROWS,
+    V_ROWS,
     UNITS,
     UNIT_BLOCK,
     ZERO,
@@ -211,14 +217,13 @@ def _driver(item: str) -> Any:
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
-    power, divide = exponentials(item), divide_rows(item)
+    power, divide, dot = exponentials(item), divide_rows(item), dots(item, DOT_ROWS)
 
     @helper
     def multiply(
-        m, parts, i_first, i_end, tile, a, a_row, a_step, depth, b, c, c_row, n, fresh, zero
+        m, parts, i_first, i_end, tile, a, a_row, a_step, depth, b, b_row, c, c_row, n, fresh, zero
     ):
         """Rows of parts `i_first` to `i_end` - 1 times one panel of n columns, in pieces."""
-        b_row = (n + lanes - 1) // lanes * lanes * size
         for k in range(0, depth, CHAIN):
             row = 0
             for i in range(i_first, i_end):
@@ -242,6 +247,15 @@ def _driver(item: str) -> Any:
                 row += height
 
     @helper
+    def multiply_rows(rows, keys, depth, q, q_row, k, k_row, scores, pitch):
+        """Rows of q times rows of k, of which each is read once."""
+        for key in range(0, keys, DOT_ROWS):
+            count = min(DOT_ROWS, keys - key)
+            for row in range(rows):
+                target = scores + row * pitch + key * size
+                dot(count, depth, k + key * k_row, k_row, q + row * q_row, target)
+
+    @helper
     def drive(bases, params, first, last, tile, finish, table, scores, state):
         q0, k0 = address(bases, params + Q), address(bases, params + K)
         v0, y0 = address(bases, params + V), address(bases, params + Y)
@@ -252,6 +266,8 @@ def _driver(item: str) -> Any:
         y_row, pitch = load_word(params + Y_ROW), load_word(params + PITCH)
         m_parts, key_parts = load_word(params + M_PARTS), load_word(params + KEY_PARTS)
         width_parts = load_word(params + WIDTH_PARTS)
+        k_rows, k_row = load_word(params + K_ROWS), load_word(params + K_ROW)
+        v_rows, v_row = load_word(params + V_ROWS), load_word(params + V_ROW)
         m_block, key_block = load_word(params + M_BLOCK), load_word(params + KEY_BLOCK)
         blocks = (m_parts + m_block - 1) // m_block
         key_vectors, width_vectors = (keys + lanes - 1) // lanes, (width + lanes - 1) // lanes
@@ -269,7 +285,10 @@ def _driver(item: str) -> Any:
                 end = min(block + key_block, key_parts)
                 key = part_start(block, key_vectors, key_parts) * lanes
                 some = min(part_start(end, key_vectors, key_parts) * lanes, keys) - key
-                for j in range(block, end):
+                if k_rows:
+                    place = k + key * k_row
+                    multiply_rows(rows, some, depth, q, q_row, place, k_row, scores, pitch)
+                for j in range(block, block if k_rows else end):
                     start = part_start(j, key_vectors, key_parts) * lanes
                     count = min(part_start(j + 1, key_vectors, key_parts) * lanes, keys) - start
                     multiply(
@@ -283,6 +302,7 @@ def _driver(item: str) -> Any:
                         q_step,
                         depth,
                         k + start * depth * size,
+                        (count + lanes - 1) // lanes * lanes * size,
                         scores + (start - key) * size,
                         pitch,
                         count,
@@ -297,6 +317,10 @@ def _driver(item: str) -> Any:
                 for j in range(width_parts):
                     start = part_start(j, width_vectors, width_parts) * lanes
                     panel = part_start(j + 1, width_vectors, width_parts) * lanes - start
+                    if v_rows:
+                        values, values_row = v + start * size + key * v_row, v_row
+                    else:
+                        values, values_row = v + (start * keys + key * panel) * size, panel * size
                     multiply(
                         m,
                         m_parts,
@@ -307,7 +331,8 @@ def _driver(item: str) -> Any:
                         pitch,
                         size,
                         some,
-                        v + (start * keys + key * panel) * size,
+                        values,
+                        values_row,
                         y + start * size,
                         y_row,
                         min(panel, width - start),

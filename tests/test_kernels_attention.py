@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.kernels.team_state import MAX_TILES
+from nnefc.kernels.vector import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.build import build, constant
 from nnefc.passes.fuse_attention import FuseAttention
@@ -108,6 +109,21 @@ def test_many_keys(keys: int) -> None:
     graph.add_output(emit(graph, "matmul", weights, c), "y")
     # scores of up to 100 have rounding errors of their own
     close(run(graph, q, k, v, mask, threads=2), attend(q, k, v, mask), 4e-5)
+
+
+@pytest.mark.parametrize(("rows", "keys", "width"), [(1, 129, 64), (1, 9001, 64), (8, 5000, 20)])
+def test_few_rows_read_keys_as_they_are(rows: int, keys: int, width: int) -> None:
+    """As texts are continued: a row, or those of some heads that share keys, in several blocks."""
+    q, k = normal(1, 2, 3, rows, 64), normal(2, 2, 3, keys, 64)
+    v, mask = normal(3, 2, 3, keys, width), normal(4, 2, 1, 1, keys)
+    k *= np.linspace(0.1, 2, keys, dtype=np.float32)[:, None]
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, k, v, mask)
+    weights = scores_graph(graph, a, b, m, turned=False)
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    close(run(graph, q, k, v, mask, threads=2), attend(q, k, v, mask), 1e-5)
+    packed = [x.kernel for x in lower(graph).launches if x.kernel.family == "pack.panels"]
+    assert len(packed) == (width % lanes_of("float32") != 0)
 
 
 def test_rows_without_keys_are_nan() -> None:

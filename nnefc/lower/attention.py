@@ -19,9 +19,11 @@ from nnefc.lower.matmul import zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast
-from nnefc.rates import MACS_PER_NS
+from nnefc.rates import MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
 
+FEW_ROWS = 8
+"""Up to so many read k and v as they are."""
 KEYS = 512
 """Keys of a block, about, where not all fit."""
 
@@ -57,12 +59,19 @@ def attention(lower: Lowering, op: Op) -> None:
         if lower.growing
         else {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
     )
-    k_packed = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
-    v_packed = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
+    few = rows <= FEW_ROWS
+    k_rows = few and k.step == q.step == item
+    v_rows = few and v.step == item and width % lanes == 0
+    if not k_rows:
+        k = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
+    if not v_rows:
+        v = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
     key_block, pitch = _key_block(key_parts, key_vectors, heights[-1], dtype)
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
     part = heights[-1] * keys * (depth + width) * item / (MACS_PER_NS * ITEM)
-    m_block = min(even(m_parts, UNIT_NS / part), room)
+    m_block = min(m_parts if few else even(m_parts, UNIT_NS / part), room)
+    if few:
+        part = max(part, keys * (depth + width) * item * MEMORY_NS / m_block)
     units = math.prod(extents) * ceil_div(m_parts, m_block)
     unit_block = units_per_tile(units, part * m_block)
     dims = tuple(a["scores"])
@@ -78,7 +87,7 @@ def attention(lower: Lowering, op: Op) -> None:
             elementwise.kernel_expression(expression), tuple(not x.step for x in operands)
         )
     y = matrix(lower.write(op.output), a["y"])
-    named = {"q": q, "k": k_packed, "v": v_packed, "y": y}
+    named = {"q": q, "k": k, "v": v, "y": y}
     named |= {f"x{i}": x for i, x in enumerate(operands)}
     words = attention_layout(len(operands)).pack(
         **{name: x.at for name, x in named.items()},
@@ -97,6 +106,8 @@ def attention(lower: Lowering, op: Op) -> None:
         m_block=m_block,
         key_block=key_block,
         pitch=pitch,
+        k_rows=k_rows,
+        v_rows=v_rows,
         units=units,
         unit_block=unit_block,
         zero=lower.constant(zero_item(dtype)),
