@@ -19,7 +19,7 @@ from nnefc.arguments import (
     check_threads,
     memory_for,
 )
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, warn_python
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, warn_python
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
@@ -128,10 +128,12 @@ def read_with(
     load_data: bool = True,
     limits: Limits | None = None,
     dialect: str = "auto",
+    sources: bool = False,
 ) -> Graph | Source:
     """What a document is: a graph, or a `Source` of graphs if it may be `dynamic`.
 
-    It is one if shapes of inputs are not known, or operators keep states.
+    It is one if shapes of inputs are not known, or operators keep states; if `sources` are wanted
+    any document in the dialect of tract is.
     """
     from nnefc.frontends.reading import read_model
 
@@ -150,6 +152,7 @@ def read_with(
             limits=check_limits(limits),
             dialect=check_dialect(dialect),
             dynamic=dynamic,
+            sources=sources,
         )
 
 
@@ -452,14 +455,38 @@ def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = 
     write_container(path, graph_text=flatten(graph), tensors=tensors, overwrite=overwrite)
 
 
-def check_model(source: Path, diagnostics: Diagnostics, limits: Limits) -> None:
+def check_model(
+    source: Path, diagnostics: Diagnostics, limits: Limits, dialect: str = "auto"
+) -> None:
     """Check a document with its data and quantization; nothing is compiled.
 
-    Data that is not there is not an error: a document is valid without.
+    Data that is not there is not an error: a document is valid without.  Symbols that no shape
+    tells have small values for this, which a note names; operators that keep states are checked
+    for a first call and for a second one.
     """
-    from nnefc.frontends.reading import import_model as read_model
+    from nnefc.frontends.reading import read_model
+    from nnefc.frontends.tract.names import kept_shapes
 
-    read_model(source, diagnostics=diagnostics, limits=limits, load_data=True, require_data=False)
+    found = read_model(
+        source,
+        diagnostics=diagnostics,
+        limits=limits,
+        load_data=True,
+        require_data=False,
+        dialect=check_dialect(dialect),
+    )
+    if isinstance(found, Graph):
+        return
+    shapes: Shapes = {}
+    if found.unbound({}):
+        shapes = found.trial({})
+        values = found.symbol_values(shapes)
+        tried = ", ".join(f"{name} = {values[name]}" for name in found.free)
+        message = f"{found.name} is checked with {tried}: its inputs have symbols for extents"
+        diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
+    graph = found.graph(shapes, diagnostics)
+    if states := kept_shapes(graph):
+        found.graph(shapes, diagnostics, states=states)
 
 
 def _dtype(what: str, name: str, choices: tuple[DType, ...]) -> DType:

@@ -43,6 +43,7 @@ def read_model(
     require_data: bool = True,
     strict: bool = False,
     dynamic: bool = True,
+    sources: bool = False,
 ) -> Graph | Source:
     """Read a model: document, data of variables, quantization.
 
@@ -64,6 +65,8 @@ def read_model(
         require_data: Whether it is an error if there is none at all; data of some variables
             only is one in any case.
         strict: Warnings are errors (unless `diagnostics` is given, which says so itself).
+        dynamic: Whether what is read may be a `Source`.
+        sources: Documents in the dialect of tract are `Source`s in any case.
 
     Raises:
         NnefError: With all errors found.
@@ -90,10 +93,10 @@ def read_model(
                 limits,
                 diagnostics,
                 random_weights=random_weights,
-                load_data=load_data,
+                load_data=load_data and (require_data or bool(container.tensor_names())),
             )
-            if dynamic and (source.is_stateful or source.unbound(shapes or {})):
-                source.weights.read_all()
+            if sources or (dynamic and (source.is_stateful or source.unbound(shapes or {}))):
+                source.read_weights()
                 files.pop_all()  # models within this one are read when they are needed
                 return source
             return source.graph(shapes or {}, diagnostics)

@@ -125,8 +125,6 @@ DOCUMENTS = [
     _HEADER + "extension tract_symbol P;\n" + LOOP,
     _HEADER + INTEGERS,
 ]
-EXTENT = 3
-"""What symbols are tried with."""
 
 WEIGHTED = (
     _HEADER

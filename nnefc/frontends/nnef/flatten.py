@@ -9,6 +9,7 @@ from typing import Any
 from nnefc.errors import NnefError
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import Declaration, standard
+from nnefc.frontends.nnef.standard_form import require_standard_form
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.compare import is_literal, same_attribute
@@ -36,6 +37,7 @@ def flatten(source: Graph | ast.Document) -> str:
         from nnefc.frontends.nnef.model import graph_of
 
         source = graph_of(source)
+    require_standard_form(source)
     return print_document(document_of(source))
 
 

@@ -37,6 +37,7 @@ from nnefc.limits import Limits, how_to_raise, room_for_recursion
 from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
+from nnefc.syntax.printer import print_expression
 
 ALIASES: Final = {"pulse": "tract_pulse"}
 """Other names of registries."""
@@ -359,12 +360,15 @@ def _require_symbols(
     for each in symbols.inputs(document):
         names = [n for n in dict.fromkeys(symbols.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
-            listed = ", ".join(f"'{name}'" for name in names)
+            listed = " and ".join(f"'{name}'" for name in names)
+            verb = "has no value" if len(names) == 1 else "have no values"
+            extents = ",".join(print_expression(e).replace(" ", "") for e in each.extents)
             diagnostics.error(
                 "tract/symbol",
-                f"the shape of input '{each.name}' depends on {listed}, which has no value",
+                f"the shape of input '{each.name}' is [{extents}], but {listed} {verb}",
                 each.place,
-                hint=f"give a shape: --shape {each.name}=..., shapes={{'{each.name}': (...)}}",
+                hint=f"give its shape in numbers: --shape {each.name}={extents}, "
+                f"shapes={{'{each.name}': ({extents})}}",
             )
 
 

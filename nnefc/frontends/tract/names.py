@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
 
 COUNT: Final = "count:"
 """What the names of outputs begin with that tell how many items of others are meant."""
@@ -13,6 +16,16 @@ STATE: Final = "state:"
 def state_name(name: str) -> str:
     """The input and output of what an operator keeps under a name."""
     return STATE + name
+
+
+def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """The shapes of what operators keep after a call, by name."""
+    outputs = zip(graph.output_names, graph.outputs, strict=True)
+    return {
+        name.removeprefix(STATE): value.type.dims
+        for name, value in outputs
+        if name.startswith(STATE)
+    }
 
 
 def count_name(name: str, axis: int) -> str:

@@ -8,7 +8,8 @@ from typing import Final
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import symbols
-from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.document import elaborate, registries
+from nnefc.frontends.tract.readings import labels, readings
 from nnefc.frontends.tract.trial import trial_shapes
 from nnefc.frontends.tract.values import datum_type
 from nnefc.frontends.tract.weights import Weights
@@ -63,7 +64,7 @@ class Source:
     def shapes(self) -> list[Extents]:
         """The shapes of the inputs, as they are written."""
         return [
-            Extents(each.name, tuple(print_expression(e) for e in each.extents))
+            Extents(each.name, tuple(print_expression(e).replace(" ", "") for e in each.extents))
             for each in symbols.inputs(self._document)
         ]
 
@@ -82,12 +83,42 @@ class Source:
         values = symbols.bind(self._document, shapes)
         return [name for name in self.free if name not in values]
 
-    def trial(self, values: Mapping[str, int] | None = None) -> dict[str, tuple[int, ...]]:
-        """Shapes of the inputs to try the document with, for some values of its symbols.
+    def read_weights(self) -> None:
+        """Read the weights that the document names; raises NnefError."""
+        self.weights.read_all(labels(self._document))
+
+    def trial(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+        """Shapes of all inputs to try the document with, where some have `shapes`.
 
         Raises NnefError if there are none.
         """
-        return trial_shapes(self._document, values)
+        values = symbols.bind(self._document, shapes)
+        given = {name: tuple(shape) for name, shape in shapes.items()}
+        return {**trial_shapes(self._document, values), **given}
+
+    def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Values of the symbols for shapes of inputs; raises NnefError."""
+        return symbols.bind(self._document, shapes)
+
+    @property
+    def registries(self) -> list[str]:
+        """The registries that the document declares."""
+        return [name for name, _ in registries(self._document)]
+
+    @property
+    def declared(self) -> list[str]:
+        """The symbols that the document declares, or uses in shapes of inputs."""
+        return list(dict.fromkeys([*symbols.declared(self._document), *self.free]))
+
+    @property
+    def assertions(self) -> list[str]:
+        """What the document asserts of its symbols, as it is written."""
+        return [text for _, text in symbols.assertions(self._document)]
+
+    @property
+    def readings(self) -> list[tuple[str, str]]:
+        """(operation, reading) of those that mean something else than in the standard."""
+        return readings(self._document)
 
     def graph(
         self,

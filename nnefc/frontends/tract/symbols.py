@@ -12,11 +12,14 @@ from typing import Final
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse_expression
+from nnefc.syntax.printer import print_expression
 
 EXTERNALS: Final = ("external", "tract_core_external")
 """Operators that introduce inputs."""
 
 DECLARATIONS: Final = ("tract_symbol", "tract_pulse_streaming_symbol")
+TRIED: Final = 20_000
+"""Values that are tried where an extent is not linear in a symbol."""
 ASSERTION: Final = "tract_assert"
 
 
@@ -158,21 +161,16 @@ def bind(
         for each in wanted
         for expression, extent in zip(each.extents, shapes[each.name], strict=True)
     ]
-    changed = True
-    while changed:  # an extent may tell a symbol of another one
-        changed = False
-        for _, expression, extent in pairs:
-            unknown = {name for name in _names(expression) if name not in values}
-            if len(unknown) == 1:
-                (name,) = unknown
-                value = _solved(expression, name, extent, values)
-                if value is not None:
-                    values[name] = value
-                    changed = True
+    _solve(pairs, values)
     for each, expression, extent in pairs:
         try:
             found = extent_of(expression, values)
         except NoValue:
+            unknown = [n for n in dict.fromkeys(_names(expression)) if n not in values]
+            if len(unknown) == 1:
+                message = f"input '{each.name}' has extent {extent}, but no '{unknown[0]}' makes "
+                message += print_expression(expression) + " that"
+                problems.append(Diagnostic("input/shape", message, each.place))
             continue
         if found != extent:
             known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
@@ -185,24 +183,68 @@ def bind(
     return values
 
 
+def _solve(pairs: Sequence[tuple[Input, ast.Expression, int]], values: dict[str, int]) -> None:
+    """Add the values that extents tell: those of which there is one first, since a quotient is
+    that of several numbers, and one extent may tell a symbol of another one.
+    """
+    exact = [pair for pair in pairs if not _divides(pair[1])]
+    while any(_tells(pair, values) for pair in exact) or any(
+        _tells(pair, values) for pair in pairs
+    ):
+        pass
+
+
+def _tells(pair: tuple[Input, ast.Expression, int], values: dict[str, int]) -> bool:
+    """Whether an extent tells a symbol that was not known, which is added then."""
+    _, expression, extent = pair
+    unknown = {name for name in _names(expression) if name not in values}
+    if len(unknown) != 1:
+        return False
+    (name,) = unknown
+    value = _solved(expression, name, extent, values)
+    if value is None:
+        return False
+    values[name] = value
+    return True
+
+
+def _divides(expression: ast.Expression) -> bool:
+    match expression:
+        case ast.Unary():
+            return _divides(expression.operand)
+        case ast.Binary():
+            return (
+                expression.operator == "/"
+                or _divides(expression.left)
+                or _divides(expression.right)
+            )
+        case _:
+            return False
+
+
 def _solved(
     expression: ast.Expression, name: str, extent: int, values: Mapping[str, int]
 ) -> int | None:
-    """The value of a symbol for which a linear expression has a value; None if there is none."""
+    """The least value of a symbol, 0 or more, for which an expression has a value; None if there is
+    none.
+
+    Where it is not linear small values are tried.
+    """
     if isinstance(expression, ast.Identifier):
         return extent
+
+    def at(value: int) -> int:
+        return extent_of(expression, {**values, name: value})
+
     try:
-        at = {n: extent_of(expression, {**values, name: n}) for n in (0, 2, 4)}
+        first, slope = at(0), at(1) - at(0)
+        if slope and at(TRIED) == first + TRIED * slope:  # linear
+            candidates = [(extent - first) // slope]
+        else:
+            candidates = range(TRIED)
+        return next((v for v in candidates if v >= 0 and at(v) == extent), None)
     except NoValue:
         return None
-    slope = at[4] - at[2]
-    if slope == 0 or at[2] - at[0] != slope:
-        return None
-    twice = 2 * (extent - at[0])
-    for value in (twice // slope, twice // slope + 1):
-        if extent_of(expression, {**values, name: value}) == extent:
-            return value
-    return None
 
 
 def assertions(document: ast.Document) -> Iterable[tuple[ast.Extension, str]]:

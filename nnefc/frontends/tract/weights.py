@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -53,12 +53,14 @@ class Weights:
             prefix=f"{self.prefix}{label}/",
         )
 
-    def read_all(self) -> None:
-        """Read every file, so that the container is not needed any more; raises NnefError."""
+    def read_all(self, labels: Iterable[str]) -> None:
+        """Read the files of these weights that are there, so that graphs share them; raises
+        NnefError.
+        """
         if self.container is None or not self._load:
             return
         with collecting(self._diagnostics):
-            for label in self.container.tensor_names():
+            for label in labels:
                 stored = self.container.stored(label)
                 if stored is not None:
                     self._known.setdefault(label.lower(), stored)
@@ -75,7 +77,7 @@ class Weights:
         key = label.lower()
         stored = self._known.get(key)
         if stored is None:
-            stored = self._known[key] = self._read(label) or self._missing(label, shape)
+            stored = self._known[key] = self._read(label, shape) or self._missing(label, shape)
         if math.prod(stored.shape) != math.prod(shape):
             have, want = list(stored.shape), list(shape)
             message = f"'{label}' has shape {have}, but the document says {want}"
@@ -107,8 +109,10 @@ class Weights:
         attributes: Mapping[str, Any] = {"shape": array.shape, "label": label}
         return make("variable", dtype=dtype, **attributes)
 
-    def _read(self, label: str) -> StoredTensor | None:
-        if self.container is None or not self._load:
+    def _read(self, label: str, shape: tuple[int, ...]) -> StoredTensor | None:
+        """What a file holds; where data is not wanted only what may be an attribute is read."""
+        few = len(shape) < 2 and math.prod(shape) <= SMALL
+        if self.container is None or not (self._load or few):
             return None
         with collecting(self._diagnostics):
             return self.container.stored(label)

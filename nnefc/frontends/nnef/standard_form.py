@@ -1,0 +1,47 @@
+"""Whether a graph has a form in NNEF: operations and item types beyond it are told, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.frontends.nnef.custom import spec as custom_spec
+from nnefc.frontends.nnef.declare import standard
+from nnefc.ir import DType, Graph, Op
+from nnefc.ops.build import interface
+from nnefc.ops.table import operations
+
+ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
+"""Those that `scalar`, `integer` and `logical` stand for."""
+
+
+def require_standard_form(graph: Graph) -> None:
+    """Raise NnefError `flatten/...` for what NNEF has no notation for, each kind of it once."""
+    problems: dict[tuple[str, str], Diagnostic] = {}
+    for value in graph.inputs:
+        if value.type.dtype not in ITEM_TYPES:
+            message = f"input '{value.name}' has items of {value.type.dtype}, which NNEF has no"
+            problems["input", value.name] = Diagnostic("flatten/type", f"{message} name for")
+    for op in graph.ops:
+        for rule, message in _problems(graph, op):
+            place = op.location.place if op.location else None
+            problems.setdefault((rule, message), Diagnostic(rule, message, place))
+    if problems:
+        raise NnefError(problems.values())
+
+
+def _problems(graph: Graph, op: Op) -> Iterator[tuple[str, str]]:
+    known = standard(op.name) is not None or custom_spec(op.name) is not None
+    if not known and op.name not in graph.declarations:
+        yield "flatten/operation", f"'{op.name}' cannot be written in NNEF"
+        return
+    for dtype in dict.fromkeys(value.type.dtype for value in op.outputs):
+        if dtype not in ITEM_TYPES:
+            yield "flatten/type", f"'{op.name}' gives items of {dtype}, which NNEF has no name for"
+    spec = operations().get(op.name)
+    if spec is not None and spec.integers:
+        scalars = [p.dtype == "scalar" for p in interface(spec).tensors]
+        scalars += [True] * (len(op.inputs) - len(scalars))
+        if any(s and x.type.dtype.is_integer for s, x in zip(scalars, op.inputs)):
+            yield "flatten/type", f"'{op.name}' is of integers here, in NNEF of scalars only"
