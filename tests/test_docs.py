@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nnefc.frontends.tract.described import page as page_of_operators
 from nnefc.ops.document import document
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,6 +17,11 @@ PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**
 def test_operations_page_is_current() -> None:
     """Run `python -m nnefc.ops.document > docs/operations.md` after changing an operation."""
     assert (ROOT / "docs" / "operations.md").read_text() == document()
+
+
+def test_page_of_tracts_operators_is_current() -> None:
+    """Run `python -m nnefc.frontends.tract.described > docs/tract-operators.md`."""
+    assert (ROOT / "docs" / "tract-operators.md").read_text() == page_of_operators()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

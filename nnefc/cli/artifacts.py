@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from nnefc.cli.batch import batch_shapes
-from nnefc.cli.models import compile_graph, load
-from nnefc.cli.options import model_path, usage
-from nnefc.cli.printing import print_table, reported_warnings, size, table
+from nnefc.cli.inputs import input_shapes
+from nnefc.cli.models import compile_graph, read
+from nnefc.cli.options import model_path, parse_shapes, usage
+from nnefc.cli.printing import print_table, reported, reported_warnings, size, table
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
+from nnefc.ir import Graph
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.ir import Graph, Value
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir import Value
     from nnefc.runtime.artifact_read import Artifact
     from nnefc.runtime.model import CompiledModel
 
@@ -35,7 +38,9 @@ ModelOrArtifact = Annotated[
         "options that say how to compile. Loading an artifact runs code that is in it.",
     ),
 ]
-_HOW: Final = frozenset({"shape", "batch", "random_weights", "scalar", "accuracy", "limit"})
+_HOW: Final = frozenset(
+    {"shape", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
+)
 """Parameters that say how a document becomes a compiled model: an artifact is one."""
 
 
@@ -47,6 +52,8 @@ class Document:
     shapes: Sequence[str]
     """Those of its externals that were replaced, as `--shape` has them."""
     accuracy: str
+    source: Source | None = None
+    """What gives graphs for other shapes, and keeps states, if the document has any."""
 
     @property
     def name(self) -> str:
@@ -57,8 +64,24 @@ class Document:
         return self.graph.inputs
 
     def compiled(self, threads: int | None) -> CompiledModel:
-        """The model, for so many threads."""
+        """The model, for so many threads; what operators keep is an output among others."""
         return compile_graph(self.graph, threads, self.accuracy)
+
+    def running(self, threads: int | None) -> CompiledModel:
+        """The model, for so many threads, with what operators keep from call to call."""
+        if self.source is None or not self.source.is_stateful:
+            return self.compiled(threads)
+        from nnefc.dynamic import DynamicModel
+
+        shapes = {value.name: value.type.dims for value in self.inputs}
+        return DynamicModel(
+            self.source,
+            shapes,
+            threads=threads,
+            accuracy=self.accuracy,
+            methods=None,
+            progress=None,
+        )
 
 
 @dataclass(eq=False)
@@ -106,6 +129,8 @@ class Loaded:
         with reported_warnings():
             return model_of(self.artifact, threads)
 
+    running = compiled
+
 
 Given = Document | Loaded
 """A model as a command was given it."""
@@ -120,15 +145,25 @@ def open_model(context: typer.Context) -> Given:
     if names_artifact(model):
         return Loaded(open_artifact(context, model))
     limits = typed["limit"]
-    shapes = batch_shapes(model, typed["batch"], typed["shape"], limits)
-    graph = load(
+    dialect: str = typed["dialect"]
+    shapes = batch_shapes(model, typed["batch"], typed["shape"], limits, dialect)
+    found = read(
         model,
         shapes=shapes,
         random_weights=typed["random_weights"],
         scalar=typed["scalar"],
         limits=limits,
+        dialect=dialect,
     )
-    return Document(graph, shapes, typed["accuracy"])
+    accuracy: str = typed["accuracy"]
+    if isinstance(found, Graph):
+        return Document(found, shapes, accuracy)
+    told = input_shapes(found.inputs, typed.get("input"))
+    given = parse_shapes(shapes) or {}
+    shapes += [f"{n}={','.join(map(str, s))}" for n, s in told.items() if n not in given]
+    with reported() as diagnostics:
+        graph = found.graph({**told, **given}, diagnostics)
+    return Document(graph, shapes, accuracy, found)
 
 
 def names_artifact(model: str) -> bool:

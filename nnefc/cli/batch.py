@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.cli.models import load
+from nnefc.cli.models import read
 from nnefc.cli.options import usage
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir import Graph
 
 Batch = Annotated[
     int | None,
@@ -27,23 +31,33 @@ def batch_shapes(
     batch: int | None,
     shapes: Sequence[str] | None,
     limits: Sequence[str] | None = None,
+    dialect: str = "auto",
 ) -> list[str]:
     """`--shape` options that make `batch` the first dimension of the externals of a model.
 
-    Those with a shape of their own in `shapes`, and those without dimensions, keep theirs.
+    Those with a shape of their own in `shapes`, and those without dimensions, keep theirs, as do
+    those with symbols behind the first dimension.
     """
     given = list(shapes or ())
     if batch is None:
         return given
-    outline = load(model, shapes=shapes, limits=limits, data=False, quiet=True)
+    outline = read(model, shapes=shapes, limits=limits, data=False, quiet=True, dialect=dialect)
     own = {option.partition("=")[0] for option in given}
-    for value in outline.inputs:
-        if value.type.dims and value.name not in own:
-            extents = (batch, *value.type.dims[1:])
-            given.append(f"{value.name}={','.join(map(str, extents))}")
+    for name, dims in _shapes(outline).items():
+        if dims and name not in own and min(dims[1:], default=1) > 0:
+            given.append(f"{name}={','.join(map(str, (batch, *dims[1:])))}")
     if own and len(given) == len(own):
         raise usage(
             f"--batch {batch} changes nothing: --shape names every external",
             "write the batch into the shape, and leave --batch out",
         )
     return given
+
+
+def _shapes(outline: Graph | Source) -> dict[str, tuple[int, ...]]:
+    """Shapes of the externals of a model by name; -1 is an extent that is not known."""
+    from nnefc.ir import Graph
+
+    if isinstance(outline, Graph):
+        return {value.name: value.type.dims for value in outline.inputs}
+    return {name: type_.dims for name, type_ in outline.types().items()}

@@ -20,6 +20,7 @@ from nnefc.cli.measuring import (
 )
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     RandomWeights,
@@ -71,6 +72,7 @@ def bench(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: ThreadCounts = None,
     accuracy: Accuracy = "fast",
@@ -125,7 +127,7 @@ def bench(
             cold_start_of_artifact(model, counts[0])
             if isinstance(given, Loaded)
             else _cold_start(
-                model, given.shapes, random_weights, scalar, counts[0], accuracy, limit
+                model, given.shapes, random_weights, scalar, counts[0], accuracy, dialect, limit
             )
         )
         facts["cold_start_ms"] = {stage: 1e3 * t for stage, t in stages.items()}
@@ -238,6 +240,7 @@ def _cold_start(
     scalar: str,
     threads: int | None,
     accuracy: str,
+    dialect: str,
     limit: Sequence[str] | None,
 ) -> dict[str, float]:
     from dataclasses import asdict
@@ -250,6 +253,7 @@ def _cold_start(
             "shapes": parse_shapes(shapes),
             "random_weights": random_weights,
             "scalar": scalar,
+            "dialect": dialect,
         },
         compile_options={"threads": threads, "accuracy": accuracy},
         limits=asdict(parse_limits(limit)),

@@ -9,6 +9,7 @@ from nnefc.cli.cache_weights import open_weights, weights_record
 from nnefc.cli.models import load
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     Model,
@@ -132,6 +133,7 @@ def explain(
     model: Model,
     random_weights: RandomWeights = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
     accuracy: Accuracy = "fast",
@@ -159,7 +161,14 @@ def explain(
     from nnefc.runtime.objects import key_of
 
     index = Index.of(survey(open_cache()))
-    graph = load(model, shapes=shape, random_weights=random_weights, scalar=scalar, limits=limit)
+    graph = load(
+        model,
+        shapes=shape,
+        random_weights=random_weights,
+        scalar=scalar,
+        limits=limit,
+        dialect=dialect,
+    )
     with reported_warnings():
         program = lowered(graph, threads=threads, accuracy=accuracy)
     isa = host()

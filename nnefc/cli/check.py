@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.options import Json, LimitOptions, Strict, model_path, parse_limits
+from nnefc.cli.options import Dialect, Json, LimitOptions, Strict, model_path, parse_limits
 from nnefc.cli.printing import print_json, report
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
 
@@ -17,6 +17,7 @@ def check(
         typer.Argument(metavar="FILE", help="Documents, folders or archives."),
     ],
     strict: Strict = False,
+    dialect: Dialect = "auto",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
@@ -24,6 +25,9 @@ def check(
 
     A document without data is valid; one that lacks the data of some variables is not. An artifact
     has no document: nnefc inspect --verify compares its checksums.
+
+    A document in the dialect of tract whose inputs have symbols for extents is checked with small
+    values for them, which a note names.
 
     Silent, with status 0, if all are valid.  Otherwise every error goes to standard
     error as FILE:LINE:COLUMN: error: ..., and the status is 1.
@@ -36,7 +40,7 @@ def check(
 
         nnefc check net.nnef.tgz --json
     """
-    findings = [(file, *_findings(file, strict, limit)) for file in files]
+    findings = [(file, *_findings(file, strict, limit, dialect)) for file in files]
     if json:
         print_json(
             [
@@ -57,7 +61,7 @@ def check(
 
 
 def _findings(
-    file: str, strict: bool, limit: list[str] | None
+    file: str, strict: bool, limit: list[str] | None, dialect: str
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """(errors, warnings) of one file."""
     from nnefc.api import check_model
@@ -65,7 +69,7 @@ def _findings(
     limits = parse_limits(limit)
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        check_model(model_path(file), diagnostics, limits)
+        check_model(model_path(file), diagnostics, limits, dialect)
     except NnefError as error:
         return error.errors, diagnostics.warnings
     return (), diagnostics.warnings

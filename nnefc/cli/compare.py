@@ -13,6 +13,7 @@ from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
 from nnefc.cli.models import compile_graph
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     RandomWeights,
@@ -48,6 +49,7 @@ def compare(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
     accuracy: Accuracy = "fast",

@@ -16,6 +16,7 @@ from nnefc.cli.made import Elsewhere, Here, Made
 from nnefc.cli.models import compile_graph, load
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     Model,
@@ -71,6 +72,7 @@ def compile_(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
     accuracy: Accuracy = "fast",
@@ -117,11 +119,12 @@ def compile_(
     start = time.perf_counter()
     graph = load(
         model,
-        shapes=batch_shapes(model, batch, shape, limit),
+        shapes=batch_shapes(model, batch, shape, limit, dialect),
         random_weights=random_weights,
         scalar=scalar,
         strict=strict,
         limits=limit,
+        dialect=dialect,
     )
     read_seconds = time.perf_counter() - start
     tuning = measure(graph, threads) if tune else None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from nnefc.cli.models import load
-from nnefc.cli.options import LimitOptions, Model, Shapes
+from nnefc.cli.options import Dialect, LimitOptions, Model, Shapes
 
 
 def flatten(
@@ -18,12 +18,16 @@ def flatten(
         typer.Option("--output", "-o", readable=False, help="File to write instead of printing."),
     ] = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     limit: LimitOptions = None,
 ) -> None:
     """Print the flattened document (chapter 6 of the specification).
 
     Fragments of the document are expanded and attributes are evaluated; what remains is a
     sequence of standard operations that reads back as the same graph. An artifact has no document.
+
+    A document in the dialect of tract becomes one of the standard if all that it computes has a
+    form there; otherwise what has none is told.
 
     Examples:
 
@@ -34,7 +38,7 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    text = flattened(load(model, shapes=shape, limits=limit, data=False))
+    text = flattened(load(model, shapes=shape, limits=limit, data=False, dialect=dialect))
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -12,7 +12,7 @@ from nnefc.cli.printing import report
 from nnefc.errors import Diagnostic, Diagnostics, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
@@ -42,28 +42,13 @@ def read_inputs(
 
     What is changed or ignored on the way is noted on standard error.
     """
-    from nnefc.formats.arrays import load_array
     from nnefc.runtime.tensors import random_array
 
     notes = Diagnostics()
     names = [value.name for value in wanted]
-    given: dict[str, np.ndarray[Any, Any]] = {}
-    for option in options or ():
-        name, equals, path = option.partition("=")
-        if not equals:
-            name, path = "", option
-        elif name not in names:
-            raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
-        if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
-            given.update(_read_image(wanted, _only(name, names, given, option), path, notes))
-            continue
-        loaded = load_array(path)
-        if isinstance(loaded, dict):
-            given.update(
-                {name: _single(loaded, option)} if name else _known(loaded, names, path, notes)
-            )
-        else:
-            given[_only(name, names, given, option)] = loaded
+    given = _read_files(
+        names, options, notes, lambda name, path: _read_image(wanted, name, path, notes)
+    )
     missing = [value for value in wanted if value.name not in given]
     if missing and seed is None:
         listed = ", ".join(f"{value.name} ({value.type})" for value in missing)
@@ -75,6 +60,43 @@ def read_inputs(
     arrays = {value.name: _as_type(given[value.name], value, notes) for value in wanted}
     report(notes.warnings)
     return arrays
+
+
+def input_shapes(names: Sequence[str], options: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+    """The shapes that files have which are given for inputs; pictures have none of their own."""
+    given = _read_files(list(names), options, Diagnostics(), lambda name, path: {})
+    return {name: array.shape for name, array in given.items()}
+
+
+def _read_files(
+    names: list[str],
+    options: Sequence[str] | None,
+    notes: Diagnostics,
+    read_picture: Callable[[str, str], Mapping[str, np.ndarray[Any, Any]]],
+) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays that `--input` options name, by input; `read_picture(name, path)` gives those of
+    pictures.
+    """
+    from nnefc.formats.arrays import load_array
+
+    given: dict[str, np.ndarray[Any, Any]] = {}
+    for option in options or ():
+        name, equals, path = option.partition("=")
+        if not equals:
+            name, path = "", option
+        elif name not in names:
+            raise usage(f"--input {option}: no input named {name}", f"inputs: {', '.join(names)}")
+        if Path(path).suffix.lower() in {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}:
+            given.update(read_picture(_only(name, names, given, option), path))
+            continue
+        loaded = load_array(path)
+        if isinstance(loaded, dict):
+            given.update(
+                {name: _single(loaded, option)} if name else _known(loaded, names, path, notes)
+            )
+        else:
+            given[_only(name, names, given, option)] = loaded
+    return given
 
 
 def _as_type(array: np.ndarray[Any, Any], value: Value, notes: Diagnostics) -> np.ndarray[Any, Any]:

@@ -15,8 +15,8 @@ from nnefc.cli.artifacts import (
     open_artifact,
     show_targets,
 )
-from nnefc.cli.models import load
-from nnefc.cli.options import Json, LimitOptions, Shapes, usage
+from nnefc.cli.models import read
+from nnefc.cli.options import Dialect, Json, LimitOptions, Shapes, usage
 from nnefc.cli.printing import console, count, print_json, print_table, quantity, size, table
 
 if TYPE_CHECKING:
@@ -47,10 +47,15 @@ def inspect(
         typer.Option(metavar="HEX", help="The digest that an artifact must have: an error if not."),
     ] = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
     """Show the operations of a model: shapes, parameters, multiply-accumulates, memory.
+
+    Of a document in the dialect of tract also its registries, symbols, assertions, the shapes as
+    they are written, what operators keep from call to call, and which operations of the standard
+    mean something else there. Symbols that --shape does not tell have small values for this.
 
     Of an artifact also its digest, the processors that it has code for, its sizes, and the
     variables that the graph updates. Its operations are those that are left to lower. None of its
@@ -65,6 +70,8 @@ def inspect(
         nnefc inspect graph.nnef --html net.html
 
         nnefc inspect net.nnefc --verify
+
+        nnefc inspect text.nnef.tgz --shape tokens=1,128
     """
     from nnefc.formats.atomic import replace_file
 
@@ -79,8 +86,8 @@ def inspect(
     elif verify or digest is not None:
         raise usage(f"{model} is no artifact: --verify and --digest have nothing to compare")
     else:
-        graph = load(model, shapes=shape, limits=limit, data=weights)
-        facts = describe(graph)
+        graph, told = _read(model, shape, limit, weights, dialect)
+        facts = {**describe(graph), **told}
     if weights:
         facts["variables"] = describe_weights(graph)
     if svg is not None or html is not None:
@@ -96,6 +103,32 @@ def inspect(
         print_json(facts)
     elif svg is None and html is None:
         _print(facts, weights)
+
+
+def _read(
+    model: str,
+    shape: list[str] | None,
+    limit: list[str] | None,
+    weights: bool,
+    dialect: str,
+) -> tuple[Graph, dict[str, Any]]:
+    """The graph of a document, and what there is to say of its dialect.
+
+    If symbols have no values, the graph is that for small ones.
+    """
+    from nnefc.cli.inspect_tract import describe_tract
+    from nnefc.cli.options import parse_shapes
+    from nnefc.cli.printing import reported
+    from nnefc.ir import Graph
+
+    found = read(model, shapes=shape, limits=limit, data=weights, dialect=dialect, sources=True)
+    if isinstance(found, Graph):
+        return found, {"dialect": "nnef"}
+    given = parse_shapes(shape) or {}
+    tried = found.trial(given) if found.unbound(given) else {}
+    with reported() as diagnostics:
+        graph = found.graph({**tried, **given}, diagnostics)
+    return graph, describe_tract(found, graph, tried)
 
 
 def describe(graph: Graph) -> dict[str, Any]:
@@ -203,6 +236,10 @@ def _extents(tensor: dict[str, Any]) -> str:
 def _print(facts: dict[str, Any], weights: bool) -> None:
     out = console()
     artifact = facts.get("artifact")
+    if "tract" in facts:
+        from nnefc.cli.inspect_tract import print_tract
+
+        print_tract(out, facts["tract"])
     if artifact is not None:
         out.print(f"name    {facts['name']}")
     for kind in ("inputs", "outputs"):

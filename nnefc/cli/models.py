@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nnefc.cli.options import model_path, parse_limits, parse_shapes
 from nnefc.cli.printing import progress, report, reported_warnings
@@ -13,6 +13,7 @@ from nnefc.errors import Diagnostics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nnefc.frontends.tract.source import Source
     from nnefc.ir import Graph
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.model import CompiledModel
@@ -28,21 +29,57 @@ def load(
     limits: Sequence[str] | None = None,
     data: bool = True,
     quiet: bool = False,
+    dialect: str = "auto",
 ) -> Graph:
     """Import a model as the options say; warnings go to standard error, unless `quiet`."""
-    from nnefc.api import import_with
+    graph = read(
+        model,
+        shapes=shapes,
+        random_weights=random_weights,
+        scalar=scalar,
+        strict=strict,
+        limits=limits,
+        data=data,
+        quiet=quiet,
+        dialect=dialect,
+        dynamic=False,
+    )
+    return cast("Graph", graph)
+
+
+def read(
+    model: str | Path,
+    *,
+    shapes: Sequence[str] | None = None,
+    random_weights: int | None = None,
+    scalar: str = "float32",
+    strict: bool = False,
+    limits: Sequence[str] | None = None,
+    data: bool = True,
+    quiet: bool = False,
+    dialect: str = "auto",
+    dynamic: bool = True,
+    sources: bool = False,
+) -> Graph | Source:
+    """What `load` gives, or a `Source` of graphs if shapes of inputs are not known, or there are
+    states; or of any document of tract, if `sources` are wanted.
+    """
+    from nnefc.api import read_with
 
     parsed = parse_limits(limits)
     diagnostics = Diagnostics(strict=strict, limit=parsed.errors)
     try:
-        return import_with(
+        return read_with(
             model_path(model) if isinstance(model, str) else model,
             diagnostics,
+            dynamic,
             shapes=parse_shapes(shapes),
             random_weights=random_weights,
             scalar=scalar,
             limits=parsed,
             load_data=data,
+            dialect=dialect,
+            sources=sources,
         )
     finally:
         if not quiet:

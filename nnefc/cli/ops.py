@@ -26,21 +26,46 @@ def _specs() -> dict[str, OpSpec]:
     return {**standard(), **registered()}
 
 
+def _registries() -> list[str]:
+    from nnefc.frontends.tract.registry import REGISTRIES
+
+    return list(REGISTRIES)
+
+
 def ops(
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME", help="Operations to describe.", autocompletion=_names),
     ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="NAME",
+            help="List the operators of a registry of sonos/tract instead.",
+            autocompletion=_registries,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """List the operations, or describe some; custom ones of installed packages included.
+
+    With --registry the operators that documents in the dialect of tract can have, with their
+    parameters; those that are not possible are listed with the reason.
 
     Examples:
 
         nnefc ops
 
         nnefc ops conv deconv
+
+        nnefc ops --registry tract_core
+
+        nnefc ops --registry tract_core tract_core_gather
     """
+    if registry is not None:
+        _show_registry(registry, names, json)
+        return
     from nnefc.frontends.nnef.check import suggestion
 
     specs = _specs()
@@ -79,3 +104,26 @@ def ops(
 
 def _where(section: str) -> str:
     return {"beyond": "beyond 1.0.2", "custom": "custom"}.get(section, f"section {section}")
+
+
+def _show_registry(registry: str, names: list[str] | None, json: bool) -> None:
+    from nnefc.frontends.tract.described import described
+    from nnefc.frontends.tract.registry import REGISTRIES
+    from nnefc.ops.suggest import suggestion
+
+    if registry not in REGISTRIES:
+        raise usage(f"no such registry: {registry}", f"one of {', '.join(REGISTRIES)}")
+    rows = {row.name: row for row in described(registry)}
+    for name in names or ():
+        if name not in rows:
+            hint = suggestion(name, rows) or f"nnefc ops --registry {registry} lists them all"
+            raise usage(f"no such operator in {registry}: {name}", hint)
+    chosen = [rows[name] for name in names] if names else list(rows.values())
+    if json:
+        print_json([row._asdict() for row in chosen])
+        return
+    view = table("operator", "parameters", "summary", fold=["parameters", "summary"])
+    for row in chosen:
+        summary = f"not possible: {row.refused}" if row.refused else row.summary
+        view.add_row(row.name, row.parameters, summary)
+    print_table(console(), view)

@@ -63,6 +63,15 @@ Strict = Annotated[
     bool,
     typer.Option("--strict", help="Treat warnings as errors: NNEF 1.0.2 to the letter."),
 ]
+Dialect = Annotated[
+    str,
+    typer.Option(
+        "--dialect",
+        metavar="auto|nnef|tract",
+        help="How the document is read: as NNEF 1.0, or as sonos/tract does; auto: as it declares.",
+        autocompletion=lambda: ["auto", "nnef", "tract"],
+    ),
+]
 LimitOptions = Annotated[
     list[str] | None,
     typer.Option(

@@ -35,6 +35,16 @@ def reported_warnings() -> Generator[None]:
         report(diagnostics.warnings)
 
 
+@contextmanager
+def reported() -> Generator[Diagnostics]:
+    """Collects warnings, which go to standard error at the end."""
+    diagnostics = Diagnostics()
+    try:
+        yield diagnostics
+    finally:
+        report(diagnostics.warnings)
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console that neither wraps nor colours what is piped elsewhere.
 

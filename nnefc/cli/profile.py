@@ -13,6 +13,7 @@ from nnefc.cli.batch import Batch
 from nnefc.cli.measuring import duration, percentile, require_seconds
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     RandomWeights,
@@ -66,6 +67,7 @@ def profile(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
     accuracy: Accuracy = "fast",

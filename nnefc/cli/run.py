@@ -12,6 +12,7 @@ from nnefc.cli.batch import Batch
 from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
 from nnefc.cli.options import (
     Accuracy,
+    Dialect,
     Json,
     LimitOptions,
     RandomWeights,
@@ -78,6 +79,7 @@ def run(
     random_weights: RandomWeights = None,
     batch: Batch = None,
     shape: Shapes = None,
+    dialect: Dialect = "auto",
     scalar: Scalar = "float32",
     threads: Threads = None,
     accuracy: Accuracy = "fast",
@@ -85,6 +87,9 @@ def run(
     limit: LimitOptions = None,
 ) -> None:
     """Run a model, and show or write its outputs.
+
+    Inputs whose shapes have symbols (in the dialect of tract) get the shapes of the arrays that are
+    given for them, or those of --shape.
 
     Examples:
 
@@ -97,6 +102,10 @@ def run(
         nnefc run rnn.nnef.tgz -i x.npy --steps 10 --save after.nnef.tgz
 
         nnefc run rnn.nnefc -i x.npy --save after.nnefc
+
+        nnefc run text.nnef.tgz -i tokens.npy
+
+        nnefc run text.nnef.tgz --shape tokens=1,16 --random-inputs 1
     """
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
@@ -107,10 +116,10 @@ def run(
     if reference:
         results = _evaluate_reference(given.graph, inputs, steps)
     else:
-        compiled = given.compiled(threads)
+        compiled = given.running(threads)
         results = compiled.run(inputs)
         for _ in range(steps - 1):
-            compiled.run(inputs, out=results)
+            results = compiled.run(inputs)
         if save is not None:
             _save(compiled, save)
     if output is not None:
@@ -133,6 +142,12 @@ def run(
 
 def _save(compiled: CompiledModel, path: Path) -> None:
     """Write a model with its variables as they are."""
+    from nnefc.dynamic import DynamicModel
+
+    if isinstance(compiled, DynamicModel):
+        raise usage(
+            "--save: the operators of this model keep states, which no file has a place for"
+        )
     if path.suffix == SUFFIX:
         compiled.save(path)
         return
