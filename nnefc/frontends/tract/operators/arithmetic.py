@@ -48,6 +48,7 @@ for _name in _REAL:
 
 @operator("tract_nnef", "rcp")
 def recip(make: Maker, x: Operand) -> Any:
+    """1 / x."""
     return make("rcp", x)
 
 
@@ -108,6 +109,7 @@ def tract_core_gelu_approx(make: Maker, input: Operand, fast_impl: bool = False)
 
 @operator("tract_core")
 def tract_core_pow_const(make: Maker, input: Operand, exponent: float) -> Any:
+    """x to a power that is a number."""
     return pow_(make, input, exponent)
 
 
@@ -181,7 +183,7 @@ def pow_(make: Maker, x: Operand, y: Any) -> Any:
     return _broadcast(make, "pow", x, operand(y))
 
 
-def _binary(registry: str, name: str, *aliases: str, logical: bool = False) -> None:
+def _binary(registry: str, name: str, *aliases: str, logical: bool = False, text: str = "") -> None:
     ir_name = aliases[0] if aliases else name
 
     def function(make: Maker, x: Operand, y: Operand) -> Any:
@@ -189,7 +191,7 @@ def _binary(registry: str, name: str, *aliases: str, logical: bool = False) -> N
             x, y = make.cast(x, DType.BOOL), make.cast(y, DType.BOOL)
         return _broadcast(make, ir_name, x, y)
 
-    function.__name__ = name
+    function.__name__, function.__doc__ = name, text
     operator(registry)(function)
 
 
@@ -200,8 +202,8 @@ for _name in ("and", "or"):
 _binary("tract_core", "tract_core_xor", "xor", logical=True)
 for _name in ("bitand", "bitor", "bitxor"):
     _binary("tract_core", f"tract_core_{_name}", _name)
-_binary("tract_core", "tract_shl", "shift_left")
-_binary("tract_core", "tract_shr", "shift_right")
+_binary("tract_core", "tract_shl", "shift_left", text="x shifted by y bits to the left.")
+_binary("tract_core", "tract_shr", "shift_right", text="x shifted by y bits to the right.")
 
 
 @operator("tract_core")

@@ -94,12 +94,14 @@ def _plain(make: Maker, x: Any) -> Operand:
 
 @operator("tract_core", quantized=True)
 def tract_core_shape_of(make: Maker, input: Any) -> Any:
+    """The extents of a tensor, which are known."""
     tensor = input.codes if isinstance(input, Quantized) else operand(input)
     return extents(tensor.type.dims)
 
 
 @operator("tract_core")
 def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
+    """Numbers from `start` up to `end`, which is not among them."""
     bounds = [operand(x) for x in (start, end, step)]
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)

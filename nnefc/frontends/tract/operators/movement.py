@@ -198,6 +198,7 @@ def slice_(
 def tract_core_dyn_slice(
     make: Maker, input: Operand, start: int, end: int, len: Any = None, axis: int = 0
 ) -> Any:
+    """A part along one axis; bounds may count from the end."""
     del len
     at = axis_of(axis, input.type.rank)
     extent = input.type.dims[at]
@@ -210,6 +211,7 @@ def tract_core_dyn_slice(
 def tract_core_downsample(
     make: Maker, input: Operand, axis: int, stride: int, modulo: int = 0
 ) -> Any:
+    """Every `stride`-th item along an axis; from the last one on if it is negative."""
     at = axis_of(axis, input.type.rank)
     extent = input.type.dims[at]
     if stride == 0 or not 0 <= modulo < max(extent, 1):
@@ -295,6 +297,7 @@ def tract_core_one_hot(
     value_off: float = 0.0,
     value_on: float = 1.0,
 ) -> Any:
+    """`value_on` where the new axis has the index, `value_off` elsewhere."""
     at = axis_of(axis, input.type.rank, extra=1)
     indices = make.cast(input, DType.INT64)
     if not isinstance(indices, Known):

@@ -256,6 +256,7 @@ def tract_core_qmatmul(
     c_scale: Any = 1.0,
     output_type: str = "",
 ) -> Any:
+    """`tract_core_matmul` of codes: a is A, b is B, c the result."""
     sums = _product(make, shifted(make, A, a0), shifted(make, B, b0), axes)
     sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
     return requantized(make, sums, a_scale, b_scale, c_scale, c0, output_type)
@@ -276,6 +277,7 @@ def tract_core_einsum_q(
     c0: Any = 0,
     c_scale: Any = 1.0,
 ) -> Any:
+    """`tract_core_einsum` of two tensors of codes."""
     del acc
     if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise Wrong("argument/einsum", "two operands are expected")
