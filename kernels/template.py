@@ -11,12 +11,13 @@ launches it share, so that neither counts words by hand.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import struct
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from nnefc.digests import blake2b
 
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
@@ -55,7 +56,7 @@ class Kernel:
     @property
     def symbol(self) -> str:
         """A C identifier that names this kernel: family and a digest of the arguments."""
-        digest = hashlib.blake2b(repr(self.arguments).encode(), digest_size=8).hexdigest()
+        digest = blake2b(repr(self.arguments).encode(), digest_size=8).hexdigest()
         return f"nnefc_{self.family.replace('.', '_')}_{digest}"
 
     def function(self) -> KernelFunction:

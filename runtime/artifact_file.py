@@ -21,7 +21,6 @@ where it begins.  Checksums are BLAKE2b of 32 bytes, in hexadecimal digits in th
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 import os
@@ -32,6 +31,7 @@ from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
+from nnefc.digests import blake2b
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import MAGIC
 from nnefc.formats.files import FilePath, map_whole, open_regular, printable, reason, size_of
@@ -115,7 +115,7 @@ def _frame(
     return header + _digest(header).digest(), manifest
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ArtifactFile:
     """An artifact whose header, manifest and head are as they were written."""
 
@@ -284,8 +284,8 @@ def _piece(piece: object) -> Piece:
     return offset, size
 
 
-def _digest(data: Any = b"") -> hashlib.blake2b:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)
+def _digest(data: Any = b"") -> blake2b:
+    return blake2b(data, digest_size=_DIGEST_BYTES)
 
 
 def _hint(data: Array) -> str:

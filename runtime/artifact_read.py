@@ -39,7 +39,7 @@ OTHER_VERSION: Final = "another version of nnefc"
 """The obstacle of code for this processor that this process cannot run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class TargetInfo:
     """The code for one instruction set, for people."""
 

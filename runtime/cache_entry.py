@@ -13,7 +13,6 @@ The header is for people (`nnefc cache`): code is found without reading it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import struct
@@ -21,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
+from nnefc.digests import blake2b
 from nnefc.runtime.cache_key import FORMAT
 
 MAGIC: Final = b"nnefc object %d\n" % FORMAT
@@ -94,4 +94,4 @@ def _header_size(data: bytes) -> int:
 
 
 def _checksum(key: bytes, content: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES, key=key).digest()
+    return blake2b(content, digest_size=DIGEST_BYTES, key=key).digest()

@@ -8,7 +8,6 @@ An entry is named by a digest of all of them, so that a change of any gives anot
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import re
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from nnefc import __version__
+from nnefc.digests import blake2b
 from nnefc.kernels.isa import NATIVE, Isa
 from nnefc.kernels.processor import identity
 from nnefc.kernels.template import Kernel
@@ -92,7 +92,7 @@ def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
     if surroundings is None:
         return None
     text = f"{family}\0{arguments}".encode()
-    name = hashlib.blake2b(text, digest_size=_NAME_BYTES, key=surroundings.digest).hexdigest()
+    name = blake2b(text, digest_size=_NAME_BYTES, key=surroundings.digest).hexdigest()
     return Key(family, arguments, surroundings, name)
 
 
@@ -115,11 +115,11 @@ def surroundings_of(module: str, isa: Isa) -> Surroundings | None:
         **sources,
     }
     text = json.dumps(facts, sort_keys=True).encode()
-    return Surroundings(facts, hashlib.blake2b(text, digest_size=_NAME_BYTES).digest())
+    return Surroundings(facts, blake2b(text, digest_size=_NAME_BYTES).digest())
 
 
 def _short(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=_FACT_BYTES).hexdigest()
+    return blake2b(data, digest_size=_FACT_BYTES).hexdigest()
 
 
 @cache

@@ -10,11 +10,11 @@ reads a method takes it only where the operation can be computed that way.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from nnefc.digests import blake2b
 from nnefc.runtime import cache as files
 from nnefc.runtime.cache_key import key_of
 
@@ -53,7 +53,7 @@ def keep(threads: int, methods: Mapping[str, str | None]) -> bool:
 
 
 def _name(machine: Mapping[str, Any]) -> str:
-    digest = hashlib.blake2b(json.dumps(machine).encode(), digest_size=16)
+    digest = blake2b(json.dumps(machine).encode(), digest_size=16)
     return f"methods-{digest.hexdigest()}.json"
 
 

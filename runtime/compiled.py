@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class LaunchInfo:
     """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
 
@@ -37,7 +37,7 @@ class LaunchInfo:
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Compiled:
     """Code and data of a model; it has no graph, and does not change."""
 

@@ -12,7 +12,6 @@ that it depends on; it is mapped, so that processes share it.  Without a cache i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from nnefc.digests import blake2b
 from nnefc.hardware import ALIGNMENT
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
@@ -136,5 +136,5 @@ def _digest(data: Any) -> bytes:
     return _new_digest(data).digest()
 
 
-def _new_digest(data: Any = b"") -> hashlib.blake2b:
-    return hashlib.blake2b(data, digest_size=_DIGEST_BYTES)
+def _new_digest(data: Any = b"") -> blake2b:
+    return blake2b(data, digest_size=_DIGEST_BYTES)

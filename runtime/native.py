@@ -6,7 +6,6 @@ loaded an artifact before, which brings them along.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from nnefc import __version__
+from nnefc.digests import blake2b
 from nnefc.kernels import abi, call_state, team_state
 from nnefc.kernels.image import Image
 from nnefc.kernels.scalar import LIBM
@@ -79,7 +79,7 @@ def _source(module: str) -> str:
         )
     except OSError:
         return ""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 @cache
@@ -93,4 +93,4 @@ def interface() -> str:
                 facts.append((name, str(value.offsets)))
             elif isinstance(value, int):
                 facts.append((name, str(value)))
-    return hashlib.blake2b(repr((facts, LIBM)).encode(), digest_size=16).hexdigest()
+    return blake2b(repr((facts, LIBM)).encode(), digest_size=16).hexdigest()

@@ -27,7 +27,7 @@ class BaseTable(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Plan:
     """`launches`: int64 [steps, 4]; `params`: int64.
 
@@ -46,7 +46,7 @@ class Plan:
     """Whether any launch has more than one tile."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Walk:
     """Launches of a plan for a team to run: their address, how many, whether together."""
 

@@ -14,7 +14,7 @@ from nnefc.runtime.tensors import BY_NAME, TensorSpec, accept, accept_target, fi
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Signature:
     """The tensors of a call, in order; NnefError says all that is wrong with what is given."""
 

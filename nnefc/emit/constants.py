@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from nnefc.digests import blake2b
 from nnefc.hardware import ALIGNMENT
 from nnefc.item_types import numpy_type
 from nnefc.kernels.embedded_state import HEADER_WORDS, MAGIC
@@ -57,7 +57,7 @@ class Constants:
         self._data = data
         self._arrays = arrays
         self._size = START
-        self._digest = hashlib.blake2b(digest_size=32)
+        self._digest = blake2b(digest_size=32)
         self._known: dict[object, Place] = {}
         file.write(bytes(START))
 

@@ -17,12 +17,12 @@ names of its own.  The data of variables is not printed; `# ` begins a comment.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from nnefc.digests import blake2b
 from nnefc.ir.expression import Expression
 from nnefc.ir.graph import Attribute, Graph, Value, Variable
 from nnefc.ir.types import DType
@@ -93,7 +93,7 @@ def digest(array: np.ndarray[Any, Any]) -> str:
     """A digest of type, shape and content; what stands behind `@` in the text."""
     import numpy as np
 
-    h = hashlib.blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
+    h = blake2b(f"{array.dtype.name}{array.shape}".encode(), digest_size=16)
     # as bytes: not every item type has a letter in Python's protocol of buffers
     h.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return h.hexdigest()

@@ -4,7 +4,6 @@ of the machine and of nnefc.  Models that differ in none of them are the same.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -14,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from nnefc.digests import blake2b
 from nnefc.formats.files import FilePath
 from nnefc.limits import Limits
 from nnefc.runtime.cache_key import SOURCE
@@ -58,7 +58,7 @@ def facts_of(
 def name_of(facts: Facts) -> str:
     """The name of the entry: hexadecimal digits."""
     text = json.dumps(facts, sort_keys=True).encode()
-    return hashlib.blake2b(text, digest_size=_NAME_BYTES).hexdigest()
+    return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
 
 
 @cache
@@ -80,7 +80,7 @@ def _surroundings() -> Facts:
 
 
 def _short(value: object) -> str:
-    return hashlib.blake2b(repr(value).encode(), digest_size=_FACT_BYTES).hexdigest()
+    return blake2b(repr(value).encode(), digest_size=_FACT_BYTES).hexdigest()
 
 
 class Source(NamedTuple):

@@ -1,0 +1,14 @@
+"""BLAKE2b, of which digests of ours are.
+
+It is taken from where Python has it: `hashlib` loads OpenSSL first, which takes as long as loading
+a model.
+"""
+
+from __future__ import annotations
+
+try:
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
+
+__all__ = ["blake2b"]
