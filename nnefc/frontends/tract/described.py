@@ -29,6 +29,9 @@ they must declare (`extension tract_registry NAME;`), with their parameters and 
 --registry NAME` prints the same. Those of tract that are not possible here are listed with the
 reason.
 """
+READINGS_TEXT: Final = """\
+Operations of the standard that mean something else in this dialect, or more; `nnefc inspect` lists
+those that a document uses."""
 
 
 class Described(NamedTuple):
@@ -101,7 +104,9 @@ def page() -> str:
             parameters = f"`{row.parameters}`" if row.parameters else ""
             lines.append(f"| `{row.name}` | {parameters} | {_cell(summary)} |")
         parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    lines = ["## Readings", "", READINGS_TEXT, "", "| operation | as tract reads it |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(text)} |" for name, text in READINGS.items()]
+    return "\n".join([*parts, "\n".join(lines), ""])
 
 
 def _cell(text: str) -> str:
