@@ -1,0 +1,202 @@
+"""How long a language model takes for a token, against what memory gives.
+
+    python -m benchmarks.decode --positions 1,128,1024 --weights q4_0,float16 --threads 1,2
+
+measures one step of a decoder like Llama (`benchmarks/language`): nnefc and tract on NNEF with
+weights as they are stored, onnxruntime on ONNX with the same weights in float32.  Engines take
+turns; all of them have to agree on the scores.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (engines are not typed)
+
+from __future__ import annotations
+
+import json as json_module
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import nnefc
+from benchmarks import arguments
+from benchmarks.language import model
+from benchmarks.language.model import STORED, Array, Sizes
+
+Step = Callable[[], Array]
+"""The scores of all tokens."""
+
+SMALL: Final = Sizes(layers=2, width=64, heads=4, hidden=96, vocabulary=160)
+TOLERANCE: Final = 2e-3
+"""Of the largest score."""
+REST: Final = 0.1
+"""Seconds before a turn: threads of other engines look for work for a while after theirs."""
+
+
+def main(
+    positions: Annotated[str, typer.Option(help="Tokens before; commas between.")] = "1,128,1024",
+    weights: Annotated[str, typer.Option(help=f"Of {', '.join(STORED)}.")] = ",".join(STORED),
+    engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime",
+    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
+    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
+    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.2,
+    small: Annotated[bool, typer.Option(help="A model of reduced size.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+    ] = None,
+) -> None:
+    """Check that engines agree on a step, and measure them by turns."""
+    from nnefc.runtime.machine import measure
+
+    stored_as = arguments.items_of(weights, "--weights")
+    for name in stored_as:
+        if name not in STORED:
+            raise typer.BadParameter(f"--weights: {name!r} is none of {', '.join(STORED)}")
+    names = arguments.items_of(engines, "--engines")
+    for name in names:
+        if name not in LOADERS:
+            raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(LOADERS)}")
+    arguments.check_writable(json, "--json")
+    sizes = SMALL if small else Sizes()
+    folder = arguments.models_folder(models_dir) / ("decoder_small" if small else "decoder")
+    facts: list[dict[str, Any]] = []
+    for count in arguments.counts_of(threads, "--threads"):
+        bandwidth = measure(count).read_gbps
+        for past in arguments.counts_of(positions, "--positions"):
+            steps = _load(names, sizes, past, stored_as, count, folder)
+            _compare(steps)
+            seconds = _measure(steps, rounds, turn)
+            for (engine, stored), runs in seconds.items():
+                step = statistics.median(runs)
+                kept = 8 * sizes.layers * past * sizes.width
+                nbytes = sizes.weight_bytes(stored) + kept
+                facts.append(
+                    {
+                        **{"threads": count, "position": past, "engine": engine, "weights": stored},
+                        **{"seconds": step, "least_seconds": min(runs), "bytes": nbytes},
+                        **{"gbps": nbytes / step / 1e9, "machine_gbps": bandwidth},
+                    }
+                )
+    _show(facts)
+    if json:
+        json.write_text(json_module.dumps(facts, indent=1) + "\n")
+
+
+def _load(
+    engines: list[str], sizes: Sizes, past: int, stored_as: list[str], threads: int, folder: Path
+) -> dict[tuple[str, str], Step]:
+    """Steps by (engine, how weights are stored)."""
+    found: dict[tuple[str, str], Step] = {}
+    for engine in engines:
+        if find_spec(engine) is None or (engine == "tract" and threads > 1):
+            continue  # tract computes on the calling thread
+        for stored in ["float32"] if engine == "onnxruntime" else stored_as:
+            try:
+                found[engine, stored] = LOADERS[engine](folder, sizes, past, stored, threads)
+                found[engine, stored]()
+            except (RuntimeError, ValueError) as error:
+                found.pop((engine, stored), None)
+                reason = str(error).strip().splitlines()[0]
+                Console(stderr=True).print(f"{engine}, {stored}: {reason}", markup=False)
+    return found
+
+
+def _nnefc(folder: Path, sizes: Sizes, past: int, stored: str, threads: int) -> Step:
+    path = folder / stored
+    model.write(path, sizes, past, stored)
+    compiled = nnefc.compile(path, threads=threads)
+    given = model.inputs(sizes, past)
+    return lambda: compiled.run(given)["scores"]
+
+
+def _tract(folder: Path, sizes: Sizes, past: int, stored: str, _threads: int) -> Step:
+    tract: Any = import_module("tract")
+    path = folder / stored
+    model.write(path, sizes, past, stored)
+    try:
+        loaded = tract.nnef().with_tract_transformers().load(str(path))
+        names = [loaded.input_name(i) for i in range(loaded.input_count())]
+        state = loaded.into_runnable().spawn_state()
+    except tract.TractError as error:
+        raise RuntimeError(str(error)) from error
+    given = model.inputs(sizes, past)
+    tensors = [tract.Tensor.from_numpy(given[name]) for name in names]
+    return lambda: state.run(tensors)[0].to_numpy()
+
+
+def _onnxruntime(folder: Path, sizes: Sizes, past: int, _stored: str, threads: int) -> Step:
+    from benchmarks.language import onnx_file
+
+    ort: Any = import_module("onnxruntime")
+    path = folder / f"decoder_{past}.onnx"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        onnx_file.write(path, sizes, past)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    given = model.inputs(sizes, past)
+    return lambda: session.run(None, given)[0]
+
+
+LOADERS: Final = {"nnefc": _nnefc, "tract": _tract, "onnxruntime": _onnxruntime}
+
+
+def _compare(steps: dict[tuple[str, str], Step]) -> None:
+    """Whether all give the same scores."""
+    results = {key: step() for key, step in steps.items()}
+    expected = next(reversed(results.values()))
+    for (engine, stored), scores in results.items():
+        error = np.abs(scores - expected).max() / np.abs(expected).max()
+        if not error <= TOLERANCE:
+            raise arguments.fail(f"{engine}, {stored}: scores differ by {error:.2g}")
+
+
+def _measure(
+    steps: dict[tuple[str, str], Step], rounds: int, turn: float
+) -> dict[tuple[str, str], list[float]]:
+    """Seconds of steps: the median of each turn."""
+    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in steps}
+    for _ in range(rounds):
+        for key, step in steps.items():
+            time.sleep(REST)
+            step()
+            runs: list[float] = []
+            end = time.perf_counter() + turn
+            while not runs or time.perf_counter() < end:
+                start = time.perf_counter()
+                step()
+                runs.append(time.perf_counter() - start)
+            seconds[key].append(statistics.median(runs))
+    return seconds
+
+
+def _show(facts: list[dict[str, Any]]) -> None:
+    columns = ("threads", "position", "engine", "weights", "a token", "least", "tokens/s", "GB/s")
+    table = Table(*columns, "of the memory", title="one step of a decoder")
+    for fact in facts:
+        table.add_row(
+            *(str(fact[name]) for name in columns[:4]),
+            f"{1e3 * fact['seconds']:.2f} ms",
+            f"{1e3 * fact['least_seconds']:.2f} ms",
+            f"{1 / fact['seconds']:.0f}",
+            f"{fact['gbps']:.1f}",
+            f"{100 * fact['gbps'] / fact['machine_gbps']:.0f} %",
+        )
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+if __name__ == "__main__":
+    arguments.run(main)

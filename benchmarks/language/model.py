@@ -1,0 +1,195 @@
+"""A decoder like Llama: its sizes, its weights, and one step as a document of tract's dialect.
+
+Weights are products of 4-bit codes with scales of a few bits, so that all types that weights are
+stored in hold the same numbers, and engines can be compared whatever they read.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.formats.tensor_header import TensorHeader
+from nnefc.formats.tract_items import NO_WIDTH, VENDOR
+
+Array = np.ndarray[Any, Any]
+
+EPSILON: Final = 1e-5
+BLOCK: Final = 32
+Q4_0_CODE: Final = 0x3040
+STORED: Final = {"float32": 4.0, "float16": 2.0, "q4_0": 18 / 32}
+"""Bytes of a weight, by how it is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of a decoder; the table of embeddings serves the last layer, too."""
+
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    hidden: int = 2048
+    vocabulary: int = 32000
+
+    @property
+    def head(self) -> int:
+        return self.width // self.heads
+
+    def matrices(self) -> dict[str, tuple[int, int]]:
+        """Shapes [outputs, inputs] of matrices by label."""
+        width, hidden = self.width, self.hidden
+        shapes = {"table": (self.vocabulary, width)}
+        for i in range(self.layers):
+            shapes |= {f"layer{i}/{name}": (width, width) for name in ("q", "k", "v", "o")}
+            shapes |= {f"layer{i}/{name}": (hidden, width) for name in ("gate", "up")}
+            shapes[f"layer{i}/down"] = (width, hidden)
+        return shapes
+
+    def gains(self) -> list[str]:
+        """Labels of what normalised values are multiplied with."""
+        names = [f"layer{i}/{name}" for i in range(self.layers) for name in ("before", "between")]
+        return [*names, "last"]
+
+    def weight_bytes(self, stored: str) -> float:
+        """That a step reads: all matrices, the table once."""
+        return sum(math.prod(shape) for shape in self.matrices().values()) * STORED[stored]
+
+
+def codes(label: str, shape: tuple[int, int]) -> tuple[Array, Array]:
+    """(codes of 4 bits [rows, columns], scales [rows, columns / 32]) of a matrix, at random."""
+    rng = np.random.default_rng(zlib.crc32(label.encode()))
+    rows, columns = shape
+    unit = 2.0 ** round(-math.log2(6.3 * math.sqrt(columns)))
+    scales = rng.integers(4, 8, (rows, columns // BLOCK)) / 4 * unit
+    return rng.integers(0, 16, shape, np.uint8), scales.astype(np.float16)
+
+
+def matrix(label: str, shape: tuple[int, int]) -> Array:
+    """The numbers of a matrix, float32."""
+    found, scales = codes(label, shape)
+    return (found - np.float32(8)) * np.repeat(scales.astype(np.float32), BLOCK, 1)
+
+
+def gain(label: str, width: int) -> Array:
+    rng = np.random.default_rng(zlib.crc32(label.encode()))
+    return rng.uniform(0.5, 1.5, (1, width)).astype(np.float32)
+
+
+def inputs(sizes: Sizes, past: int) -> dict[str, Array]:
+    """A token, the rotation at its position, and the keys and values of `past` tokens."""
+    rng = np.random.default_rng(past)
+    angles = past / 10000.0 ** (np.arange(sizes.head // 2) * 2 / sizes.head)
+    angles = np.concatenate([angles, angles]).reshape(1, 1, 1, -1)
+    shape = (1, sizes.heads, past, sizes.head)
+    found: dict[str, Array] = {
+        "token": np.array([sizes.vocabulary // 3]),
+        "cosine": np.cos(angles).astype(np.float32),
+        "sine": np.sin(angles).astype(np.float32),
+    }
+    for i in range(sizes.layers):
+        found |= {f"{x}{i}": rng.standard_normal(shape, np.float32) for x in ("keys", "values")}
+    return found
+
+
+def outputs(sizes: Sizes) -> list[str]:
+    """Scores of all tokens, and what is new in the keys and values."""
+    return ["scores", *(f"{x}{i}" for i in range(sizes.layers) for x in ("key", "value"))]
+
+
+def document(sizes: Sizes, past: int, stored: str) -> str:
+    """One step as text; halves are cast to float32."""
+    head = f"graph decoder({', '.join(inputs(sizes, 1))}) -> ({', '.join(outputs(sizes))})"
+    registries = [f"extension tract_registry tract_{name};" for name in ("core", "transformers")]
+    body = "\n".join(f"    {line};" for line in _lines(sizes, past, stored))
+    return "\n".join(["version 1.0;", *registries, head, "{", body, "}", ""])
+
+
+def _lines(sizes: Sizes, past: int, stored: str) -> Iterator[str]:
+    heads, head = sizes.heads, sizes.head
+    external = "tract_core_external(shape = {}, datum_type = '{}')".format
+    split, kept = [1, heads, 1, head], [1, heads, past, head]
+    yield f"token = {external([1], 'i64')}"
+    yield f"cosine = {external([1, 1, 1, head], 'f32')}"
+    yield f"sine = {external([1, 1, 1, head], 'f32')}"
+    for label, shape in sizes.matrices().items():
+        name, kind = _identifier(label), "" if stored == "q4_0" else "<scalar>"
+        wanted = f"variable{kind}(label = '{label}', shape = {list(shape)})"
+        if stored == "float16":
+            wanted = f"tract_core_cast({wanted}, to = 'f32')"
+        yield f"{name} = {wanted}"
+    for label in sizes.gains():
+        shape = [1, sizes.width]
+        yield f"{_identifier(label)} = variable<scalar>(label = '{label}', shape = {shape})"
+
+    def normalised(x: str, label: str) -> str:
+        operator = f"tract_core_rms_norm({x}, axis = 1, eps = {EPSILON})"
+        return f"{operator} * {_identifier(label)}"
+
+    yield "x = tract_core_gather(table, token, axis = 0, datum_type = 'f32')"
+    for i in range(sizes.layers):
+        yield f"keys{i} = {external(kept, 'f32')}"
+        yield f"values{i} = {external(kept, 'f32')}"
+        yield f"n{i} = {normalised('x', f'layer{i}/before')}"
+        for name in "qkv":
+            yield f"{name}{i} = reshape(linear(n{i}, layer{i}_{name}), shape = {split})"
+        yield f"query{i} = tract_transformers_apply_rope(q{i}, cosine, sine)"
+        yield f"key{i} = tract_transformers_apply_rope(k{i}, cosine, sine)"
+        yield f"value{i} = copy(v{i})"
+        yield f"all_keys{i} = concat([keys{i}, key{i}], axis = 2)"
+        yield f"all_values{i} = concat([values{i}, value{i}], axis = 2)"
+        types = "datum_type = 'f32', acc_datum_type = 'f32', is_causal = false"
+        operands = f"query{i}, all_keys{i}, all_values{i}"
+        yield f"a{i} = tract_transformers_sdpa({operands}, {types})"
+        yield f"x = x + linear(reshape(a{i}, shape = {[1, sizes.width]}), layer{i}_o)"
+        yield f"m{i} = {normalised('x', f'layer{i}/between')}"
+        yield f"g{i} = linear(m{i}, layer{i}_gate)"
+        yield f"h{i} = g{i} * sigmoid(g{i}) * linear(m{i}, layer{i}_up)"
+        yield f"x = x + linear(h{i}, layer{i}_down)"
+    yield f"y = {normalised('x', 'last')}"
+    yield "scores = linear(y, table)"
+
+
+def _identifier(label: str) -> str:
+    return label.replace("/", "_")
+
+
+def write(folder: Path, sizes: Sizes, past: int, stored: str) -> None:
+    """Write a folder of NNEF; the files of weights are those of other positions if these exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "graph.nnef").write_text(document(sizes, past, stored))
+    for label, shape in sizes.matrices().items():
+        path = folder / f"{label}.dat"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(_tensor(label, shape, stored))
+    for label in sizes.gains():
+        path = folder / f"{label}.dat"
+        if not path.exists():
+            path.write_bytes(_floats(gain(label, sizes.width)))
+
+
+def _tensor(label: str, shape: tuple[int, int], stored: str) -> bytes:
+    """A tensor file."""
+    if stored != "q4_0":
+        return _floats(matrix(label, shape).astype(stored))
+    found, scales = codes(label, shape)
+    found = found.reshape(shape[0], -1, BLOCK)
+    blocks = np.empty((*found.shape[:2], 2 + BLOCK // 2), np.uint8)
+    blocks[..., :2] = scales.astype("<f2")[..., None].view(np.uint8)
+    blocks[..., 2:] = found[..., : BLOCK // 2] | found[..., BLOCK // 2 :] << 4
+    header = TensorHeader(
+        data_length=blocks.nbytes, shape=shape, bits=NO_WIDTH, code=Q4_0_CODE, vendor=VENDOR
+    )
+    return header.pack() + blocks.tobytes()
+
+
+def _floats(array: Array) -> bytes:
+    bits = 8 * array.itemsize
+    header = TensorHeader(data_length=array.nbytes, shape=array.shape, bits=bits, code=0)
+    return header.pack() + array.tobytes()

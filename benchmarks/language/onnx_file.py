@@ -1,0 +1,117 @@
+"""A step of the decoder as ONNX, with weights in float32."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (onnx is not typed)
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.language.model import EPSILON, Array, Sizes, gain, inputs, matrix, outputs
+
+
+def write(path: Path, sizes: Sizes, past: int) -> None:
+    """Write the model; weights stand beside it, the same for all positions."""
+    graph = _Graph()
+    x = graph(
+        "Gather", graph.constant("table", matrix("table", sizes.matrices()["table"])), "token"
+    )
+    for i in range(sizes.layers):
+        x = _layer(graph, sizes, i, x)
+    y = _normalised(graph, sizes, x, "last")
+    graph("MatMul", y, graph.constant("scores_of", table.T), result="scores")
+    split = [1, sizes.heads, 1, sizes.head]
+    shapes = {"scores": [1, sizes.vocabulary]}
+    made = helper.make_graph(
+        graph.nodes,
+        "decoder",
+        [
+            helper.make_tensor_value_info(
+                name, TensorProto.INT64 if name == "token" else TensorProto.FLOAT, x.shape
+            )
+            for name, x in inputs(sizes, past).items()
+        ],
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name, split))
+            for name in outputs(sizes)
+        ],
+        graph.constants,
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(path))
+
+
+class _Graph:
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._count = 0
+
+    def __call__(self, name: str, *operands: str, result: str = "", **attributes: Any) -> str:
+        """The name of the result of an operator."""
+        self._count += 1
+        result = result or f"t{self._count}"
+        self.nodes.append(helper.make_node(name, operands, [result], **attributes))
+        return result
+
+    def constant(self, name: str, items: Array) -> str:
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(items), name))
+        return name
+
+    def shape(self, *extents: int) -> str:
+        self._count += 1
+        return self.constant(f"s{self._count}", np.array(extents, np.int64))
+
+
+def _product(graph: _Graph, sizes: Sizes, x: str, label: str) -> str:
+    weights = matrix(label, sizes.matrices()[label]).T
+    return graph("MatMul", x, graph.constant(label, weights))
+
+
+def _normalised(graph: _Graph, sizes: Sizes, x: str, label: str) -> str:
+    two = graph.constant(f"{label}/two", np.array(2, np.float32))
+    epsilon = graph.constant(f"{label}/epsilon", np.array(EPSILON, np.float32))
+    mean = graph("ReduceMean", graph("Pow", x, two), axes=[-1], keepdims=1)
+    scaled = graph("Div", x, graph("Sqrt", graph("Add", mean, epsilon)))
+    return graph("Mul", scaled, graph.constant(label, gain(label, sizes.width)))
+
+
+def _turned(graph: _Graph, sizes: Sizes, x: str, result: str) -> str:
+    """Rotated as the position says."""
+    half = sizes.head // 2
+    first = graph("Slice", x, graph.shape(0), graph.shape(half), graph.shape(3))
+    second = graph("Slice", x, graph.shape(half), graph.shape(2 * half), graph.shape(3))
+    other = graph("Concat", graph("Neg", second), first, axis=3)
+    parts = graph("Mul", x, "cosine"), graph("Mul", other, "sine")
+    return graph("Add", *parts, result=result)
+
+
+def _layer(graph: _Graph, sizes: Sizes, i: int, x: str) -> str:
+    label = f"layer{i}"
+    split = graph.shape(1, sizes.heads, 1, sizes.head)
+    normalised = _normalised(graph, sizes, x, f"{label}/before")
+    q, k = (
+        graph("Reshape", _product(graph, sizes, normalised, f"{label}/{name}"), split)
+        for name in "qk"
+    )
+    v = _product(graph, sizes, normalised, f"{label}/v")
+    query, key = _turned(graph, sizes, q, f"query{i}"), _turned(graph, sizes, k, f"key{i}")
+    value = graph("Reshape", v, split, result=f"value{i}")
+    keys = graph("Concat", f"keys{i}", key, axis=2)
+    values = graph("Concat", f"values{i}", value, axis=2)
+    scores = graph("MatMul", query, graph("Transpose", keys, perm=[0, 1, 3, 2]))
+    factor = graph.constant(f"{label}/factor", np.array(sizes.head**-0.5, np.float32))
+    weights = graph("Softmax", graph("Mul", scores, factor), axis=-1)
+    attended = graph("Reshape", graph("MatMul", weights, values), graph.shape(1, sizes.width))
+    x = graph("Add", x, _product(graph, sizes, attended, f"{label}/o"))
+    between = _normalised(graph, sizes, x, f"{label}/between")
+    gate = _product(graph, sizes, between, f"{label}/gate")
+    active = graph("Mul", gate, graph("Sigmoid", gate))
+    hidden = graph("Mul", active, _product(graph, sizes, between, f"{label}/up"))
+    return graph("Add", x, _product(graph, sizes, hidden, f"{label}/down"))
