@@ -68,7 +68,7 @@ def export(
         tract = Path(folder) / "tract"
         tract.write_text(_STATED)
         tract.chmod(0o700)
-        options: dict[str, Any] = {"dump_identity_properties": False, "check_io": False, **target}
+        options: dict[str, Any] = {**_PRIVATE, **target}
         axes = {name: dict(each) for name, each in (dynamic_axes or {}).items()}
         stated = to_nnef.TractNNEF(
             TRACT, specific_tract_binary_path=tract, dynamic_axes=axes, **options
@@ -87,13 +87,22 @@ def export(
     return Path(written)
 
 
+_PRIVATE: Final = {
+    "check_io": False,
+    "dump_identity_properties": False,
+    "specific_properties": {"export_cmd": "nnefc.pytorch.export"},
+}
+"""Nothing is compared, and no document says who has written it on which machine by what command."""
 _QUIET: Final = 40
 """`logging.ERROR`."""
 
 
 def _count(results: Any) -> int:
     """How many tensors there are, in tuples within tuples."""
-    return sum(map(_count, results)) if isinstance(results, list | tuple) else 1
+    if not isinstance(results, list | tuple):
+        return 1
+    several: list[Any] = [*results]  # pyright: ignore[reportUnknownVariableType]
+    return sum(map(_count, several))
 
 
 def _names(what: str, count: int) -> list[str]:

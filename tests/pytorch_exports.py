@@ -15,6 +15,7 @@ from torch import Tensor
 
 import nnefc
 import nnefc.pytorch
+from tests.arrays_close import assert_close
 from tests.pytorch_cases import Case
 
 Array = np.ndarray[Any, Any]
@@ -53,17 +54,6 @@ def export(case: Case, module: torch.nn.Module, outputs: int, path: Path) -> Pat
             dynamic_axes={names[i]: axes for i, axes in (case.dynamic or {}).items()},
             **(case.options or {}),
         )
-
-
-def assert_close(found: Any, want: Array, tolerance: float) -> None:
-    found = np.asarray(found)
-    assert found.shape == want.shape
-    if want.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, want)
-    else:
-        scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-        found, want = found.astype(np.float64), want.astype(np.float64)
-        np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance * scale)
 
 
 def check(case: Case, folder: Path) -> None:
