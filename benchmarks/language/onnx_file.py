@@ -19,9 +19,8 @@ from benchmarks.language.model import EPSILON, Array, Sizes, gain, inputs, matri
 def write(path: Path, sizes: Sizes, past: int) -> None:
     """Write the model; weights stand beside it, the same for all positions."""
     graph = _Graph()
-    x = graph(
-        "Gather", graph.constant("table", matrix("table", sizes.matrices()["table"])), "token"
-    )
+    table = matrix("table", sizes.matrices()["table"])
+    x = graph("Gather", graph.constant("table", table), "token")
     for i in range(sizes.layers):
         x = _layer(graph, sizes, i, x)
     y = _normalised(graph, sizes, x, "last")
