@@ -16,7 +16,7 @@ from nnefc.errors import NnefError
 from nnefc.frontends.nnef import import_text
 from nnefc.frontends.nnef.declare import Declaration, standard
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
-from nnefc.ops.table import operations
+from nnefc.ops import table
 
 nnef: Any = pytest.importorskip("nnef")
 
@@ -26,7 +26,7 @@ OTHERS = ("x", "l", "i", "1", "1.5", "true", "'a'", "[x]", "[1]", "[1.0]", "[]",
 
 NAMES = sorted(
     name
-    for name, spec in operations().items()
+    for name, spec in table.standard().items()
     if spec.section != "beyond" and name not in ("external", "update", "variable", "argmax_pool")
 )
 

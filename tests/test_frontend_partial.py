@@ -8,11 +8,11 @@ from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.nnef import check_document
 from nnefc.frontends.nnef.declare import ONLY_IN_GRAPH, Declaration, standard
 from nnefc.frontends.nnef.types import Array
-from nnefc.ops.table import operations
+from nnefc.ops import table
 from nnefc.syntax.parser import parse
 from tests.nnef_text import document, rules_of
 
-NAMES = sorted(set(operations()) - ONLY_IN_GRAPH)
+NAMES = sorted(set(table.standard()) - ONLY_IN_GRAPH)
 
 
 def wrapper(declaration: Declaration, **given: str) -> str:
