@@ -21,7 +21,7 @@ from typing import Any, Final
 from nnefc.kernels import lane_memory as memory
 from nnefc.kernels.conversion import convert
 from nnefc.kernels.isa import host
-from nnefc.kernels.lanes import HALVES, Lanes, constant
+from nnefc.kernels.lanes import HALVES, Lanes
 from nnefc.kernels.permute import lookup
 from nnefc.kernels.tile import TILE_ARGUMENTS, Walk
 from nnefc.kernels.vector import Vector, lanes_of, vector_function
@@ -121,7 +121,7 @@ def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
     if stored == "q4_0":
         widen = _codes_of_4_bits(v)
         for group in range(4):
-            words = memory.load(v, "int32", v.at(block, (2 + 4 * group) * v.lanes))
+            words = memory.load(v, "uint32", v.at(block, (2 + 4 * group) * v.lanes))
             for number in range(8):
                 yield widen(words, number)
     else:
@@ -142,24 +142,23 @@ def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
 
 
 def _codes_of_4_bits(v: Vector) -> Any:
-    """`widen(words, number)`: the codes in bits 4 * number to 4 * number + 3, less 8, as floats.
-
-    Four bits of the fraction of a float32 are an integer that is added to 2 ** e, for the e with
-    which the last of them counts 1.  So no code need be moved to the end, nor converted.
-    """
+    """`widen(words, number)`: the codes in bits 4 * number to 4 * number + 3, less 8, as floats."""
     find = lookup(v, [code - 8.0 for code in range(16)])
 
-    def widen(words: Lanes, number: int) -> Lanes:
-        if number >= _IN_PLACE:
-            words, number = Lanes(v, "uint32", words.value) >> 4 * _IN_PLACE, number - _IN_PLACE
-            words = Lanes(v, "int32", words.value)
-        if find is not None and number == 0:
-            return Lanes(v, ITEM, find(words.value))
-        base = 2.0 ** (23 - 4 * number)
-        exponent = constant(v, ITEM, base).bits()
-        return ((words & (15 << 4 * number)) | exponent).from_bits() - (base + 8.0)
+    def by_table(words: Lanes, number: int) -> Lanes:
+        assert find is not None
+        return Lanes(v, ITEM, find((words >> 4 * number if number else words).value))
 
-    return widen
+    def in_place(words: Lanes, number: int) -> Lanes:
+        # four bits of the fraction of a float are an integer that is added to 2 ** e, for the e
+        # with which the last of them counts 1: they need not be moved to the end, nor converted
+        if number >= _IN_PLACE:
+            words, number = words >> 4 * _IN_PLACE, number - _IN_PLACE
+        base = 2.0 ** (23 - 4 * number)
+        bits = (words & (15 << 4 * number)) | (150 - 4 * number) << 23
+        return Lanes(v, "int32", bits.value).from_bits() - (base + 8.0)
+
+    return in_place if find is None else by_table
 
 
 @cache

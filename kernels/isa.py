@@ -47,6 +47,8 @@ class Isa:
     """Intrinsic for a spin-wait hint."""
     permute: str
     """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
+    lookup: str = ""
+    """Intrinsic for 16 lanes of a vector by the last four bits of numbers; empty if there is none."""
 
     @property
     def float32_lanes(self) -> int:
@@ -89,6 +91,7 @@ X86_64_V4 = replace(
     registers=32,
     tile=(8, 3),
     permute="llvm.x86.avx512.vpermi2var.ps.512",
+    lookup="llvm.x86.avx512.permvar.sf.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = replace(
@@ -99,6 +102,7 @@ X86_64_V4_256 = replace(
     registers=16,
     tile=(6, 2),
     permute="llvm.x86.avx512.vpermi2var.ps.256",
+    lookup="",
 )
 """The same with vectors of 256 bits, where those of 512 do no more in the same time."""
 AARCH64 = Isa(

@@ -105,14 +105,8 @@ def lookup(v: Vector, table: Sequence[float]) -> Callable[[Any], Any] | None:
 
     None where no instruction of this machine has so long a table.
     """
-    isa = host()
-    if v.lanes != isa.float32_lanes or "permi2var" not in isa.permute:
+    name = host().lookup
+    if not name or v.lanes != len(table):
         return None
-    # the instruction looks at as many bits as two vectors have items
-    items = [*table, *table][: 2 * v.lanes]
-    first, second = (ir.Constant(v.type, items[i : i + v.lanes]) for i in (0, v.lanes))
-
-    def find(numbers: Any) -> Any:
-        return v.call(isa.permute, v.type, first, numbers, second)
-
-    return find
+    items = ir.Constant(v.type, list(table))
+    return lambda numbers: v.call(name, v.type, items, numbers)
