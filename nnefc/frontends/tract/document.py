@@ -90,7 +90,7 @@ class Model:
         if name in self.inputs:
             return self.inputs[name]
         datum = self._quantized.get(name, datum)
-        dims = tuple(self._shapes.get(name, integers(shape)))
+        dims = tuple(self._shapes[name]) if name in self._shapes else integers(shape)
         type_ = TensorType(datum.dtype, dims)
         self._check_size(name, type_)
         value = Value(type_, self.free_name(name))
@@ -276,7 +276,7 @@ def _context(
         model.symbols,
         budget,
         diagnostics,
-        frozenset(symbols.declared(document)).difference(model.symbols),
+        frozenset(symbols.all_symbols(document)).difference(model.symbols),
         types,
         model=model,
     )

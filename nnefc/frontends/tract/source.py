@@ -108,7 +108,7 @@ class Source:
     @property
     def declared(self) -> list[str]:
         """The symbols that the document declares, or uses in shapes of inputs."""
-        return list(dict.fromkeys([*symbols.declared(self._document), *self.free]))
+        return symbols.all_symbols(self._document)
 
     @property
     def assertions(self) -> list[str]:

@@ -76,6 +76,11 @@ def free_symbols(document: ast.Document) -> list[str]:
     return list(dict.fromkeys(n for each in inputs(document) for n in names_of(each.extents)))
 
 
+def all_symbols(document: ast.Document) -> list[str]:
+    """Symbols that the document declares, then others in the shapes of inputs."""
+    return list(dict.fromkeys([*declared(document), *free_symbols(document)]))
+
+
 def names_of(extents: Iterable[ast.Expression]) -> Iterator[str]:
     """The symbols in some extents."""
     for extent in extents:

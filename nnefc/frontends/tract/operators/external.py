@@ -85,7 +85,8 @@ def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
         return (
             Known(known.array, known.dtype, is_extent=True) if isinstance(known, Known) else known
         )
-    return make.cast(_plain(make, input), datum.dtype)
+    plain = make.cast(_plain(make, input), datum.dtype)
+    return Known(plain.array, plain.dtype) if isinstance(plain, Known) else plain
 
 
 def _plain(make: Maker, x: Any) -> Operand:

@@ -312,5 +312,5 @@ def tract_core_one_hot(
     take_room(make.budget, dim)
     numbers = Known(np.arange(dim).reshape(shape), DType.INT64)
     hot = make("eq", unsqueeze(make, indices, (at,)), numbers)
-    on, off = (Known(np.array(v, np.float32), DType.FLOAT32) for v in (value_on, value_off))
+    on, off = (operand(float(v)) for v in (value_on, value_off))
     return make("select", hot, on, off)

@@ -101,6 +101,8 @@ def deconv(
     of_rank_at_least("deconv", "input", input, 2)
     of_rank_at_least("deconv", "filter", filter, 2)
     groups = groups or input.type.dims[1]
+    if groups < 1:
+        raise Wrong("argument/deconv", f"groups = {groups}; it must be at least 0")
     channels, inputs, *extents = filter.type.dims
     if channels % groups:
         raise Wrong("argument/deconv", f"{channels} channels cannot be divided by {groups} groups")
