@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def result(graph: Graph, **inputs: Array) -> Array:
 # -- symbols
 
 NAMES = ("B", "S", "T")
-EXTENTS = {
+EXTENTS: dict[str, Callable[[int, int], int]] = {
     "{0}": lambda a, b: a,
     "2*{0}": lambda a, b: 2 * a,
     "{0}+{1}": lambda a, b: a + b,

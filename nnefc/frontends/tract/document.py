@@ -21,6 +21,7 @@ from nnefc.frontends.tract.quantization import (
     quantized_types,
     read_quantization,
 )
+from nnefc.frontends.tract.readings import unknown
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.frontends.tract.values import (
     DatumType,
@@ -256,7 +257,7 @@ def embedded(
     evaluator = Evaluator(context, make.graph)
     frame = Frame()
     evaluator.run(document.graph.body, frame, names=True)
-    _report_unknown(context)
+    _report_unknown(context, document)
     diagnostics.raise_errors()
     results = tuple(frame.values[r.name] for r in document.graph.results)
     return results[0] if len(results) == 1 else results
@@ -320,7 +321,7 @@ def elaborate(
         place = document.source.place(document.graph.at)
         message = "expressions and invocations nest too deeply"
         diagnostics.error("limit/recursion", message, place)
-    _report_unknown(context)
+    _report_unknown(context, document)
     if not diagnostics.errors:
         for wrong in model.connect(document, frame, evaluator.make):
             place = document.source.place(document.graph.at)
@@ -372,10 +373,16 @@ def _require_symbols(
             )
 
 
-def _report_unknown(context: Context) -> None:
-    """All operators that are not known, each once, with how often it is used."""
+def _report_unknown(context: Context, document: ast.Document) -> None:
+    """All operators that are not known, each once, with how often it is used.
+
+    If evaluation has met any the document is searched for others, which it does not come to.
+    """
+    if not context.unknown:
+        return
     everything = operators()
-    for name, places in context.unknown.items():
+    for name, places in {**context.unknown, **unknown(document, context.operators)}.items():
+        rule = "tract/operator"
         often = f", {len(places)} times" if len(places) > 1 else ""
         lines = ", ".join(str(p.line) for p in places[1:6])
         message = f"there is no operator '{name}' (used here{often})"
@@ -384,9 +391,10 @@ def _report_unknown(context: Context) -> None:
             message = f"operator '{name}' is of the registry {registry}, which is not declared"
             hint = f"add the line 'extension tract_registry {registry};' after the version"
         elif name in refused():
+            rule, message = "tract/unsupported", f"operator '{name}' is not possible"
             hint = refused()[name]
         else:
             hint = suggestion(name, [*everything, *context.fragments])
         if lines:
             hint = f"{hint}; also on line {lines}".lstrip("; ")
-        context.diagnostics.error("tract/operator", message, places[0], hint=hint)
+        context.diagnostics.error(rule, message, places[0], hint=hint)

@@ -7,6 +7,7 @@ has been reported, and what follows from it is not.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -29,6 +30,8 @@ from nnefc.ir import Graph, Location, Value
 from nnefc.ops.common import sequence
 from nnefc.syntax import ast
 
+EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+"""Operators whose results may be too large for the items that they have."""
 CHAIN: Final = 16
 """Links of a chain of invocations that are kept."""
 
@@ -224,6 +227,11 @@ class Evaluator:
             return (*first, *second)
         name = BINARY_OPERATIONS[node.operator]
         value = self._call(name, (left, right), {}, node.at, frame)
+        if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
+            exact = EXACT[node.operator](left, right)
+            if not -(1 << 63) <= exact < 1 << 63:
+                message = f"{exact} does not fit in 64 bits"
+                return self._report(Wrong("tract/number", message), node.at, frame)
         if isinstance(left, bool | int | float) and isinstance(right, bool | int | float):
             # numbers stay numbers, which take the type of what they meet
             return value.array.reshape(()).item() if isinstance(value, Known) else value
@@ -294,9 +302,10 @@ class Evaluator:
                 case "shape_of":
                     return operand(value).type.dims
                 case "length_of":
-                    return len(value)
+                    return _length(value)
                 case "range_of":
-                    return tuple(range(len(value)))
+                    self.context.budget.take_items(_length(value))
+                    return tuple(range(_length(value)))
                 case "integer":
                     return integers(value)[0]
                 case "scalar":
@@ -364,7 +373,8 @@ class Evaluator:
         found = self.context.operators.get(name)
         place = self.context.source.place(at)
         if found is None:
-            self.context.unknown.setdefault(name, []).append(place)
+            if name not in self.context.unknown:
+                self.context.unknown[name] = [place]
             return BROKEN
         try:
             with self.make.at(self._location(at, frame)):
@@ -469,6 +479,11 @@ class Evaluator:
             wrong.rule, wrong.message, place, hint=wrong.hint, chain=frame.chain
         )
         return BROKEN
+
+
+def _length(value: Any) -> int:
+    """The number of items of an array, a string, or a tensor of rank 1 that is known."""
+    return len(value.array if isinstance(value, Known) else value)
 
 
 def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:

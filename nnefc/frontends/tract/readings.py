@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Final
 
+from nnefc.errors import Place
 from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.syntax import ast
 
@@ -48,11 +49,33 @@ def invoked(document: ast.Document) -> Counter[str]:
     return Counter(_names(document))
 
 
+def unknown(document: ast.Document, known: Container[str]) -> dict[str, list[Place]]:
+    """What the graph invokes, by way of fragments or not, that is neither one of them nor `known`:
+    where each is, in the order of the document.
+    """
+    fragments = {f.name: f for f in document.fragments if f.body is not None}
+    found: dict[str, list[int]] = {}
+    reached: set[str] = set()
+    left: list[tuple[ast.Assignment, ...]] = [document.graph.body]
+    while left:
+        for node in _nodes(left.pop()):
+            # a loop names its body in a string
+            name = node.value if isinstance(node, ast.Literal_) else getattr(node, "name", None)
+            fragment = fragments.get(name) if isinstance(name, str) else None
+            if fragment is not None and fragment.name not in reached:
+                reached.add(fragment.name)
+                left.append(fragment.body or ())
+            if isinstance(node, ast.Invocation) and fragment is None and node.name not in known:
+                found.setdefault(node.name, []).append(node.at)
+    place = document.source.place
+    return {name: [place(at) for at in sorted(where)] for name, where in found.items()}
+
+
 def labels(document: ast.Document) -> list[str]:
     """The labels of weights, each once, as far as they are written out."""
     found = [
         argument.value.value
-        for node in _nodes(document)
+        for node in _nodes(_bodies(document))
         if isinstance(node, ast.Invocation) and node.name == "variable"
         for argument in node.arguments
         if isinstance(argument.value, ast.Literal_) and isinstance(argument.value.value, str)
@@ -68,7 +91,7 @@ def readings(document: ast.Document) -> list[tuple[str, str]]:
 
 
 def _names(document: ast.Document) -> Iterator[str]:
-    for node in _nodes(document):
+    for node in _nodes(_bodies(document)):
         match node:
             case ast.Invocation(name=name):
                 yield name
@@ -80,10 +103,15 @@ def _names(document: ast.Document) -> Iterator[str]:
                 pass
 
 
-def _nodes(document: ast.Document) -> Iterator[object]:
-    """Everything in the bodies of the graph and of the fragments, in no particular order."""
-    bodies = [f.body or () for f in document.fragments if f.name != "tract_core_properties"]
-    left: list[object] = [document.graph.body, *bodies]
+def _bodies(document: ast.Document) -> tuple[object, ...]:
+    """The statements of the graph and of the fragments, without those of properties."""
+    fragments = [f.body or () for f in document.fragments if f.name != "tract_core_properties"]
+    return document.graph.body, *fragments
+
+
+def _nodes(parts: tuple[object, ...]) -> Iterator[object]:
+    """Everything in some statements, in no particular order."""
+    left: list[object] = [parts]
     while left:
         node = left.pop()
         if isinstance(node, tuple):

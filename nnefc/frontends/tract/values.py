@@ -6,6 +6,7 @@ or what is computed of literals); a string; or a tuple of these, for arrays and 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,10 +135,20 @@ def datum_type(name: str) -> DatumType:
     codes = _QUANTIZED.fullmatch(plain.replace(" ", ""))
     if codes is not None:
         kind, bits, zero_point, scale = codes.groups()
+        if not 0 < _real(scale) < math.inf:
+            raise Wrong("tract/type", f"{name!r}: the scale is a number greater than 0")
         dtype = DType(_NAMES[kind + bits])
-        return DatumType(dtype, False, float(scale), int(zero_point))
+        return DatumType(dtype, False, _real(scale), int(zero_point))
     hint = f"types are {', '.join(_NAMES)}"
     raise Wrong("tract/type", f"there is no item type {name!r}", hint)
+
+
+def _real(text: str) -> float:
+    """The number that is written; NaN if none is."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def number(value: Number) -> Known:
