@@ -48,7 +48,7 @@ class Isa:
     permute: str
     """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
     lookup: str = ""
-    """Intrinsic for 16 lanes of a vector by the last four bits of numbers; empty if there is none."""
+    """Intrinsic for 16 lanes of a vector by the last four bits of numbers, if there is one."""
 
     @property
     def float32_lanes(self) -> int:
