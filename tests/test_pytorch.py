@@ -9,17 +9,27 @@ import pytest
 
 pytest.importorskip("torch_to_nnef", reason="the exporter is not installed")
 
-from tests import pytorch_arithmetic, pytorch_networks, pytorch_sequences, pytorch_tensors
+from tests import (
+    pytorch_arithmetic,
+    pytorch_networks,
+    pytorch_patterns,
+    pytorch_sequences,
+    pytorch_tensors,
+)
 from tests.pytorch_cases import Case
 from tests.pytorch_exports import check
 
-CASES = [
-    pytest.param(case, id=case.name)
-    for module in (pytorch_arithmetic, pytorch_tensors, pytorch_networks, pytorch_sequences)
-    for case in module.cases()
-]
+MODULES = (
+    pytorch_arithmetic,
+    pytorch_tensors,
+    pytorch_networks,
+    pytorch_sequences,
+    pytorch_patterns,
+)
+CASES = [pytest.param(case, id=case.name) for module in MODULES for case in module.cases()]
 
 
+@pytest.mark.filterwarnings("ignore::nnefc.NnefWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_as_exported(case: Case, tmp_path: Path) -> None:
     check(case, tmp_path)
