@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -114,8 +115,13 @@ class Model:
     def _check_size(self, name: str, type_: TensorType) -> None:
         if any(extent < 0 for extent in type_.dims):
             raise Wrong("input/shape", f"'{name}' has a negative extent: {list(type_.dims)}")
-        if type_.nbytes > self.limits.tensor_bytes:
-            message = f"'{name}' has {type_.nbytes} bytes, more than {self.limits.tensor_bytes}"
+        if type_.rank > self.limits.rank:
+            message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
+            raise Wrong("limit/rank", message, how_to_raise("rank"))
+        # those without items, too: their other extents are those of other tensors
+        nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+        if nbytes > self.limits.tensor_bytes:
+            message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
             raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
 
     def state_name(self, kind: str) -> str:

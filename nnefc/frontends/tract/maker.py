@@ -156,8 +156,10 @@ class Maker:
         """Raise Wrong for a tensor that is larger than is allowed."""
         most = self.budget.limits.tensor_bytes
         for type_ in types:
-            if type_.nbytes > most:
-                message = f"a tensor of shape {list(type_.dims)} has {type_.nbytes:,} bytes"
+            # those without items, too: their other extents are those of other tensors
+            nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+            if nbytes > most:
+                message = f"a tensor of shape {list(type_.dims)} has {nbytes:,} bytes"
                 raise Wrong(
                     "limit/tensor", f"{message}, more than {most:,}", how_to_raise("tensor_bytes")
                 )
