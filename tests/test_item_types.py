@@ -97,12 +97,13 @@ def test_artifacts_have_all_types(folder: Path, tmp_path: Path) -> None:
     model.save(path, targets=["native", "x86-64-v2"])
     check_results(folder, list(nnefc.load(path)(*inputs())))
     content = open_file(path).content
-    # weights of 16 bits and of blocks are stored as they are, not as kernels read them
+    # weights of blocks are stored as they are; those of 16 bits as kernels read them, if the others
+    # can be made of these
     places = {
         (facts["dtype"], *facts["shape"]): facts.get("weights", facts.get("head"))
         for facts in content["arrays"]
     }
-    assert places["float16", 96, 64][1] == 2 * 96 * 64
+    assert places["float16", 96, 64] is None or places["float16", 96, 64][1] == 2 * 96 * 64
     assert places["uint8", 40, 36][1] == 40 * 36
 
 
