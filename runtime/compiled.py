@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class LaunchInfo:
     """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
 

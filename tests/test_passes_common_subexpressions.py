@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
 
     def print_attribute(value: Any, *more: Any) -> str:
         if isinstance(value, np.ndarray):
-            seen.append(np.asarray(value))
+            seen.append(cast(Array, value))
         return real(value, *more)
 
     monkeypatch.setattr(subject, "print_attribute", print_attribute)
