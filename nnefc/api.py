@@ -194,7 +194,6 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
-    from nnefc.dynamic import DynamicModel
     from nnefc.kept.entry import Kept, NotKept
 
     check_names("compile", options, OPTIONS)
@@ -226,6 +225,8 @@ def compile(
             return found.model
         found, messages = _imported(source, strict, True, options, dynamic=True)
         if not isinstance(found, Graph):
+            from nnefc.dynamic import DynamicModel
+
             return DynamicModel(
                 found,
                 shapes or {},

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnefc.formats.files import release_pages
 from nnefc.runtime.derived import Derived
+from nnefc.runtime.views import owner, view
 
 Array = np.ndarray[Any, Any]
 
@@ -26,28 +27,16 @@ class SharedWeights:
 
     def keep(self, array: Array) -> None:
         """Share what is made of this array."""
-        owner = _owner(array)
-        self._kept[id(owner)] = owner
+        kept = owner(array)
+        self._kept[id(kept)] = kept
 
     def packed(self, derived: Derived) -> Array:
         """The items of a constant that is made of another array."""
         source = derived.source
-        if id(_owner(source)) not in self._kept:
+        if id(owner(source)) not in self._kept:
             return derived.array()
-        where = source.__array_interface__["data"][0], source.shape, source.strides
-        key = (*where, source.dtype, derived.packing, derived.parameters)
+        key = (*view(source), derived.packing, derived.parameters)
         found = self._packed.get(key)
         if found is None:
             found = self._packed.setdefault(key, derived.array(release_pages))
         return found
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of what has been packed."""
-        return sum(array.nbytes for array in list(self._packed.values()))
-
-
-def _owner(array: Array) -> Array:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nnefc.runtime.program import Buffer, Program, Ref
+from nnefc.runtime.views import address, owner, view
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +59,7 @@ class Constants:
 
         `how` names what is made of the items of the sources, and all that it is made by.
         """
-        key = (*map(_view, sources), *how)
+        key = (*map(view, sources), *how)
         found = self._derived.get(key)
         if found is None:
             found = self._remember(key, sources, self.place(make()))
@@ -77,7 +78,7 @@ class Constants:
         """
         from nnefc.runtime.derived import Derived
 
-        key = (*_view(source), packing, parameters, dtype)
+        key = (*view(source), packing, parameters, dtype)
         found = self._derived.get(key)
         if found is None:
             converted = None if source.dtype == dtype else dtype
@@ -94,26 +95,10 @@ class Constants:
         """
         self._derived[key] = place
         for source in sources:
-            weakref.finalize(_owner(source), self._derived.pop, key, None).atexit = False
+            weakref.finalize(owner(source), self._derived.pop, key, None).atexit = False
         return place
-
-
-def _owner(array: Array) -> Array:
-    """The array that a view is of; what is not an array stays where it is."""
-    while isinstance(array.base, type(array)):
-        array = array.base
-    return array
 
 
 def _memory(array: Array) -> Key:
     """Names the bytes of an array: those in one piece are the same, whatever their shape."""
-    return (_address(array), array.nbytes) if array.flags.c_contiguous else _view(array)
-
-
-def _view(array: Array) -> Key:
-    """Names the items of an array: its bytes, shape and type."""
-    return _address(array), array.shape, array.strides, array.dtype
-
-
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]
+    return (address(array), array.nbytes) if array.flags.c_contiguous else view(array)

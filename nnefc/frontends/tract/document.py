@@ -45,8 +45,6 @@ ALIASES: Final = {"pulse": "tract_pulse"}
 """Other names of registries."""
 SUBMODELS: Final = 8
 """Models within each other, at most."""
-PROPERTIES: Final = "tract_core_properties"
-"""A fragment that holds what the exporter says of itself; it is never called."""
 
 
 class Model:

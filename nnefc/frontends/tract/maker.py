@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 FOLDED: Final = 1 << 16
 """Items of a result up to which it is computed while the model is read."""
-
-Folding = Callable[..., Any]
 
 
 class Maker:

@@ -7,7 +7,7 @@ from typing import Any
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.values import DatumType, Operand, Quantized
+from nnefc.frontends.tract.values import DatumType, Operand, Quantized, operand
 from nnefc.ir import DType
 from nnefc.limits import Limits
 from nnefc.syntax import ast
@@ -78,10 +78,22 @@ def _literal(expression: ast.Expression) -> Any:
 def encoded(make: Maker, x: Operand, datum: DatumType) -> Quantized:
     """Codes of real items: round to nearest, ties to even, kept in range."""
     assert datum.scale is not None
-    low, high = bounds(datum.dtype)
-    scaled = make("round_even", make("mul", make.cast(x, DType.FLOAT32), 1.0 / datum.scale))
-    codes = make("clamp", make("add", scaled, float(datum.zero_point)), float(low), float(high))
-    return Quantized(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
+    scaled = make("mul", make.cast(x, DType.FLOAT32), 1.0 / datum.scale)
+    codes = rounded(make, scaled, datum.zero_point, datum.dtype)
+    return Quantized(codes, datum.scale, datum.zero_point)
+
+
+def rounded(make: Maker, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
+    """Codes of items in units of the scale: round to nearest, ties to even, kept in range."""
+    low, high = bounds(dtype)
+    whole = make("round_even", scaled)
+    codes = make("clamp", make("add", whole, float(zero_point)), float(low), float(high))
+    return make.cast(codes, dtype)
+
+
+def plain(make: Maker, x: Any) -> Operand:
+    """A tensor of real items: of codes, what they stand for."""
+    return decoded(make, x) if isinstance(x, Quantized) else operand(x)
 
 
 def decoded(make: Maker, x: Quantized) -> Operand:

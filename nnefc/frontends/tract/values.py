@@ -151,6 +151,13 @@ def _real(text: str) -> float:
         return math.nan
 
 
+def named_type(name: Any) -> DatumType:
+    """The item type that an argument names; raises Wrong."""
+    if not isinstance(name, str):
+        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
+    return datum_type(name)
+
+
 def number(value: Number) -> Known:
     """A literal as a tensor of rank 0."""
     if isinstance(value, bool):

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from nnefc.frontends.tract.checks import not_empty, take_room
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
+from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
 from nnefc.ir import DType
 
 # -- one operand: operations that mean what they mean in the standard
@@ -147,10 +148,7 @@ def mul(make: Maker, x: Any, y: Any) -> Any:
 
 def _real(make: Maker, name: str, x: Any, y: Any) -> Any:
     """Codes are decoded; what the result has for codes, if any, follows from its name."""
-    from nnefc.frontends.tract.quantization import decoded
-
-    x, y = (decoded(make, v) if isinstance(v, Quantized) else v for v in (x, y))
-    return _broadcast(make, name, x, y)
+    return _broadcast(make, name, plain(make, x), plain(make, y))
 
 
 @operator("tract_nnef")

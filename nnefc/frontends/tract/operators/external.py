@@ -9,17 +9,16 @@ import numpy as np
 
 from nnefc.frontends.tract.checks import check_shape
 from nnefc.frontends.tract.maker import FOLDED, Maker, converted
-from nnefc.frontends.tract.quantization import decoded, encoded
+from nnefc.frontends.tract.quantization import encoded, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
-    DatumType,
     Known,
-    Operand,
     Quantized,
     Wrong,
     datum_type,
     extents,
     integers,
+    named_type,
     operand,
     scalar,
 )
@@ -36,13 +35,7 @@ def external(make: Maker, shape: Any) -> Any:
 @operator("tract_core")
 def tract_core_external(make: Maker, shape: Any, datum_type: Any = "f32") -> Any:
     context = make.evaluator.context
-    return context.model.external(context.target, _named(datum_type), shape)
-
-
-def _named(name: Any) -> DatumType:
-    if not isinstance(name, str):
-        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
-    return datum_type(name)
+    return context.model.external(context.target, named_type(datum_type), shape)
 
 
 @operator("tract_nnef", quantized=True)
@@ -77,20 +70,11 @@ def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
     """Without `to` the type is that of the result in graph.quant, as its name says."""
     if to == "":
         return input
-    datum = _named(to)
+    datum = named_type(to)
     if datum.scale is not None:
-        return encoded(make, _plain(make, input), datum)
-    if datum.is_extent:
-        known = make.cast(_plain(make, input), datum.dtype)
-        return (
-            Known(known.array, known.dtype, is_extent=True) if isinstance(known, Known) else known
-        )
-    plain = make.cast(_plain(make, input), datum.dtype)
-    return Known(plain.array, plain.dtype) if isinstance(plain, Known) else plain
-
-
-def _plain(make: Maker, x: Any) -> Operand:
-    return decoded(make, x) if isinstance(x, Quantized) else operand(x)
+        return encoded(make, plain(make, input), datum)
+    x = make.cast(plain(make, input), datum.dtype)
+    return Known(x.array, x.dtype, datum.is_extent) if isinstance(x, Known) else x
 
 
 @operator("tract_core", quantized=True)

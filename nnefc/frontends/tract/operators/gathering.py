@@ -9,7 +9,7 @@ import numpy as np
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, datum_type
+from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, named_type
 from nnefc.ir import DType
 
 
@@ -26,13 +26,7 @@ def tract_core_gather(
     if isinstance(where, Known):
         where = Known(_from_front(where.array, input.type.dims[at]), where.dtype)
     y = make("gather", input, where, axis=at)
-    return make.cast(y, _type(datum_type)) if datum_type else y
-
-
-def _type(name: Any) -> DType:
-    if not isinstance(name, str):
-        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
-    return datum_type(name).dtype
+    return make.cast(y, named_type(datum_type).dtype) if datum_type else y
 
 
 def _from_front(indices: Array, extent: int) -> Array:

@@ -10,12 +10,13 @@ import numpy as np
 
 from nnefc.frontends.tract.checks import not_empty, of_rank_at_least, take_room
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
-from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, integers, operand
+from nnefc.frontends.tract.values import Known, Operand, Wrong, integers, operand
 from nnefc.ir import DType
 from nnefc.ops.common import sequence
 
-_BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
+BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
 
 def axis_of(axis: int, rank: int, *, extra: int = 0) -> int:
@@ -94,14 +95,12 @@ def concat(make: Maker, values: Any, axis: int) -> Any:
 
 
 def _joined(make: Maker, values: Any, axis: int) -> Any:
-    from nnefc.frontends.tract.quantization import decoded
-
     items = sequence(values)
     items = [values] if items is None else items
     not_empty("concat", "the array of tensors", items)
-    plain = [decoded(make, x) if isinstance(x, Quantized) else operand(x) for x in items]
-    plain = [make.reshape(x, (1,)) if not x.type.rank else x for x in plain]
-    tensors = make.unified(*plain)
+    parts = [plain(make, x) for x in items]
+    parts = [make.reshape(x, (1,)) if not x.type.rank else x for x in parts]
+    tensors = make.unified(*parts)
     rank = tensors[0].type.rank
     at = axis_of(axis, rank)
     if any(x.type.rank != rank for x in tensors):
@@ -235,7 +234,7 @@ def pad(
     if border == "constant" and not input.type.dtype.is_float:
         return _pad_constant(make, input, padding, value)
     return make(
-        "pad", input, padding=padding, border=_BORDERS.get(border, border), value=float(value)
+        "pad", input, padding=padding, border=BORDERS.get(border, border), value=float(value)
     )
 
 

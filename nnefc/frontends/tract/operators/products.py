@@ -10,6 +10,7 @@ import numpy as np
 
 from nnefc.frontends.tract.checks import not_empty
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.quantization import rounded
 from nnefc.frontends.tract.registry import Operands, operator
 from nnefc.frontends.tract.values import (
     Known,
@@ -232,13 +233,8 @@ def requantized(
     zero = integers(c0)[0]
     if datum.dtype.is_float:
         return make("mul", sums, scalar(a_scale) * scalar(b_scale))
-    from nnefc.frontends.tract.quantization import bounds
-
-    low, high = bounds(datum.dtype)
-    scaled = make("round_even", make("mul", sums, factor))
-    codes = make("clamp", make("add", scaled, float(zero)), float(low), float(high))
-    plain = make.cast(codes, datum.dtype)
-    return Quantized(plain, datum.scale, datum.zero_point) if datum.scale is not None else plain
+    codes = rounded(make, make("mul", sums, factor), zero, datum.dtype)
+    return Quantized(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
 
 
 @operator("tract_core", quantized=True)

@@ -12,7 +12,7 @@ from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type
+from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type, scalar
 from nnefc.ir import DType
 
 
@@ -40,7 +40,7 @@ def tract_transformers_sdpa(
         ranks = f"{q.type.rank}, {k.type.rank}, {v.type.rank}"
         raise Wrong("argument/sdpa", f"q, k and v have ranks {ranks}; 3 or 4 are possible")
     dtype = q.type.dtype
-    factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else float(_number(scale))
+    factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else scalar(scale)
     wide = _computed_in(dtype, acc_datum_type)
     q, k, v = (make.cast(x, wide) for x in (q, k, v))
     shape, width = q.type.dims, v.type.dims[-1]
@@ -63,14 +63,6 @@ def tract_transformers_sdpa(
     weights = make("softmax", scores, axes=(scores.type.rank - 1,))
     y = make.reshape(matmul(make, weights, v), (*shape[:-1], width))
     return make.cast(y, dtype)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, Known) and value.array.size == 1:
-        return float(value.array.reshape(()))
-    if isinstance(value, int | float):
-        return float(value)
-    raise Wrong("tract/attribute", "scale: a number is expected that is known")
 
 
 def _computed_in(dtype: DType, named: Any) -> DType:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import requantized, shifted
-from nnefc.frontends.tract.quantization import decoded
+from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import Pairs, operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
 from nnefc.ir import DType
-
-_BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
 
 def _bias(make: Maker, bias: Any, channels: int) -> Operand:
@@ -43,7 +42,7 @@ def conv(
     if border != "constant":
         raise Wrong("argument/conv", f"border = '{border}'; only 'constant' is possible")
     if not isinstance(input, Quantized):
-        kernel = decoded(make, filter) if isinstance(filter, Quantized) else operand(filter)
+        kernel = plain(make, filter)
         return convolve(make, operand(input), kernel, bias, padding, stride, dilation, groups)
     kernel = filter if isinstance(filter, Quantized) else Quantized(operand(filter), 1.0, 0)
     x, w = shifted(make, input, input.zero_point), shifted(make, kernel, kernel.zero_point)
@@ -189,7 +188,7 @@ def multilinear_upsample(
     method: str = "symmetric",
     border: str = "replicate",
 ) -> Any:
-    border = _BORDERS.get(border, border)
+    border = BORDERS.get(border, border)
     return make("multilinear_upsample", input, factor=factor, method=method, border=border)
 
 
