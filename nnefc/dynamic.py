@@ -16,6 +16,7 @@ from nnefc.errors import NnefError
 from nnefc.frontends.tract.names import COUNT, STATE
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
+from nnefc.runtime.signature import Signature, check_names
 from nnefc.runtime.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -47,8 +48,13 @@ class Session:
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of its inputs; as a call of the model."""
+        names = self._model.output_names
+        targets = [] if out is None else _listed(out)
+        if out is not None and len(targets) != len(names):
+            message = f"{len(targets)} arrays in out, expected {len(names)}: {', '.join(names)}"
+            raise NnefError.of("input/out", message)
         with self._lock:
-            results = self._step(arrays, None if out is None else _listed(out))
+            results = self._step(arrays, dict(zip(names, targets, strict=False)))
         if out is not None:
             return out
         return results[0] if len(results) == 1 else tuple(results)
@@ -57,25 +63,16 @@ class Session:
         self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Run the model on arrays by name; the results by name."""
-        names = self._model.input_names
-        missing = [name for name in names if name not in inputs]
-        unknown = [name for name in inputs if name not in names]
-        if missing or unknown:
-            wrong = f"input {missing[0]!r} is missing" if missing else f"no input {unknown[0]!r}"
-            hint = f"the inputs are {', '.join(names)}"
-            raise NnefError.of("input/name", wrong, hint=hint)
+        model = self._model
+        given: Mapping[str, Any] = {} if out is None else out
+        check_names("inputs", inputs, model.input_names)
+        check_names("outputs", given, model.output_names)
         with self._lock:
-            results = self._step([inputs[name] for name in names], None)
-        found = dict(zip(self._model.output_names, results, strict=True))
-        for name, target in (out or {}).items():
-            if name not in found:
-                hint = f"the outputs are {', '.join(found)}"
-                raise NnefError.of("input/name", f"no output {name!r}", hint=hint)
-            target[...] = found[name]
-            found[name] = target
-        return found
+            results = self._step([inputs[name] for name in model.input_names], given)
+        return {**dict(zip(model.output_names, results, strict=True)), **given}
 
-    def _step(self, arrays: Sequence[Any], out: list[Any] | None) -> list[Any]:
+    def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
+        """The results; those that `out` names are put there, too."""
         model = self._model
         plan = model.plan_for([_shape(x) for x in arrays], self.shapes)
         states = [
@@ -84,21 +81,24 @@ class Session:
         ]
         given = [*arrays, *states]
         count = len(model.output_names)
-        if out is not None and not states and len(plan.outputs) == count:
-            plan(*given, out=out[0] if len(out) == 1 else out)
-            return out
+        if len(out) == count == len(plan.outputs) and not states:
+            targets = [out[name] for name in model.output_names]
+            plan(*given, out=targets[0] if count == 1 else targets)
+            return targets
         found = plan(*given)
         results: list[Any] = list(found) if isinstance(found, tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
+        kept: dict[str, Array] = {}
         for spec, y in zip(plan.outputs[count:], results[count:], strict=True):
             if spec.name.startswith(COUNT):
                 axis, name = spec.name.removeprefix(COUNT).split(":", 1)
                 at = model.output_names.index(name)
                 results[at] = results[at].take(range(int(y)), int(axis))
             else:
-                self._states[spec.name.removeprefix(STATE)] = y
-        for target, y in zip(out or (), results, strict=False):
-            target[...] = y
-        return results[:count]
+                kept[spec.name.removeprefix(STATE)] = y
+        del results[count:]
+        _fill(out, dict(zip(model.output_names, results, strict=True)))
+        self._states.update(kept)
+        return results
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -275,6 +275,15 @@ def _shape(array: Any) -> Shape:
 
         shape = np.shape(array)
     return tuple(int(extent) for extent in cast(Iterable[Any], shape))
+
+
+def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:
+    """Put results into arrays of the caller, which have to be of the same shapes and types."""
+    found = [results[name] for name in out]
+    specs = [TensorSpec(name, y.shape, y.dtype) for name, y in zip(out, found, strict=True)]
+    targets = Signature((), tuple(specs)).targets(list(out.values()))
+    for target, y in zip(targets, found, strict=True):
+        target[...] = y
 
 
 def _listed(out: Any) -> list[Any]:

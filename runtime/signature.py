@@ -32,24 +32,8 @@ class Signature:
 
     def check_names(self, what: Literal["inputs", "outputs"], given: Mapping[str, Any]) -> None:
         """Whether there is an array for every input, or only for outputs that there are."""
-        if not isinstance(given, Mapping):
-            raise NnefError.of(
-                "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"
-            )
-        expected = [spec.name for spec in (self.inputs if what == "inputs" else self.outputs)]
-        unknown = [name for name in given if name not in expected]
-        missing = [spec.name for spec in self.inputs if what == "inputs" and spec.name not in given]
-        problems = [
-            Diagnostic(
-                "input/name",
-                f"no {what[:-1]} is named {name!r}",
-                hint=f"the {what} are {', '.join(expected) or 'none'}",
-            )
-            for name in unknown
-        ]
-        problems += [Diagnostic("input/name", f"input {name!r} is missing") for name in missing]
-        if problems:
-            raise NnefError(problems)
+        specs = self.inputs if what == "inputs" else self.outputs
+        check_names(what, given, [spec.name for spec in specs])
 
     def accept(self, arrays: Sequence[Any]) -> list[Array]:
         """Arrays that kernels can read."""
@@ -88,3 +72,26 @@ class Signature:
         if problems:
             raise NnefError(problems)
         return targets
+
+
+def check_names(
+    what: Literal["inputs", "outputs"], given: Mapping[str, Any], expected: Sequence[str]
+) -> None:
+    """Whether there is an array for every input that is expected, or only for such outputs."""
+    if not isinstance(given, Mapping):
+        raise NnefError.of(
+            "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"
+        )
+    problems = [
+        Diagnostic(
+            "input/name",
+            f"no {what[:-1]} is named {name!r}",
+            hint=f"the {what} are {', '.join(expected) or 'none'}",
+        )
+        for name in given
+        if name not in expected
+    ]
+    missing = [name for name in expected if what == "inputs" and name not in given]
+    problems += [Diagnostic("input/name", f"input {name!r} is missing") for name in missing]
+    if problems:
+        raise NnefError(problems)

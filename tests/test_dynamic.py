@@ -73,6 +73,40 @@ def test_outputs_may_be_given(linear: DynamicModel) -> None:
 
 
 @pytest.mark.parametrize(
+    ("inputs", "out", "words"),
+    [
+        ({}, {}, "input 'x' is missing"),
+        ({"x": rows(2), "z": rows(2)}, {}, "no input is named 'z'"),
+        ([rows(2)], {}, "expected arrays by name"),
+        ({"x": rows(2)}, {"z": rows(2)}, "no output is named 'z'"),
+        ({"x": rows(2)}, {"y": np.zeros((7, 3), np.float32)}, r"shape \[7, 3\], expected \[2, 3\]"),
+    ],
+)
+def test_arrays_by_name_are_checked(
+    linear: DynamicModel, inputs: Any, out: Any, words: str
+) -> None:
+    with pytest.raises(NnefError, match=words):
+        linear.run(inputs, out)
+
+
+def test_results_may_repeat_a_name(tmp_path: Path) -> None:
+    """In dictionaries the later ones get a number."""
+    twice = model(
+        tmp_path,
+        """graph g(x) -> (y, y) {
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = -x;
+        }""",
+    )
+    found = twice.run({"x": rows(2)})
+    assert list(found) == twice.output_names == ["y", "y_2"]
+    first, second = np.zeros((2, 4), np.float32), np.zeros((2, 4), np.float32)
+    twice(rows(2), out=[first, second])
+    np.testing.assert_array_equal(first, -rows(2))
+    np.testing.assert_array_equal(second, -rows(2))
+
+
+@pytest.mark.parametrize(
     ("arrays", "rule", "words"),
     [
         ([np.zeros((1, 4), np.float32)], "tract/assert", "S >= 2"),
@@ -199,6 +233,28 @@ def test_sessions_are_independent(cache: DynamicModel) -> None:
     assert first.shapes == {"kept": (1, 4, 4)}
     second.reset()
     assert second(rows(1)[None])[0].shape == (1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        ([np.zeros((1, 5, 4), np.float32)], "1 arrays in out, expected 2: all, total"),
+        ({"all": np.zeros((1, 5, 4), np.float32)}, r"expected \[1, 4, 4\]"),
+        ({"total": np.zeros((1, 1, 4))}, "float64"),
+    ],
+)
+def test_what_results_do_not_fit_leaves_states_alone(
+    cache: DynamicModel, out: Any, words: str
+) -> None:
+    """A call that fails is one that was not made."""
+    session, x = cache.session(), rows(1)[None]
+    session(rows(3)[None])
+    with pytest.raises(NnefError, match=words):
+        session(x, out=out) if isinstance(out, list) else session.run({"x": x}, out)
+    assert session.shapes == {"kept": (1, 3, 4)}
+    targets = [np.zeros((1, 4, 4), np.float32), np.zeros((1, 1, 4), np.float32)]
+    assert session(x, out=targets) is targets
+    np.testing.assert_array_equal(targets[0], np.concatenate([rows(3), rows(1)])[None])
 
 
 def test_states_can_be_set(cache: DynamicModel) -> None:

@@ -15,7 +15,7 @@ from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.names import count_name, state_name
+from nnefc.frontends.tract.names import count_name, state_name, unused_name
 from nnefc.frontends.tract.quantization import (
     decoded,
     encoded,
@@ -196,12 +196,7 @@ class Model:
         self.graph.inputs.append(tensor)
 
     def _add_output(self, value: Value, name: str) -> None:
-        """An output, whose name gets a number if another one has it: documents may repeat names."""
-        number, free = 1, name
-        while free in self.graph.output_names:
-            number += 1
-            free = f"{name}_{number}"
-        self.graph.add_output(value, free)
+        self.graph.add_output(value, unused_name(name, self.graph.output_names))
 
 
 class Embedded(Model):

@@ -1,7 +1,8 @@
-"""Names of inputs and outputs that a graph has beside those of its document."""
+"""Names of inputs and outputs of a graph; it has some beside those of its document."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,6 +12,23 @@ COUNT: Final = "count:"
 """What the names of outputs begin with that tell how many items of others are meant."""
 STATE: Final = "state:"
 """What the names of inputs and outputs begin with that operators keep from call to call."""
+
+
+def unused_name(name: str, taken: Collection[str]) -> str:
+    """A name, with a number if it is taken."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def output_names(results: Iterable[str]) -> list[str]:
+    """Names of outputs for the results of a document, which may repeat a name."""
+    names: list[str] = []
+    for name in results:
+        names.append(unused_name(name, names))
+    return names
 
 
 def state_name(name: str) -> str:

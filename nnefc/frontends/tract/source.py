@@ -9,6 +9,7 @@ from typing import Final
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.document import elaborate, registries
+from nnefc.frontends.tract.names import output_names
 from nnefc.frontends.tract.readings import labels, readings
 from nnefc.frontends.tract.trial import trial_shapes
 from nnefc.frontends.tract.values import datum_type
@@ -53,7 +54,7 @@ class Source:
         self.weights = weights
         self.name = document.graph.name
         self.inputs = [p.name for p in document.graph.parameters]
-        self.outputs = [r.name for r in document.graph.results]
+        self.outputs = output_names(r.name for r in document.graph.results)
         self.free = symbols.free_symbols(document)
 
     @property
