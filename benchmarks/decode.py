@@ -1,10 +1,11 @@
-"""How long a language model takes for a token, against what memory gives.
+"""How long a language model takes for a token, and for a prompt, against what memory gives.
 
     python -m benchmarks.decode --positions 1,128,1024 --weights q4_0,float16 --threads 1,2
+    python -m benchmarks.decode --positions "" --prompts 128 --threads 1,2
 
-measures one step of a decoder like Llama (`benchmarks/language`): nnefc and tract on NNEF with
-weights as they are stored, onnxruntime on ONNX with the same weights in float32.  Engines take
-turns; all of them have to agree on the scores.
+measures one step of a decoder like Llama (`benchmarks/language`), or all tokens of a prompt at
+once: nnefc and tract on NNEF with weights as they are stored, onnxruntime on ONNX with the same
+weights in float32.  Engines take turns; all of them have to agree on the scores.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,7 +32,7 @@ from rich.table import Table
 import nnefc
 from benchmarks import arguments
 from benchmarks.language import model
-from benchmarks.language.model import STORED, Array, Sizes
+from benchmarks.language.model import STORED, Array, Call, Sizes
 
 Step = Callable[[], Array]
 """The scores of all tokens."""
@@ -44,7 +45,8 @@ REST: Final = 0.1
 
 
 def main(
-    positions: Annotated[str, typer.Option(help="Tokens before; commas between.")] = "1,128,1024",
+    positions: Annotated[str, typer.Option(help="Tokens before a step, by commas.")] = "1,128,1024",
+    prompts: Annotated[str, typer.Option(help="Tokens at once, by commas.")] = "",
     weights: Annotated[str, typer.Option(help=f"Of {', '.join(STORED)}.")] = ",".join(STORED),
     engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime",
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
@@ -56,7 +58,7 @@ def main(
         Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
     ] = None,
 ) -> None:
-    """Check that engines agree on a step, and measure them by turns."""
+    """Check that engines agree on steps and prompts, and measure them by turns."""
     from nnefc.runtime.machine import measure
 
     stored_as = arguments.items_of(weights, "--weights")
@@ -69,21 +71,24 @@ def main(
             raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(LOADERS)}")
     arguments.check_writable(json, "--json")
     sizes = SMALL if small else Sizes()
+    calls = [Call(past) for past in _counts(positions, "--positions")]
+    calls += [Call(0, count) for count in _counts(prompts, "--prompts")]
     folder = arguments.models_folder(models_dir) / ("decoder_small" if small else "decoder")
     facts: list[dict[str, Any]] = []
     for count in arguments.counts_of(threads, "--threads"):
         bandwidth = measure(count).read_gbps
-        for past in arguments.counts_of(positions, "--positions"):
-            steps = _load(names, sizes, past, stored_as, count, folder)
+        for call in calls:
+            steps = _load(names, sizes, call, stored_as, count, folder)
             _compare(steps)
             seconds = _measure(steps, rounds, turn)
             for (engine, stored), runs in seconds.items():
                 step = statistics.median(runs)
-                kept = 8 * sizes.layers * past * sizes.width
+                kept = 8 * sizes.layers * call.past * sizes.width
                 nbytes = sizes.weight_bytes(stored) + kept
                 facts.append(
                     {
-                        **{"threads": count, "position": past, "engine": engine, "weights": stored},
+                        **{"threads": count, "position": call.past, "tokens": call.count},
+                        **{"engine": engine, "weights": stored},
                         **{"seconds": step, "least_seconds": min(runs), "bytes": nbytes},
                         **{"gbps": nbytes / step / 1e9, "machine_gbps": bandwidth},
                     }
@@ -93,8 +98,12 @@ def main(
         json.write_text(json_module.dumps(facts, indent=1) + "\n")
 
 
+def _counts(text: str, option: str) -> list[int]:
+    return arguments.counts_of(text, option) if text else []
+
+
 def _load(
-    engines: list[str], sizes: Sizes, past: int, stored_as: list[str], threads: int, folder: Path
+    engines: list[str], sizes: Sizes, call: Call, stored_as: list[str], threads: int, folder: Path
 ) -> dict[tuple[str, str], Step]:
     """Steps by (engine, how weights are stored)."""
     found: dict[tuple[str, str], Step] = {}
@@ -103,7 +112,7 @@ def _load(
             continue  # tract computes on the calling thread
         for stored in ["float32"] if engine == "onnxruntime" else stored_as:
             try:
-                found[engine, stored] = LOADERS[engine](folder, sizes, past, stored, threads)
+                found[engine, stored] = LOADERS[engine](folder, sizes, call, stored, threads)
                 found[engine, stored]()
             except (RuntimeError, ValueError) as error:
                 found.pop((engine, stored), None)
@@ -112,42 +121,42 @@ def _load(
     return found
 
 
-def _nnefc(folder: Path, sizes: Sizes, past: int, stored: str, threads: int) -> Step:
+def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) -> Step:
     path = folder / stored
-    model.write(path, sizes, past, stored)
+    model.write(path, sizes, call, stored)
     compiled = nnefc.compile(path, threads=threads)
-    given = model.inputs(sizes, past)
+    given = model.inputs(sizes, call)
     return lambda: compiled.run(given)["scores"]
 
 
-def _tract(folder: Path, sizes: Sizes, past: int, stored: str, _threads: int) -> Step:
+def _tract(folder: Path, sizes: Sizes, call: Call, stored: str, _threads: int) -> Step:
     tract: Any = import_module("tract")
     path = folder / stored
-    model.write(path, sizes, past, stored)
+    model.write(path, sizes, call, stored)
     try:
         loaded = tract.nnef().with_tract_transformers().load(str(path))
         names = [loaded.input_name(i) for i in range(loaded.input_count())]
         state = loaded.into_runnable().spawn_state()
     except tract.TractError as error:
         raise RuntimeError(str(error)) from error
-    given = model.inputs(sizes, past)
+    given = model.inputs(sizes, call)
     tensors = [tract.Tensor.from_numpy(given[name]) for name in names]
     return lambda: state.run(tensors)[0].to_numpy()
 
 
-def _onnxruntime(folder: Path, sizes: Sizes, past: int, _stored: str, threads: int) -> Step:
+def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: int) -> Step:
     from benchmarks.language import onnx_file
 
     ort: Any = import_module("onnxruntime")
-    path = folder / f"decoder_{past}.onnx"
+    path = folder / f"decoder_{call}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        onnx_file.write(path, sizes, past)
+        onnx_file.write(path, sizes, call)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    given = model.inputs(sizes, past)
+    given = model.inputs(sizes, call)
     return lambda: session.run(None, given)[0]
 
 
@@ -184,14 +193,15 @@ def _measure(
 
 
 def _show(facts: list[dict[str, Any]]) -> None:
-    columns = ("threads", "position", "engine", "weights", "a token", "least", "tokens/s", "GB/s")
-    table = Table(*columns, "of the memory", title="one step of a decoder")
+    columns = ("threads", "position", "tokens", "engine", "weights")
+    table = Table(*columns, "a call", "least", "tokens/s", "GB/s", "of the memory")
+    table.title = "calls of a decoder"
     for fact in facts:
         table.add_row(
-            *(str(fact[name]) for name in columns[:4]),
+            *(str(fact[name]) for name in columns),
             f"{1e3 * fact['seconds']:.2f} ms",
             f"{1e3 * fact['least_seconds']:.2f} ms",
-            f"{1 / fact['seconds']:.0f}",
+            f"{fact['tokens'] / fact['seconds']:.0f}",
             f"{fact['gbps']:.1f}",
             f"{100 * fact['gbps'] / fact['machine_gbps']:.0f} %",
         )

@@ -10,20 +10,21 @@ import pytest
 import nnefc
 from benchmarks.decode import LOADERS, SMALL
 from benchmarks.language import model
+from benchmarks.language.model import Call
 
 
-@pytest.mark.parametrize("past", [1, 6])
-def test_all_types_of_weights_are_the_same_model(past: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", [Call(1), Call(6), Call(0, 9)])
+def test_all_types_of_weights_are_the_same_model(call: Call, tmp_path: Path) -> None:
     """Keys and values, too, and those of onnxruntime."""
     ort = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     from benchmarks.language import onnx_file
 
-    path, given = tmp_path / "decoder.onnx", model.inputs(SMALL, past)
-    onnx_file.write(path, SMALL, past)
+    path, given = tmp_path / "decoder.onnx", model.inputs(SMALL, call)
+    onnx_file.write(path, SMALL, call)
     wanted = ort.InferenceSession(str(path)).run(model.outputs(SMALL), given)
     for stored in model.STORED:
-        model.write(tmp_path / stored, SMALL, past, stored)
+        model.write(tmp_path / stored, SMALL, call, stored)
         got = nnefc.compile(tmp_path / stored).run(given)
         for name, want in zip(model.outputs(SMALL), wanted, strict=True):
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-4, err_msg=name)
@@ -31,12 +32,36 @@ def test_all_types_of_weights_are_the_same_model(past: int, tmp_path: Path) -> N
 
 def test_weights_are_as_large_as_they_are_told_to_be(tmp_path: Path) -> None:
     for stored in model.STORED:
-        model.write(tmp_path / stored, SMALL, 1, stored)
+        model.write(tmp_path / stored, SMALL, Call(1), stored)
         sizes = [path.stat().st_size - 128 for path in (tmp_path / stored).rglob("*.dat")]
         gains = 4 * SMALL.width * len(SMALL.gains())
         assert sum(sizes) == SMALL.weight_bytes(stored) + gains
 
 
-def test_a_step_gives_scores(tmp_path: Path) -> None:
-    step = LOADERS["nnefc"](tmp_path, SMALL, 3, "q4_0", 1)
+def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
+    """Keys and values of each step are those that the next one takes."""
+    prompt = model.inputs(SMALL, Call(0, 5))
+    model.write(tmp_path, SMALL, Call(0, 5), "float32")
+    wanted = nnefc.compile(tmp_path).run(prompt)
+    kept: dict[str, model.Array] = {}
+    scores = np.empty(0)
+    for past in range(5):
+        given = {"token": prompt["token"][past : past + 1]}
+        given |= {name: prompt[name][:, :, past : past + 1] for name in ("cosine", "sine")}
+        model.write(tmp_path, SMALL, Call(past), "float32")
+        step = nnefc.compile(tmp_path).run(given | kept)
+        scores = step["scores"]
+        for i in range(SMALL.layers):
+            for name, new in ((f"keys{i}", f"key{i}"), (f"values{i}", f"value{i}")):
+                parts = [kept[name], step[new]] if past else [step[new]]
+                kept[name] = np.concatenate(parts, axis=2)
+                np.testing.assert_allclose(
+                    kept[name], wanted[new][:, :, : past + 1], rtol=1e-4, atol=1e-4
+                )
+    np.testing.assert_allclose(scores, wanted["scores"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("call", [Call(3), Call(0, 4)])
+def test_a_call_gives_scores(call: Call, tmp_path: Path) -> None:
+    step = LOADERS["nnefc"](tmp_path, SMALL, call, "q4_0", 1)
     assert step().shape == (1, SMALL.vocabulary)

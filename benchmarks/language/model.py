@@ -1,4 +1,7 @@
-"""A decoder like Llama: its sizes, its weights, and one step as a document of tract's dialect.
+"""A decoder like Llama: its sizes, its weights, and a call of it as a document of tract's dialect.
+
+A call takes some tokens behind others, whose keys and values are inputs: a step is one token behind
+many, a prompt many tokens behind none.
 
 Weights are products of 4-bit codes with scales of a few bits, so that all types that weights are
 stored in hold the same numbers, and engines can be compared whatever they read.
@@ -81,42 +84,56 @@ def gain(label: str, width: int) -> Array:
     return rng.uniform(0.5, 1.5, (1, width)).astype(np.float32)
 
 
-def inputs(sizes: Sizes, past: int) -> dict[str, Array]:
-    """A token, the rotation at its position, and the keys and values of `past` tokens."""
-    rng = np.random.default_rng(past)
-    angles = past / 10000.0 ** (np.arange(sizes.head // 2) * 2 / sizes.head)
-    angles = np.concatenate([angles, angles]).reshape(1, 1, 1, -1)
-    shape = (1, sizes.heads, past, sizes.head)
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`count` tokens behind `past` others; several only behind none."""
+
+    past: int
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if self.past and self.count > 1:
+            raise ValueError(f"{self.count} tokens behind {self.past}")
+
+    def __str__(self) -> str:
+        """A name for files."""
+        return f"prompt_{self.count}" if self.count > 1 else str(self.past)
+
+
+def inputs(sizes: Sizes, call: Call) -> dict[str, Array]:
+    """Tokens, the rotations at their positions, and the keys and values of those before."""
+    rng = np.random.default_rng(call.past)
+    positions = np.arange(call.past, call.past + call.count)[:, None]
+    angles = positions / 10000.0 ** (np.arange(sizes.head // 2) * 2 / sizes.head)
+    angles = np.concatenate([angles, angles], axis=1)[None, None]
     found: dict[str, Array] = {
-        "token": np.array([sizes.vocabulary // 3]),
+        "token": (sizes.vocabulary // 3 + 7 * np.arange(call.count)) % sizes.vocabulary,
         "cosine": np.cos(angles).astype(np.float32),
         "sine": np.sin(angles).astype(np.float32),
     }
-    for i in range(sizes.layers):
+    shape = (1, sizes.heads, call.past, sizes.head)
+    for i in range(sizes.layers if call.past else 0):
         found |= {f"{x}{i}": rng.standard_normal(shape, np.float32) for x in ("keys", "values")}
     return found
 
 
 def outputs(sizes: Sizes) -> list[str]:
-    """Scores of all tokens, and what is new in the keys and values."""
+    """Scores of all words for what follows, and what is new in the keys and values."""
     return ["scores", *(f"{x}{i}" for i in range(sizes.layers) for x in ("key", "value"))]
 
 
-def document(sizes: Sizes, past: int, stored: str) -> str:
-    """One step as text; halves are cast to float32."""
-    head = f"graph decoder({', '.join(inputs(sizes, 1))}) -> ({', '.join(outputs(sizes))})"
+def document(sizes: Sizes, call: Call, stored: str) -> str:
+    """A call as text; halves are cast to float32."""
+    head = f"graph decoder({', '.join(inputs(sizes, call))}) -> ({', '.join(outputs(sizes))})"
     registries = [f"extension tract_registry tract_{name};" for name in ("core", "transformers")]
-    body = "\n".join(f"    {line};" for line in _lines(sizes, past, stored))
+    body = "\n".join(f"    {line};" for line in _lines(sizes, call, stored))
     return "\n".join(["version 1.0;", *registries, head, "{", body, "}", ""])
 
 
-def _lines(sizes: Sizes, past: int, stored: str) -> Iterator[str]:
-    heads, head = sizes.heads, sizes.head
+def _lines(sizes: Sizes, call: Call, stored: str) -> Iterator[str]:
     external = "tract_core_external(shape = {}, datum_type = '{}')".format
-    split, kept = [1, heads, 1, head], [1, heads, past, head]
-    yield f"token = {external([1], 'i64')}"
-    yield f"cosine = {external([1, 1, 1, head], 'f32')}"
-    yield f"sine = {external([1, 1, 1, head], 'f32')}"
+    for name, x in inputs(sizes, call).items():
+        yield f"{name} = {external(list(x.shape), 'i64' if name == 'token' else 'f32')}"
     for label, shape in sizes.matrices().items():
         name, kind = _identifier(label), "" if stored == "q4_0" else "<scalar>"
         wanted = f"variable{kind}(label = '{label}', shape = {list(shape)})"
@@ -126,43 +143,54 @@ def _lines(sizes: Sizes, past: int, stored: str) -> Iterator[str]:
     for label in sizes.gains():
         shape = [1, sizes.width]
         yield f"{_identifier(label)} = variable<scalar>(label = '{label}', shape = {shape})"
-
-    def normalised(x: str, label: str) -> str:
-        operator = f"tract_core_rms_norm({x}, axis = 1, eps = {EPSILON})"
-        return f"{operator} * {_identifier(label)}"
-
     yield "x = tract_core_gather(table, token, axis = 0, datum_type = 'f32')"
     for i in range(sizes.layers):
-        yield f"keys{i} = {external(kept, 'f32')}"
-        yield f"values{i} = {external(kept, 'f32')}"
-        yield f"n{i} = {normalised('x', f'layer{i}/before')}"
-        for name in "qkv":
-            yield f"{name}{i} = reshape(linear(n{i}, layer{i}_{name}), shape = {split})"
-        yield f"query{i} = tract_transformers_apply_rope(q{i}, cosine, sine)"
-        yield f"key{i} = tract_transformers_apply_rope(k{i}, cosine, sine)"
-        yield f"value{i} = copy(v{i})"
-        yield f"all_keys{i} = concat([keys{i}, key{i}], axis = 2)"
-        yield f"all_values{i} = concat([values{i}, value{i}], axis = 2)"
-        types = "datum_type = 'f32', acc_datum_type = 'f32', is_causal = false"
-        operands = f"query{i}, all_keys{i}, all_values{i}"
-        yield f"a{i} = tract_transformers_sdpa({operands}, {types})"
-        yield f"x = x + linear(reshape(a{i}, shape = {[1, sizes.width]}), layer{i}_o)"
-        yield f"m{i} = {normalised('x', f'layer{i}/between')}"
+        yield from _attention(sizes, call, i)
+        yield f"m{i} = {_normalised('x', f'layer{i}/between')}"
         yield f"g{i} = linear(m{i}, layer{i}_gate)"
         yield f"h{i} = g{i} * sigmoid(g{i}) * linear(m{i}, layer{i}_up)"
         yield f"x = x + linear(h{i}, layer{i}_down)"
-    yield f"y = {normalised('x', 'last')}"
+    last = f"slice(x, axes = [0], begin = [{call.count - 1}], end = [{call.count}])"
+    yield f"y = {_normalised(last if call.count > 1 else 'x', 'last')}"
     yield "scores = linear(y, table)"
+
+
+def _normalised(x: str, label: str) -> str:
+    return f"tract_core_rms_norm({x}, axis = 1, eps = {EPSILON}) * {_identifier(label)}"
+
+
+def _attention(sizes: Sizes, call: Call, i: int) -> Iterator[str]:
+    """The first half of a layer; of one token heads are no other order of items."""
+    heads, head, count = sizes.heads, sizes.head, call.count
+    yield f"n{i} = {_normalised('x', f'layer{i}/before')}"
+    for name in "qkv":
+        split = f"linear(n{i}, layer{i}_{name}), shape = [1, {count}, {heads}, {head}]"
+        turned = f"transpose(reshape({split}), axes = [0, 2, 1, 3])"
+        alone = f"reshape(linear(n{i}, layer{i}_{name}), shape = [1, {heads}, 1, {head}])"
+        yield f"{name}{i} = {turned if count > 1 else alone}"
+    yield f"query{i} = tract_transformers_apply_rope(q{i}, cosine, sine)"
+    yield f"key{i} = tract_transformers_apply_rope(k{i}, cosine, sine)"
+    yield f"value{i} = copy(v{i})"
+    operands = f"query{i}, key{i}, value{i}"
+    if call.past:
+        yield f"all_keys{i} = concat([keys{i}, key{i}], axis = 2)"
+        yield f"all_values{i} = concat([values{i}, value{i}], axis = 2)"
+        operands = f"query{i}, all_keys{i}, all_values{i}"
+    causal = "true" if count > 1 else "false"
+    types = f"datum_type = 'f32', acc_datum_type = 'f32', is_causal = {causal}"
+    yield f"a{i} = tract_transformers_sdpa({operands}, {types})"
+    joined = f"transpose(a{i}, axes = [0, 2, 1, 3])" if count > 1 else f"a{i}"
+    yield f"x = x + linear(reshape({joined}, shape = [{count}, {sizes.width}]), layer{i}_o)"
 
 
 def _identifier(label: str) -> str:
     return label.replace("/", "_")
 
 
-def write(folder: Path, sizes: Sizes, past: int, stored: str) -> None:
-    """Write a folder of NNEF; the files of weights are those of other positions if these exist."""
+def write(folder: Path, sizes: Sizes, call: Call, stored: str) -> None:
+    """Write a folder of NNEF; the files of weights are those of other calls if these exist."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "graph.nnef").write_text(document(sizes, past, stored))
+    (folder / "graph.nnef").write_text(document(sizes, call, stored))
     for label, shape in sizes.matrices().items():
         path = folder / f"{label}.dat"
         if not path.exists():

@@ -1,4 +1,4 @@
-"""A step of the decoder as ONNX, with weights in float32."""
+"""A call of the decoder as ONNX, with weights in float32."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -13,19 +13,31 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from benchmarks.language.model import EPSILON, Array, Sizes, gain, inputs, matrix, outputs
+from benchmarks.language.model import (
+    EPSILON,
+    Array,
+    Call,
+    Sizes,
+    gain,
+    inputs,
+    matrix,
+    outputs,
+)
 
 
-def write(path: Path, sizes: Sizes, past: int) -> None:
-    """Write the model; weights stand beside it, the same for all positions."""
+def write(path: Path, sizes: Sizes, call: Call) -> None:
+    """Write the model, with its weights in it."""
     graph = _Graph()
     table = matrix("table", sizes.matrices()["table"])
     x = graph("Gather", graph.constant("table", table), "token")
     for i in range(sizes.layers):
-        x = _layer(graph, sizes, i, x)
+        x = _layer(graph, sizes, call, i, x)
+    if call.count > 1:
+        ends = graph.shape(call.count - 1), graph.shape(call.count)
+        x = graph("Slice", x, *ends, graph.shape(0))
     y = _normalised(graph, sizes, x, "last")
     graph("MatMul", y, graph.constant("scores_of", table.T), result="scores")
-    split = [1, sizes.heads, 1, sizes.head]
+    split = [1, sizes.heads, call.count, sizes.head]
     shapes = {"scores": [1, sizes.vocabulary]}
     made = helper.make_graph(
         graph.nodes,
@@ -34,7 +46,7 @@ def write(path: Path, sizes: Sizes, past: int) -> None:
             helper.make_tensor_value_info(
                 name, TensorProto.INT64 if name == "token" else TensorProto.FLOAT, x.shape
             )
-            for name, x in inputs(sizes, past).items()
+            for name, x in inputs(sizes, call).items()
         ],
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shapes.get(name, split))
@@ -91,23 +103,35 @@ def _turned(graph: _Graph, sizes: Sizes, x: str, result: str) -> str:
     return graph("Add", *parts, result=result)
 
 
-def _layer(graph: _Graph, sizes: Sizes, i: int, x: str) -> str:
-    label = f"layer{i}"
-    split = graph.shape(1, sizes.heads, 1, sizes.head)
+def _layer(graph: _Graph, sizes: Sizes, call: Call, i: int, x: str) -> str:
+    label, alone = f"layer{i}", call.count == 1
+    split = (1, sizes.heads, 1, sizes.head) if alone else (1, call.count, sizes.heads, sizes.head)
     normalised = _normalised(graph, sizes, x, f"{label}/before")
-    q, k = (
-        graph("Reshape", _product(graph, sizes, normalised, f"{label}/{name}"), split)
-        for name in "qk"
-    )
-    v = _product(graph, sizes, normalised, f"{label}/v")
-    query, key = _turned(graph, sizes, q, f"query{i}"), _turned(graph, sizes, k, f"key{i}")
-    value = graph("Reshape", v, split, result=f"value{i}")
-    keys = graph("Concat", f"keys{i}", key, axis=2)
-    values = graph("Concat", f"values{i}", value, axis=2)
+
+    def heads(name: str, result: str = "") -> str:
+        """[1, heads, tokens, items]; of one token the items are in this order already."""
+        product = _product(graph, sizes, normalised, f"{label}/{name}")
+        if alone:
+            return graph("Reshape", product, graph.shape(*split), result=result)
+        parts = graph("Reshape", product, graph.shape(*split))
+        return graph("Transpose", parts, perm=[0, 2, 1, 3], result=result)
+
+    query = _turned(graph, sizes, heads("q"), f"query{i}")
+    key = keys = _turned(graph, sizes, heads("k"), f"key{i}")
+    value = values = heads("v", f"value{i}")
+    if call.past:
+        keys = graph("Concat", f"keys{i}", key, axis=2)
+        values = graph("Concat", f"values{i}", value, axis=2)
     scores = graph("MatMul", query, graph("Transpose", keys, perm=[0, 1, 3, 2]))
     factor = graph.constant(f"{label}/factor", np.array(sizes.head**-0.5, np.float32))
-    weights = graph("Softmax", graph("Mul", scores, factor), axis=-1)
-    attended = graph("Reshape", graph("MatMul", weights, values), graph.shape(1, sizes.width))
+    scores = graph("Mul", scores, factor)
+    if not alone:
+        later = np.triu(np.full((call.count, call.count), -np.inf, np.float32), 1)
+        scores = graph("Add", scores, graph.constant(f"{label}/mask", later))
+    attended = graph("MatMul", graph("Softmax", scores, axis=-1), values)
+    if not alone:
+        attended = graph("Transpose", attended, perm=[0, 2, 1, 3])
+    attended = graph("Reshape", attended, graph.shape(call.count, sizes.width))
     x = graph("Add", x, _product(graph, sizes, attended, f"{label}/o"))
     between = _normalised(graph, sizes, x, f"{label}/between")
     gate = _product(graph, sizes, between, f"{label}/gate")
