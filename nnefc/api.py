@@ -20,6 +20,7 @@ from nnefc.arguments import (
     memory_for,
 )
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, warn_python
+from nnefc.formats.watch import watched
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 
@@ -63,6 +64,7 @@ def import_model(
     *,
     strict: bool = False,
     load_data: bool = True,
+    progress: Progress | None = None,
     **options: Unpack[ImportOptions],
 ) -> Graph:
     """Read a model into the intermediate representation.
@@ -74,6 +76,7 @@ def import_model(
         source: A folder, an archive (.tar, .tgz, .tar.bz2, .tar.xz, .zip) or a bare `graph.nnef`.
         strict: NNEF 1.0.2 to the letter: what is otherwise a warning is an error.
         load_data: False leaves variables without data; such a graph can be printed, not compiled.
+        progress: Called as `progress(done, total, label)` while much data is read.
         options: `shapes`, `scalar`, `integer`, `random_weights`, `quantize`, `limits`,
             `dialect`: see `ImportOptions`.
 
@@ -82,19 +85,27 @@ def import_model(
     """
     check_names("import_model", options, OPTIONS)
     check_flags(strict=strict)
-    graph, _ = _imported(source, strict, load_data, options)
+    check_progress(progress)
+    graph, _ = _imported(source, strict, load_data, options, progress)
     assert isinstance(graph, Graph)
     return graph
 
 
 def _imported(
-    source: Path, strict: bool, load_data: bool, options: ImportOptions, *, dynamic: bool = False
+    source: Path,
+    strict: bool,
+    load_data: bool,
+    options: ImportOptions,
+    progress: Progress | None,
+    *,
+    dynamic: bool = False,
 ) -> tuple[Graph | Source, list[str]]:
     """What a document is, and the warnings, which Python is given."""
     limits = check_limits(options.get("limits"))
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        found = read_with(source, diagnostics, dynamic, load_data=load_data, **options)
+        with watched(progress):
+            found = read_with(source, diagnostics, dynamic, load_data=load_data, **options)
     finally:
         messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
         for message in messages:
@@ -174,7 +185,8 @@ def compile(
     Args:
         source: What `import_model` takes, or a graph from it, which is left as it is.
         threads: Threads a call may use, the calling one included; None: all usable CPUs.
-        progress: Called as `progress(done, total, label)` while kernels are compiled.
+        progress: Called as `progress(done, total, label)` while kernels are compiled, and before
+            that while much data is read.
         strict: As for `import_model`; not with a graph.
         accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
             a few times larger: below 2e-4 of the largest result.  "strict" keeps to sums of
@@ -223,7 +235,7 @@ def compile(
             for message in found.warnings:
                 warn_python(message)
             return found.model
-        found, messages = _imported(source, strict, True, options, dynamic=True)
+        found, messages = _imported(source, strict, True, options, progress, dynamic=True)
         if not isinstance(found, Graph):
             from nnefc.dynamic import DynamicModel
 

@@ -267,12 +267,15 @@ def test_things_that_are_no_containers(tmp_path: Path) -> None:
     (tmp_path / "above" / "net").mkdir(parents=True)
     (tmp_path / "above" / "net" / "graph.nnef").write_bytes(GRAPH)
     (tmp_path / "odd" / "graph.nnef").mkdir(parents=True)
+    (tmp_path / "exports").mkdir()
     assert "pipe" in str(_refusal(tmp_path / "pipe.nnef"))
     assert "container/format" in str(_refusal(tmp_path / "text.txt"))
     assert "container/format" in str(_refusal(tmp_path / "w.dat"))
     assert "no such file" in str(_refusal(tmp_path / "nothing"))
     assert "device" in str(_refusal(Path("/dev/zero")))
     assert "net/graph.nnef" in str(_refusal(tmp_path / "above"))
+    write_container(tmp_path / "exports" / "model.nnef.tgz", graph_text=TEXT, tensors=TENSORS)
+    assert "'model.nnef.tgz', an archive: open that" in str(_refusal(tmp_path / "exports"))
     with pytest.raises(NnefError, match="folder"):
         open_container(tmp_path / "odd").graph_text()
     with pytest.raises(NnefError, match="embedded null"):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from nnefc.cli.options import Dialect, Json, LimitOptions, Strict, model_path, parse_limits
-from nnefc.cli.printing import print_json, report
+from nnefc.cli.printing import print_json, reading, report
 from nnefc.errors import Diagnostic, Diagnostics, NnefError
 
 
@@ -69,7 +69,8 @@ def _findings(
     limits = parse_limits(limit)
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)
     try:
-        check_model(model_path(file), diagnostics, limits, dialect)
+        with reading():
+            check_model(model_path(file), diagnostics, limits, dialect)
     except NnefError as error:
         return error.errors, diagnostics.warnings
     return (), diagnostics.warnings

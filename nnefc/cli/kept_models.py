@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
 
 from nnefc.cli.options import model_path, parse_limits, parse_shapes
-from nnefc.cli.printing import progress
+from nnefc.cli.printing import progress, reading
 from nnefc.errors import Diagnostics
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def keep_model(model: str, random_weights: int | None, threads: int | None) -> b
     if kept.find():
         return True
     diagnostics = Diagnostics()
-    graph = import_with(model_path(model), diagnostics, **kept.options)
+    with reading():
+        graph = import_with(model_path(model), diagnostics, **kept.options)
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
     with progress("compiling") as advance:
         return kept.make(graph, messages, advance) is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from nnefc.cli.options import model_path, parse_limits, parse_shapes
-from nnefc.cli.printing import progress, report, reported_warnings
+from nnefc.cli.printing import progress, reading, report, reported_warnings
 from nnefc.errors import Diagnostics
 
 if TYPE_CHECKING:
@@ -69,18 +69,19 @@ def read(
     parsed = parse_limits(limits)
     diagnostics = Diagnostics(strict=strict, limit=parsed.errors)
     try:
-        return read_with(
-            model_path(model) if isinstance(model, str) else model,
-            diagnostics,
-            dynamic,
-            shapes=parse_shapes(shapes),
-            random_weights=random_weights,
-            scalar=scalar,
-            limits=parsed,
-            load_data=data,
-            dialect=dialect,
-            sources=sources,
-        )
+        with reading():
+            return read_with(
+                model_path(model) if isinstance(model, str) else model,
+                diagnostics,
+                dynamic,
+                shapes=parse_shapes(shapes),
+                random_weights=random_weights,
+                scalar=scalar,
+                limits=parsed,
+                load_data=data,
+                dialect=dialect,
+                sources=sources,
+            )
     finally:
         if not quiet:
             report(diagnostics.warnings)

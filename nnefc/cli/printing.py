@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nnefc.errors import Diagnostic, Diagnostics, collecting
+from nnefc.formats.watch import watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
 
 
@@ -144,21 +146,46 @@ def size(nbytes: float) -> str:
 
 
 @contextmanager
-def progress(description: str) -> Generator[Callable[[int, int, str], None]]:
-    """A progress bar on standard error, if that is a terminal and the work is long.
+def progress(description: str, *, late: bool = False) -> Generator[Callable[[int, int, str], None]]:
+    """A progress bar on standard error, if that is a terminal.
 
-    Yields `advance(done, total, label)`.
+    Yields `advance(done, total, label)`.  `late`: there is none before that is called first, and it
+    shows no numbers but a percentage.
     """
     if not sys.stderr.isatty():
         yield lambda done, total, label: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=None)
+    with ExitStack() as shown:
+        bar = None if late else shown.enter_context(_bar(description, late))
 
         def advance(done: int, total: int, label: str) -> None:
-            bar.update(task, completed=done, total=total, description=f"{description} {label}")
+            nonlocal bar
+            bar = bar or shown.enter_context(_bar(description, late))
+            text = f"{description} {label}"
+            bar.update(bar.task_ids[0], completed=done, total=total, description=text)
 
         yield advance
+
+
+def _bar(description: str, percentage: bool) -> Progress:
+    """A progress bar on standard error for one task, which goes when it ends."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+    )
+
+    numbers = TaskProgressColumn() if percentage else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), numbers)
+    bar = Progress(*columns, console=console(stderr=True), transient=True)
+    bar.add_task(description, total=None)
+    return bar
+
+
+@contextmanager
+def reading() -> Generator[None]:
+    """Inside, a progress bar shows how far models are read, if that takes long."""
+    with progress("reading", late=True) as advance, watched(advance):
+        yield

@@ -26,6 +26,7 @@ from nnefc.formats.paths import (
 from nnefc.formats.spool import Spool
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
+from nnefc.formats.watch import tell
 from nnefc.limits import Limits, how_to_raise
 
 _PIECE = 1 << 20
@@ -134,7 +135,13 @@ def open_compressed_tar(
     """
     packed = size_of(file)
     most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
-    stream = _InflatedStream(_decompressor(file, compression), archive, packed, most)
+    inflated, name = _decompressor(file, compression), archive.rpartition("/")[-1]
+
+    def read(size: int) -> bytes:
+        tell(file.tell(), packed, name)
+        return inflated.read(size)
+
+    stream = _InflatedStream(read, archive, packed, most)
     register = _Register(archive)
     contents: dict[str, Content] = {}
     spool = Spool()
@@ -287,9 +294,9 @@ class _ViewStream:
 class _InflatedStream:
     """A stream over compressed data that stops at `most` bytes."""
 
-    def __init__(self, source: io.BufferedIOBase, archive: str, packed: int, most: int) -> None:
+    def __init__(self, read: Callable[[int], bytes], archive: str, packed: int, most: int) -> None:
         self.position = 0
-        self._source = source
+        self._read = read
         self._place = Place(archive)
         self._packed = packed
         self._most = most
@@ -319,7 +326,7 @@ class _InflatedStream:
         passed = 0
         while passed < size:
             try:
-                piece = self._source.read(min(size - passed, _PIECE))
+                piece = self._read(min(size - passed, _PIECE))
             except _CORRUPT as error:
                 raise _corrupt(self._place, error) from None
             if not piece:

@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
@@ -18,6 +19,7 @@ from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
 from nnefc.formats.folder import FolderMembers
 from nnefc.formats.paths import (
+    ARCHIVES,
     DOCUMENT,
     QUANTIZATION,
     TENSOR_SUFFIX,
@@ -27,13 +29,13 @@ from nnefc.formats.paths import (
 )
 from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import StoredTensor
+from nnefc.formats.watch import is_watched, tell
 from nnefc.limits import Limits
 
 __all__ = ["Container", "open_container", "write_container"]
 
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz"}
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_ARCHIVES = (".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz", ".zip")
 
 
 class Members(Protocol):
@@ -77,6 +79,7 @@ class Container:
         self._limits = limits
         self._document = document
         self._root = root
+        self._tensors_read = 0
         self.graph_file = graph_file or members.shown(document)
         # a document under another name has no quantization file: graph.quant is not about it
         own = document.rsplit("/", 1)[-1] == DOCUMENT
@@ -107,12 +110,12 @@ class Container:
         `container/label` for a label that leads out of the container, `container/ambiguous`, and
         what `read_tensor` raises.
         """
-        path = self._find(label)
+        path = self._next(label)
         return None if path is None else self._members.tensor(path, self._limits)
 
     def stored(self, label: str) -> StoredTensor | None:
         """As `tensor`, with formats of tract as well."""
-        path = self._find(label)
+        path = self._next(label)
         return None if path is None else self._members.stored(path, self._limits)
 
     def resource(self, name: str) -> bytes | None:
@@ -171,6 +174,19 @@ class Container:
 
     def _find(self, label: str) -> str | None:
         return self._members.find(self._root + label_path(label, self.name))
+
+    def _next(self, label: str) -> str | None:
+        """The tensor file that is read next, which is told to who watches."""
+        path = self._find(label)
+        if path is not None:
+            if is_watched():
+                tell(self._tensors_read, max(self._tensors_read, self._tensor_count), label)
+            self._tensors_read += 1
+        return path
+
+    @cached_property
+    def _tensor_count(self) -> int:
+        return len(self.tensor_names())
 
 
 def open_container(path: FilePath, *, limits: Limits | None = None) -> Container:
@@ -259,7 +275,7 @@ def _open_archive(file: BinaryIO, path: Path, name: str, limits: Limits) -> Cont
     elif suffix == ".nnef":
         return None
     else:
-        wanted = "an archive" if suffix in _ARCHIVES else "a document or an archive"
+        wanted = "an archive" if suffix in ARCHIVES else "a document or an archive"
         hint = "name a folder, a .nnef document, or a .tar, .tgz or .zip archive"
         raise NnefError.of("container/format", f"this is not {wanted}", Place(name), hint)
     try:

@@ -11,6 +11,7 @@ from nnefc.formats.files import printable
 DOCUMENT = "graph.nnef"
 QUANTIZATION = "graph.quant"
 TENSOR_SUFFIX = ".dat"
+ARCHIVES = (".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz", ".zip")
 
 _SEPARATOR = re.compile(r"[/\\]")
 _DRIVE = re.compile(r"[A-Za-z]:")
@@ -106,6 +107,9 @@ def _nearly(paths: list[str]) -> str:
     similar = [path for path in paths if path.lower().endswith(".nnef")]
     if similar:
         return f"found '{printable(min(similar))}': rename it to {DOCUMENT}"
+    archives = [path for path in paths if path.lower().endswith(ARCHIVES)]
+    if archives:
+        return f"found '{printable(min(archives))}', an archive: open that"
     if not paths:
         return f"it is empty; put {DOCUMENT} at its top"
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
