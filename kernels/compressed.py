@@ -3,7 +3,8 @@
     C[m, n] (+)= A[m, depth] B[depth, n]
 
 B is in panels of as many columns as a vector has lanes, each the whole depth, and is widened to
-float32 in registers: where few rows meet many weights, reading these is all that takes time.  Of
+float32 in registers: where few rows meet many weights, reading these is all that takes time.  Codes
+of 4 bits are not even widened: they are multiplied as integers with rows of A in fixed point.  Of
 many rows `widen_panel` writes pieces of B that stay in the cache, for the tile of `float32`.
 """
 
@@ -15,24 +16,26 @@ many rows `widen_panel` writes pieces of B that stay in the cache, for the tile 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from nnefc.kernels import lane_memory as memory
+from nnefc.kernels.byte_products import byte_sum
 from nnefc.kernels.conversion import convert
+from nnefc.kernels.fixed_point import BLOCK, CORRECTION, DIGITS, GROUP, SCALE
 from nnefc.kernels.isa import host
-from nnefc.kernels.lanes import HALVES, Lanes
+from nnefc.kernels.lanes import HALVES, Lanes, constant, fma
 from nnefc.kernels.permute import lookup
 from nnefc.kernels.tile import TILE_ARGUMENTS, Walk
 from nnefc.kernels.vector import Vector, lanes_of, vector_function
 
-BLOCK: Final = 32
-"""Rows of B of a block."""
 ITEM: Final = "float32"
 """What is computed in."""
 STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
 """Bytes of a block of one column, by how it is stored: items of 16 bits, or as
 `nnefc.packing.blocks` arranges them."""
+IN_FIXED_POINT: Final = "q4_0"
+"""What the rows of A are for, where they are not float32: see `nnefc.kernels.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5
 _IN_PLACE: Final = 5
 """Codes of 4 bits that are in the fraction of a float32."""
@@ -50,8 +53,10 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
     """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
 
     As `nnefc.kernels.tile.product_tile`, but B is compressed, and `b_row` bytes from panel to
-    panel; there are any number of these.  Rows of A are contiguous.
+    panel; there are any number of these.  Rows of A are contiguous, and in fixed point for
+    `IN_FIXED_POINT`.
     """
+    products = _integer_products if stored == IN_FIXED_POINT else partial(_products, stored)
     lanes = lanes_of(ITEM)
 
     @vector_function(ITEM, lanes, TILE_ARGUMENTS)
@@ -67,7 +72,7 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
             walk = Walk(v, height, 1)
             with v.loop(0, n, lanes, [b, c]) as panel:
                 at_b, at_c = panel.values
-                sums = _products(v, stored, height, depth, a, a_row, at_b)
+                sums = products(v, height, depth, a, a_row, at_b)
                 left = builder.sub(n, panel.index)
                 is_last = builder.icmp_signed("<", left, v.word(lanes))
                 some = builder.select(is_last, left, v.word(lanes))
@@ -79,7 +84,7 @@ def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
     return tile
 
 
-def _products(v: Vector, stored: str, height: int, depth, a, a_row, b) -> list[Any]:
+def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
     """Sums of products of `height` rows with the columns of a panel."""
     builder = v.builder
     offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
@@ -116,14 +121,74 @@ def _products(v: Vector, stored: str, height: int, depth, a, a_row, b) -> list[A
     return turn.values[:height]
 
 
+def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
+    """The same for codes of 4 bits, and rows in fixed point."""
+    offsets = [v.builder.mul(a_row, v.word(i)) for i in range(height)]
+    with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
+        *totals, at_a, at_b = turn.values
+        rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
+        for group, codes in enumerate(_groups_of_codes(v, at_b)):
+            for row in rows:
+                row.add(group, codes)
+        scale = convert(memory.load(v, "float16", at_b), ITEM)
+        turn.next = [
+            *(
+                fma(row.total(), scale * row.scale(), Lanes(v, ITEM, total)).value
+                for row, total in zip(rows, totals, strict=True)
+            ),
+            v.at(at_a, 4 * BLOCK),
+            v.at(at_b, STORED[IN_FIXED_POINT] * v.lanes),
+        ]
+    return turn.values[:height]
+
+
+class _RowSums:
+    """Sums of products of a block of a row in fixed point with codes, digit by digit."""
+
+    def __init__(self, v: Vector, block: Any) -> None:
+        self._v, self._block = v, block
+        zero = constant(v, "int32", 0)
+        self._sums = [byte_sum(self._word(CORRECTION)), *(byte_sum(zero) for _ in range(1, DIGITS))]
+
+    def _word(self, place: int) -> Lanes:
+        return memory.load_item(self._v, "int32", self._v.at(self._block, place))
+
+    def add(self, group: int, codes: Lanes) -> None:
+        """Add the products with four numbers."""
+        for digit, sum_ in enumerate(self._sums):
+            sum_.add(codes, self._word(GROUP * group + 4 * digit))
+
+    def total(self) -> Lanes:
+        """The sums of products with codes less 8, float32, without any scale."""
+        first, *lower = (sum_.total() for sum_ in reversed(self._sums))
+        for sum_ in lower:
+            first = (first << 8) + sum_
+        return convert(first, ITEM)
+
+    def scale(self) -> Lanes:
+        return self._word(SCALE).from_bits()
+
+
+def _groups_of_codes(v: Vector, block: Any) -> Iterator[Lanes]:
+    """The codes of each four rows of a block, as bytes."""
+    for words in _words_of_codes(v, block):
+        yield words & 0x0F0F0F0F
+        yield (words >> 4) & 0x0F0F0F0F
+
+
+def _words_of_codes(v: Vector, block: Any) -> list[Lanes]:
+    """Vectors of 8 codes of a column each."""
+    places = (v.at(block, (2 + 4 * number) * v.lanes) for number in range(4))
+    return [Lanes(v, "int32", memory.load(v, "uint32", place).value) for place in places]
+
+
 def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
     """The rows of a block, without the scale of their columns."""
     if stored == "q4_0":
         widen = _codes_of_4_bits(v)
-        for group in range(4):
-            words = memory.load(v, "uint32", v.at(block, (2 + 4 * group) * v.lanes))
+        for words in _words_of_codes(v, block):
             for number in range(8):
-                yield widen(words, number)
+                yield widen(words, 2 * (number % 4) + number // 4)
     else:
         for k in range(BLOCK):
             yield _row(v, stored, block, k)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from nnefc.errors import NnefError
-from nnefc.kernels.processor import has_half_units, x86_features
+from nnefc.kernels.processor import arm_features, has_half_units, x86_features
 
 NATIVE: Final = "native"
 """As `cpu`: the processor of this machine with all of its features."""
@@ -49,6 +49,12 @@ class Isa:
     """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
     lookup: str = ""
     """Intrinsic for 16 lanes of a vector by the last four bits of numbers, if there is one."""
+    byte_pairs: str = ""
+    """Intrinsic that multiplies unsigned bytes with signed ones and adds each two products, in 16
+    bits, if there is one."""
+    byte_dot: str = ""
+    """Intrinsic that adds each four products of bytes to 32 bits, if there is one; a feature of its
+    own, which only `host` knows of."""
 
     @property
     def float32_lanes(self) -> int:
@@ -69,6 +75,7 @@ X86_64_V2 = Isa(
     tile=(6, 2),
     pause="llvm.x86.sse2.pause",
     permute="llvm.x86.ssse3.pshuf.b.128",
+    byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
 )
 """SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
 X86_64_V3 = replace(
@@ -79,6 +86,7 @@ X86_64_V3 = replace(
     fma=True,
     float16=True,
     permute="llvm.x86.avx2.permps",
+    byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
 )
 """AVX2 and FMA."""
 X86_64_V4 = replace(
@@ -92,6 +100,7 @@ X86_64_V4 = replace(
     tile=(8, 3),
     permute="llvm.x86.avx512.vpermi2var.ps.512",
     lookup="llvm.x86.avx512.permvar.sf.512",
+    byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
 X86_64_V4_256 = replace(
@@ -103,6 +112,7 @@ X86_64_V4_256 = replace(
     tile=(6, 2),
     permute="llvm.x86.avx512.vpermi2var.ps.256",
     lookup="",
+    byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
 )
 """The same with vectors of 256 bits, where those of 512 do no more in the same time."""
 AARCH64 = Isa(
@@ -158,7 +168,8 @@ def host() -> Isa:
     row = _row()
     if wanted and wanted != row.name:
         return _other(wanted, row)
-    return replace(row, cpu=NATIVE, halves=row is X86_64_V4 and has_half_units())
+    halves = row is X86_64_V4 and has_half_units()
+    return replace(row, cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
 
 
 def executable() -> list[Isa]:
@@ -198,6 +209,14 @@ def _row() -> Isa:
     if {"sse4.1", "sse4.2", "popcnt"} <= features:
         return X86_64_V2
     raise _unsupported("x86-64 with SSE4.2")
+
+
+def _byte_dot(row: Isa) -> str:
+    """What `row` may use besides, on this machine: see `Isa.byte_dot`."""
+    if row is AARCH64:
+        return "llvm.aarch64.neon.sdot.v4i32.v16i8" if "dotprod" in arm_features() else ""
+    wanted = {512: "avx512vnni", 256: "avxvnni"}.get(row.vector_bits)
+    return f"llvm.x86.avx512.vpdpbusd.{row.vector_bits}" if wanted in x86_features() else ""
 
 
 def _unsupported(needed: str) -> NnefError:

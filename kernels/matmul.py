@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.compressed import BLOCK, WIDEN_ARGUMENTS, compressed_tile, widen_panel
+from nnefc.kernels.compressed import IN_FIXED_POINT, WIDEN_ARGUMENTS, compressed_tile, widen_panel
 from nnefc.kernels.epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -24,6 +24,7 @@ from nnefc.kernels.epilogue import (
     operand_fields,
     place_operands,
 )
+from nnefc.kernels.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
 from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset
 from nnefc.kernels.template import KernelFunction, Layout, family
@@ -121,19 +122,17 @@ def gemm(
         tile = product_tile(item, heights, widths)
     finish = _nothing if epilogue is None else apply_rows(item, epilogue)
     table = _nothing if epilogue is None else local_bytes(16 * max(len(epilogue.repeated), 1))
-    if stored is None or not widths:
+    fix = widen = memory = _nothing
+    if stored is not None and widths:
+        widen = widen_panel(stored)
+        memory = local_bytes(K_BLOCK_COMPRESSED * widths[-1] * lanes_of(item) * ITEMSIZE[item])
+    elif stored == IN_FIXED_POINT:
+        fix, memory = fix_rows(), local_bytes(MOST_BYTES)
 
-        def matmul(bases, params, first, last):
-            drive(bases, params, first, last, tile(), finish(), table(), 0, 0)
+    def matmul(bases, params, first, last):
+        drive(bases, params, first, last, tile(), finish(), table(), fix(), widen(), memory())
 
-        return matmul
-    widen = widen_panel(stored)
-    panel = local_bytes(K_BLOCK_COMPRESSED * widths[-1] * lanes_of(item) * ITEMSIZE[item])
-
-    def widening_matmul(bases, params, first, last):
-        drive(bases, params, first, last, tile(), finish(), table(), widen(), panel())
-
-    return widening_matmul
+    return matmul
 
 
 @helper
@@ -144,17 +143,18 @@ def _nothing():
 
 @cache
 def _driver(item: str):
-    """Helper `drive(bases, params, first, last, tile, finish, table, widen, panel)`: the loops.
+    """Helper `drive(bases, params, first, last, tile, finish, table, fix, widen, memory)`: loops.
 
     It is translated once for all kernels: what they differ in are the addresses of `product_tile`,
-    `apply_rows` (or 0), `table`, memory for operands, `widen_panel` (or 0), and memory for a panel.
+    `apply_rows` (or 0), `table`, memory for operands, `fix_rows` and `widen_panel` (or 0), and
+    memory for what one of these two writes.
     """
     size, lanes = ITEMSIZE[item], lanes_of(item)
     call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
-    call_widen = procedure(WIDEN_ARGUMENTS)
+    call_fix, call_widen = procedure(FIX_ARGUMENTS), procedure(WIDEN_ARGUMENTS)
 
     @helper
-    def drive(bases, params, first, last, tile, finish, table, widen, wide_panel):
+    def drive(bases, params, first, last, tile, finish, table, fix, widen, memory):
         a0, b0 = address(bases, params + A), address(bases, params + B)
         c0, bias0 = address(bases, params + C), address(bases, params + BIAS)
         m, n, depth = load_word(params + M), load_word(params + N), load_word(params + DEPTH)
@@ -171,6 +171,7 @@ def _driver(item: str):
         k_block = load_word(params + K_BLOCK)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         libm = load_word(bases + 8 * BASE_LIBM)
+        fixed = -1
         for t in range(first * unit_block, min(last * unit_block, units)):
             i_first = t % m_blocks * m_block
             i_end = min(i_first + m_block, m_parts)
@@ -184,6 +185,10 @@ def _driver(item: str):
             top = i_first * height0 + min(i_first, higher)
             for k in range(0, depth, k_block):
                 some = min(k_block, depth - k)
+                # unless the unit before has left the same there
+                if fix != 0 and fixed != number * depth + k:
+                    fixed = number * depth + k
+                    call_fix(fix, m, some, a + k * a_step, a_row, memory)
                 for j in range(j_first, j_end):
                     start = (j * width0 + min(j, wider)) * lanes
                     width = (width0 + 1 if j < wider else width0) * lanes
@@ -191,8 +196,8 @@ def _driver(item: str):
                     if b_packed == COMPRESSED:
                         panel, pitch = b + start // lanes * b_step + k // BLOCK * b_row, b_step
                         if widen != 0:
-                            call_widen(widen, some, width, panel, pitch, wide_panel)
-                            panel, pitch = wide_panel, width * size
+                            call_widen(widen, some, width, panel, pitch, memory)
+                            panel, pitch = memory, width * size
                     elif b_packed:
                         panel, pitch = b + (start * depth + k * width) * size, width * size
                     else:
@@ -204,6 +209,9 @@ def _driver(item: str):
                         if a_packed:
                             rows = a + (row * depth + k * height) * size
                             pitch_a, step_a = size, height * size
+                        elif fix != 0:
+                            pitch_a, step_a = some * size, size
+                            rows = memory + row * pitch_a
                         else:
                             rows = a + row * a_row + k * a_step
                             pitch_a, step_a = a_row, a_step

@@ -44,12 +44,22 @@ def model_name() -> str:
 def x86_features() -> set[str]:
     """Features of an x86-64 processor by LLVM's names, those that the system does not enable not.
 
-    Names that Linux spells otherwise are missing, but for SSE 4 and LZCNT.
+    Names that Linux spells otherwise are missing, but for SSE 4, LZCNT and products of bytes.
     """
     flags = described().get("flags")
     if flags is None:
         return {name for name, present in _llvm_features().items() if present}
-    return set(flags.replace("sse4_", "sse4.").replace("abm", "lzcnt").split())
+    for linux, llvm in (("sse4_", "sse4."), ("abm", "lzcnt"), ("_vnni", "vnni")):
+        flags = flags.replace(linux, llvm)
+    return set(flags.split())
+
+
+def arm_features() -> set[str]:
+    """Likewise of an aarch64 processor; Linux' names are other ones, but for products of bytes."""
+    features = described().get("Features")
+    if features is None:
+        return {name for name, present in _llvm_features().items() if present}
+    return set(features.replace("asimddp", "dotprod").split())
 
 
 def has_half_units() -> bool:

@@ -86,6 +86,20 @@ def test_rows_follow_from_features(told: Told) -> None:
 
 
 @x86_only
+@pytest.mark.parametrize(
+    ("row", "feature", "bits"),
+    [("x86-64-v3", "avx_vnni", 256), ("x86-64-v4", "avx512_vnni", 512), ("x86-64-v4", "", 0)],
+)
+def test_sums_of_four_products_are_a_feature(told: Told, row: str, feature: str, bits: int) -> None:
+    names = list(ROWS)
+    flags = " ".join(ROWS[name] for name in names[: names.index(row) + 1])
+    told(LIST.format(flags=f"{flags} {feature}"))
+    found = host.__wrapped__()
+    assert found.name == row
+    assert found.byte_dot == (f"llvm.x86.avx512.vpdpbusd.{bits}" if feature else "")
+
+
+@x86_only
 def test_a_system_that_tells_nothing_has_the_same_row(told: Told) -> None:
     before = host.__wrapped__()
     told(None)
@@ -127,6 +141,11 @@ def test_arm_processors_are_told_apart(told: Told, monkeypatch: pytest.MonkeyPat
     assert identity == "0x41; 0x3; 0xd0c; 1; fp asimd"
     told(text.replace("243.75", "100.0"))
     assert processor.identity() == identity
+    assert processor.arm_features() == {"fp", "asimd"}
+    told(text.replace("asimd", "asimd asimddp"))
+    assert "dotprod" in processor.arm_features()
+    monkeypatch.delenv("NNEFC_ISA", raising=False)
+    assert "sdot" in host.__wrapped__().byte_dot
 
 
 def test_units_for_half_vectors(told: Told) -> None:

@@ -182,7 +182,7 @@ def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lane
                 code = int(codes.view(np.int8)[k * lanes + lane])
             else:
                 word = int(codes.view("<u4")[k // 8 * lanes + lane])
-                code = (word >> 4 * (k % 8) & 15) - 8
+                code = (word >> 8 * (k % 4) + 4 * (k % 8 // 4) & 15) - 8
             got[panel * lanes + lane, block, k] = code * scale
     want = decoded(source, name).reshape(columns, blocks, 32)
     np.testing.assert_array_equal(got[:columns], want)

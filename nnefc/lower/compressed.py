@@ -7,7 +7,8 @@ from typing import Final
 
 from nnefc.ir import DType
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.compressed import BLOCK, STORED
+from nnefc.kernels.compressed import STORED
+from nnefc.kernels.fixed_point import BLOCK
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.pack import Matrix

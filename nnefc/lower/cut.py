@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass, replace
 
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.compressed import compressed_rows
+from nnefc.kernels.compressed import IN_FIXED_POINT, compressed_rows
+from nnefc.kernels.fixed_point import BLOCK, MOST_BYTES
 from nnefc.kernels.matmul import K_BLOCK_COMPRESSED
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
+from nnefc.lower.compressed import Compressed
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile, sharing
 from nnefc.lower.product import Product
@@ -69,14 +71,18 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
     return Cut(m_parts, n_parts, heights, widths, tiles, m_block, n_block, units, unit_block)
 
 
-def cut_direct(product: Product, panel_bytes: int, lower: Lowering) -> Cut:
+def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     """For few rows and compressed weights: units of panels, each read from memory once."""
+    panel_ns = max(weights.panels.step * MEMORY_NS, 1)
     m_parts = ceil_div(product.m, compressed_rows())
     vectors = ceil_div(product.n, lanes_of(str(product.dtype)))
-    n_parts = ceil_div(vectors, per_tile(vectors, max(panel_bytes * MEMORY_NS, 1), lower.threads))
+    n_parts = ceil_div(vectors, per_tile(vectors, panel_ns, lower.threads))
     units = math.prod(product.batch) * n_parts
     heights = sizes(product.m, m_parts)
     every = tuple(range(1, compressed_rows() + 1))
+    k_block = max(product.depth, 1)
+    if weights.stored == IN_FIXED_POINT:  # there is memory for so many items of each row
+        k_block = MOST_BYTES // (ITEM * product.m) // BLOCK * BLOCK
     return Cut(
         m_parts=m_parts,
         n_parts=n_parts,
@@ -87,7 +93,7 @@ def cut_direct(product: Product, panel_bytes: int, lower: Lowering) -> Cut:
         n_block=1,
         units=units,
         unit_block=ceil_div(units, MAX_TILES),
-        k_block=max(product.depth, 1),
+        k_block=k_block,
     )
 
 

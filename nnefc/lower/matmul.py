@@ -109,7 +109,7 @@ def gemm(lower: Lowering, product: Product) -> None:
     if weights is None:
         cut = cut_product(product, lower)
     elif direct:
-        cut = cut_direct(product, weights.panels.step, lower)
+        cut = cut_direct(product, weights, lower)
     else:
         cut = cut_widened(product, lower)
     item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))

@@ -22,7 +22,7 @@ Parameters = tuple[Any, ...]
 Release = Callable[[], None]
 """Called when some tens of megabytes of the source were read."""
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Grows with every change of what a packing gives: files have packed weights."""
 NAMES: Final = ("blocks", "direct", "panels", "winograd")
 

@@ -4,8 +4,8 @@ The source is bytes, [columns, bytes of the blocks of a column], in a format of 
 panel is `lanes` columns, filled up with zeros; block after block of the depth it has the scales of
 its columns, float16, and then the codes:
 
-    q4_0, q4_0_legacy   [4, lanes] words of 32 bits, each with the codes of 8 consecutive rows in 4
-                        bits each, the first in the lowest ones
+    q4_0, q4_0_legacy   [4, lanes] words of 32 bits, each with the codes of 8 consecutive rows, of
+                        the first four in the lower 4 bits of its bytes, of others in the higher
     q8_1                [32, lanes] bytes, row by row
 
 Parameters: (format, lanes).
@@ -67,7 +67,7 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
 
 def _words(pairs: Array, format: str) -> Array:
     """Codes of 4 bits, [..., lanes, 16], as the bytes of words of 8 codes, [..., 4, lanes, 4]."""
-    if format == "q4_0":
-        codes = np.concatenate([pairs & 15, pairs >> 4], -1)
-        pairs = codes[..., ::2] | codes[..., 1::2] << 4
-    return pairs.reshape(*pairs.shape[:-1], 4, 4).swapaxes(-3, -2)
+    low, high = pairs & 15, pairs >> 4
+    codes = np.stack([low, high], -1) if format == "q4_0_legacy" else np.stack([low, high], -2)
+    codes = codes.reshape(*pairs.shape[:-1], 4, 2, 4)
+    return (codes[..., 0, :] | codes[..., 1, :] << 4).swapaxes(-3, -2)
