@@ -479,6 +479,7 @@ def check_model(
     """
     from nnefc.frontends.reading import read_model
     from nnefc.frontends.tract.names import kept_shapes
+    from nnefc.frontends.tract.trial import try_out
 
     found = read_model(
         source,
@@ -490,16 +491,12 @@ def check_model(
     )
     if isinstance(found, Graph):
         return
-    shapes: Shapes = {}
-    if found.unbound({}):
-        shapes = found.trial({})
-        values = found.symbol_values(shapes)
-        tried = ", ".join(f"{name} = {values[name]}" for name in found.free)
-        message = f"{found.name} is checked with {tried}: its inputs have symbols for extents"
+    trial = try_out(found, {}, diagnostics)
+    if trial.values:
+        message = f"{found.name} is checked with {trial}: its inputs have symbols for extents"
         diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
-    graph = found.graph(shapes, diagnostics)
-    if states := kept_shapes(graph):
-        found.graph(shapes, diagnostics, states=states)
+    if states := kept_shapes(trial.graph):
+        found.graph(trial.shapes, diagnostics, states=states)
 
 
 def _dtype(what: str, name: str, choices: tuple[DType, ...]) -> DType:

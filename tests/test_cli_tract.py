@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.cli.kept_models import How
+from nnefc.cli.warming import needed_by
 from tests.command_line import Cli
 
 TEXT = """\
@@ -72,6 +74,33 @@ def test_check_tries_symbols_and_says_so(cli: Cli, text: str) -> None:
         part.split(" = ") for part in found.err.split("with ")[1].split(":")[0].split(", ")
     )
     assert int(values["B"]) < int(values["S"]) >= 3
+
+
+TRACED = """version 1.0;
+extension tract_registry tract_core;
+extension tract_symbol S;
+graph traced( x ) -> ( y )
+{
+    x = tract_core_external(shape = [1, S, 4], datum_type = 'f32');
+    y = reshape(x, shape = [16, 3, 4]) FAULT;
+}
+"""
+"""Possible with S = 48 alone: what it was traced with is written into it."""
+
+
+def test_other_values_are_tried_if_errors_depend_on_them(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(TRACED.replace(" FAULT", "").replace("48", "12").replace("16, 3", "4, 3"))
+    found = cli("check", path)
+    assert found.status == 0, found.err
+    assert "checked with S = 12:" in found.err
+    path.write_text(TRACED.replace(" FAULT", ""))
+    found = cli("check", path)
+    assert found.status == 1
+    assert "[1, 4, 4] cannot be reshaped" in found.err  # of the first value
+    path.write_text(TRACED.replace(" FAULT", " + unknown(x)"))
+    assert "unknown" in cli("check", path).err
+    assert cli("inspect", path, "--shape", "x=1,48,4").status == 1
 
 
 def test_check_strict_refuses_the_dialect(cli: Cli, text: str) -> None:
@@ -220,3 +249,45 @@ def test_batch_with_symbols(cli: Cli, tmp_path: Path) -> None:
     )
     found = cli("run", str(path), "--batch", "5", "--random-inputs", "1", "--json")
     assert json.loads(found.out)["y"]["shape"] == [5, 3]
+
+
+def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None:
+    """All that calls with the shape and what they keep need is compiled, for `run` as well."""
+    path = tmp_path / "text.nnef"
+    path.write_text(TEXT.replace("/ 2.0", "/ 2.0715243"))
+    warm = ("cache", "warm", "--models", path, "-t", "1", "--json")
+    shown = cli(*warm, "--shape", "x=1,8,4")
+    assert shown.err == ""
+    assert json.loads(shown.out)["compiled"] > 0
+    assert json.loads(shown.out)["models_kept"] == 0
+    missing: list[int] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        missing.append(total - done)
+
+    model = nnefc.compile(path, threads=1, progress=progress)
+    model(x(1, 8))
+    model(x(1, 8))
+    fixed = nnefc.compile(path, threads=1, shapes={"x": (1, 8, 4)}, progress=progress)
+    assert model(x(1, 8))[0].shape == (1, 8, 24)
+    assert fixed(x(1, 8))[0].shape == (1, 8, 8)
+    assert not any(missing)
+    found = cli(*warm)
+    assert "kernels of text are those for B = 4, S = 8" in found.err
+    assert "--shape NAME=EXTENTS" in found.err
+
+
+def test_warm_knows_plans_for_shapes_and_states(text: str) -> None:
+    needed = list(needed_by([text], How(shapes=["x=1,8,4"])))
+    assert [(len(each.graph.inputs), each.growing) for each in needed] == [
+        (1, False),
+        (1, True),
+        (2, True),
+    ]
+
+
+def test_warm_says_what_is_wrong(cli: Cli, folder: Path, text: str) -> None:
+    assert "--models" in cli("cache", "warm", "--shape", "x=1,8,4").err
+    assert "tract/assert" in cli("cache", "warm", "-m", text, "--shape", "x=1,4,4").err
+    assert "has no input 'z'" in cli("cache", "warm", "-m", text, "--shape", "z=1").err
+    assert "invocation/unknown" in cli("cache", "warm", "-m", text, "--dialect", "nnef").err

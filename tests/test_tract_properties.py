@@ -168,7 +168,7 @@ def test_trial_shapes_are_possible(
         path.write_text(with_inputs(written))
         found = read_model(path, sources=True)
         assert isinstance(found, Source)
-        graph = found.graph(found.trial({}))
+        graph = found.graph(next(found.trials({})))
     assert [v.name for v in graph.inputs] == list(written)
 
 

@@ -10,8 +10,7 @@ import typer
 
 from nnefc.cli.cache_shown import SECONDS, explain, list_, open_cache
 from nnefc.cli.cache_weights import folders, open_weights, survey_weights
-from nnefc.cli.models import load
-from nnefc.cli.options import Json, RandomWeights, Threads, usage
+from nnefc.cli.options import Dialect, Json, RandomWeights, Shapes, Threads, usage
 from nnefc.cli.printing import count, print_json, reported_warnings, size
 
 cache = typer.Typer(
@@ -154,32 +153,42 @@ def warm(
             help="Compile this model, instead of the kernels that are common; repeatable.",
         ),
     ] = None,
+    shape: Shapes = None,
     random_weights: RandomWeights = None,
+    dialect: Dialect = "auto",
     threads: Threads = None,
     json: Json = False,
 ) -> None:
     """Compile kernels ahead of time, on all processors: those that most networks need.
 
     Of models kernels for --threads and for one thread are compiled, and what nnefc.compile with the
-    same path and so many threads would keep of the whole model is kept. Artifacts have their
-    kernels with them: there is nothing to warm.
+    same path, shapes, dialect and so many threads would keep of the whole model is kept. Artifacts
+    have their kernels with them: there is nothing to warm.
+
+    Kernels of models whose inputs have symbols for extents (in the dialect of tract) are those for
+    --shape; the symbols that it does not tell get small values, which a note names.
 
     Examples:
 
         nnefc cache warm
 
         nnefc cache warm --models net.nnef.tgz --models other.nnef.tgz
+
+        nnefc cache warm --models text.nnef.tgz --shape tokens=1,128
     """
     from nnefc import typical
-    from nnefc.cli.kept_models import keep_model
-    from nnefc.cli.warming import kernels_of, warm_up
+    from nnefc.cli.kept_models import How, keep_model
+    from nnefc.cli.warming import Needed, kernels_of, needed_by, warm_up
 
+    if shape and not models:
+        raise usage("--shape is for models", "name one: --models net.nnef.tgz")
     folder = open_cache()
     start = time.perf_counter()
-    named = (load(model, random_weights=random_weights) for model in models or ())
+    how = How(shapes=shape, random_weights=random_weights, dialect=dialect, threads=threads)
+    graphs = needed_by(models, how) if models else map(Needed, typical.graphs())
     with reported_warnings():
-        done = warm_up(kernels_of(named if models else typical.graphs(), threads))
-    kept = sum(keep_model(model, random_weights, threads) for model in models or ())
+        done = warm_up(kernels_of(graphs, threads))
+    kept = sum(keep_model(model, **how) for model in models or ())
     seconds = time.perf_counter() - start
     if json:
         facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}

@@ -180,6 +180,7 @@ def explain(
         shapes=shape,
         random_weights=random_weights,
         scalar=scalar,
+        dialect=dialect,
         threads=threads,
         accuracy=accuracy,
         limits=limit,

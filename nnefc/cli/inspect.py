@@ -119,16 +119,15 @@ def _read(
     from nnefc.cli.inspect_tract import describe_tract
     from nnefc.cli.options import parse_shapes
     from nnefc.cli.printing import reported
+    from nnefc.frontends.tract.trial import try_out
     from nnefc.ir import Graph
 
     found = read(model, shapes=shape, limits=limit, data=weights, dialect=dialect, sources=True)
     if isinstance(found, Graph):
         return found, {"dialect": "nnef"}
-    given = parse_shapes(shape) or {}
-    tried = found.trial(given) if found.unbound(given) else {}
     with reported() as diagnostics:
-        graph = found.graph({**tried, **given}, diagnostics)
-    return graph, describe_tract(found, graph, tried)
+        trial = try_out(found, parse_shapes(shape) or {}, diagnostics)
+    return trial.graph, describe_tract(found, trial)
 
 
 def describe(graph: Graph) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.printing import print_table, table
@@ -11,15 +11,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from nnefc.frontends.tract.source import Source
-    from nnefc.ir import Graph
+    from nnefc.frontends.tract.trial import Trial
 
 
-def describe_tract(
-    source: Source, graph: Graph, tried: Mapping[str, Sequence[int]]
-) -> dict[str, Any]:
-    """Everything of the dialect, as plain data; `tried`: shapes that nobody gave."""
+def describe_tract(source: Source, trial: Trial) -> dict[str, Any]:
+    """Everything of the dialect, as plain data."""
     from nnefc.frontends.tract.names import kept_shapes
 
+    graph = trial.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
     return {
         "dialect": "tract",
@@ -29,7 +28,7 @@ def describe_tract(
             "assertions": source.assertions,
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
             "values": source.symbol_values(shapes),
-            "tried": bool(tried),
+            "tried": bool(trial.values),
             "states": [
                 {"name": name, "shape": list(shape)} for name, shape in kept_shapes(graph).items()
             ],

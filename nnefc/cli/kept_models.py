@@ -20,6 +20,7 @@ class How(TypedDict, total=False):
     shapes: Sequence[str] | None
     random_weights: int | None
     scalar: str
+    dialect: str
     threads: int | None
     accuracy: str
     limits: Sequence[str] | None
@@ -43,6 +44,7 @@ def kept_model(model: str, folder: CacheFolder | None = None, **how: Unpack[How]
             "shapes": parse_shapes(how.get("shapes")),
             "random_weights": how.get("random_weights"),
             "scalar": how.get("scalar", "float32"),
+            "dialect": how.get("dialect", "auto"),
             "limits": parse_limits(how.get("limits")),
         },
         threads=how.get("threads"),
@@ -64,23 +66,26 @@ def explain_model(model: str, **how: Unpack[How]) -> ModelAnswer:
     return ModelAnswer(kept.name, why_not(kept))
 
 
-def keep_model(model: str, random_weights: int | None, threads: int | None) -> bool:
+def keep_model(model: str, **how: Unpack[How]) -> bool:
     """See that a compiled model is kept, if it is one of those that are; whether it is.
 
     Its warnings are not given again: this comes after its kernels.
     """
-    from nnefc.api import import_with
+    from nnefc.api import read_with
+    from nnefc.ir import Graph
     from nnefc.kept.entry import NotKept
 
     try:
-        kept = kept_model(model, random_weights=random_weights, threads=threads)
+        kept = kept_model(model, **how)
     except NotKept:
         return False
     if kept.find():
         return True
     diagnostics = Diagnostics()
     with reading():
-        graph = import_with(model_path(model), diagnostics, **kept.options)
+        graph = read_with(model_path(model), diagnostics, dynamic=True, **kept.options)
+    if not isinstance(graph, Graph):
+        return False  # it is compiled for the shapes of a call
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
     with progress("compiling") as advance:
         return kept.make(graph, messages, advance) is not None

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nnefc.cli.printing import progress
+from nnefc.cli.models import read
+from nnefc.cli.options import parse_shapes
+from nnefc.cli.printing import progress, reported
+from nnefc.errors import Diagnostic, Place
+from nnefc.formats.files import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
+    from nnefc.cli.kept_models import How
+    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.tract.trial import Shapes
     from nnefc.ir import Graph
     from nnefc.kernels.template import Kernel
 
@@ -22,14 +29,63 @@ class Warmed:
     compiled: int
 
 
-def kernels_of(graphs: Iterable[Graph], threads: int | None) -> list[Kernel]:
-    """What the graphs need, on one thread and on `threads` (None: one for each processor)."""
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A graph whose kernels are needed; `growing`: in plans for other shapes, too."""
+
+    graph: Graph
+    growing: bool = False
+
+
+def needed_by(models: Iterable[str], how: How) -> Iterator[Needed]:
+    """The graphs that models become, one model after the other.
+
+    A model for several shapes or with states is compiled as `nnefc.compile` and as `nnefc run` do;
+    symbols that no shape tells have small values, which a note names.
+    """
+    from nnefc.ir import Graph
+
+    for model in models:
+        found = read(
+            model,
+            shapes=how.get("shapes"),
+            random_weights=how.get("random_weights"),
+            dialect=how.get("dialect", "auto"),
+            sources=True,
+        )
+        if isinstance(found, Graph):
+            yield Needed(found)
+        else:
+            yield from _graphs_of(model, found, parse_shapes(how.get("shapes")) or {})
+
+
+def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
+    from nnefc.frontends.tract.names import kept_shapes
+    from nnefc.frontends.tract.trial import try_out
+
+    with reported() as diagnostics:
+        trial = try_out(found, shapes, diagnostics)
+        if trial.values:
+            message = f"kernels of {found.name} are those for {trial}"
+            hint = "--shape NAME=EXTENTS is for others"
+            place = Place(printable(model))
+            diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
+    yield Needed(trial.graph)
+    if found.free or found.is_stateful:
+        yield Needed(trial.graph, growing=True)
+    if states := kept_shapes(trial.graph):
+        yield Needed(found.graph(trial.shapes, states=states), growing=True)
+
+
+def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
+    """What graphs need, on one thread and on `threads` (None: one for each processor)."""
     from nnefc.api import lowered
 
     found: dict[Kernel, None] = {}
-    for graph in graphs:
+    for each in needed:
         for count in dict.fromkeys([threads, 1]):
-            found.update(dict.fromkeys(lowered(graph, threads=count).kernels))
+            program = lowered(each.graph, threads=count, growing=each.growing)
+            found.update(dict.fromkeys(program.kernels))
     return list(found)
 
 

@@ -158,7 +158,7 @@ def use_tract(content: bytes) -> None:
             load_data=False,
         )
         if isinstance(read, Source):
-            read = read.graph(read.trial({}))
+            read = read.graph(next(read.trials({})))
         assert verify(read) == []
 
 

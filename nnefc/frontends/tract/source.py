@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,14 +88,15 @@ class Source:
         """Read the weights that the document names; raises NnefError."""
         self.weights.read_all(labels(self._document))
 
-    def trial(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-        """Shapes of all inputs to try the document with, where some have `shapes`.
+    def trials(self, shapes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, tuple[int, ...]]]:
+        """Shapes of all inputs to try the document with, where some have `shapes`; one or more.
 
         Raises NnefError if there are none.
         """
         values = symbols.bind(self._document, shapes)
         given = {name: tuple(shape) for name, shape in shapes.items()}
-        return {**trial_shapes(self._document, values), **given}
+        for tried in trial_shapes(self._document, values):
+            yield {**tried, **given}
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Values of the symbols for shapes of inputs; raises NnefError."""
