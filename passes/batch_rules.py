@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from nnefc.ir import Attribute, Op, Value
-from nnefc.ir.expression import FUSED
-from nnefc.ops.attention import shapes
+from nnefc.ir.expression import taken
+from nnefc.ops.attention import places
 from nnefc.ops.resampling import resized_axes
 from nnefc.passes.base import is_elementwise
 
@@ -77,9 +77,9 @@ def _then_expression(rule: Rule) -> Rule:
     """An operation that applies an expression to its result and further operands."""
 
     def both(op: Op, rows: Rows, batch: int) -> int:
-        taken = FUSED[op.name]
-        found = rule(op, rows[:taken], batch)
-        return found if _aligned(op.inputs[taken:], rows[taken:], found) else 0
+        count = taken(op)
+        found = rule(op, rows[:count], batch)
+        return found if _aligned(op.inputs[count:], rows[count:], found) else 0
 
     return both
 
@@ -161,17 +161,15 @@ def _attention(op: Op, rows: Rows, batch: int) -> int:
     found, rest = divmod(op.attributes["scores"][0], batch)
     if rest or len(op.attributes["scores"]) < 3:
         return 0
-    whole = shapes(op)
-    places = [*zip("qkv", op.inputs, rows, strict=False), ("y", op.output, found)]
-    for name, value, has_rows in places:
-        first, *strides = op.attributes[name]
+    for place, has_rows in zip(places(op), (*rows, found), strict=True):
+        first, *strides = place.where
         if not has_rows:
             if strides[0]:
                 return 0
             continue
-        extents = (found, *whole[name][1:])
+        extents = (found, *place.shape[1:])
         reach = first + sum(s * (n - 1) for s, n in zip(strides, extents, strict=True))
-        size = value.type.volume // batch
+        size = place.value.type.volume // batch
         if strides[0] * found != size or reach >= size:
             return 0
     return found

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.passes.base import only_user
-from nnefc.passes.strided import StridedView, strided_source
+from nnefc.passes.causal import CausalMasks
+from nnefc.passes.known import Known
+from nnefc.passes.strided import StridedView, strided_parts, strided_source
 
 
 @dataclass(frozen=True)
@@ -22,24 +24,27 @@ class FuseAttention:
     becomes, for %x: float32[7,2,4],
 
         %y: float32[2,7,4] = attention(%x, %k, %v) {scores = [2,7,7], depth = 4, width = 4,
-          q = [0, 4, 8, 1], k = [0, 28, 4, 1], v = [0, 28, 4, 1], y = [0, 28, 4, 1],
-          expression = ...}
+          q = [0, 4, 8, 1], keys = [7], k = [[0, 28, 4, 1]], v = [[0, 28, 4, 1]],
+          y = [0, 28, 4, 1], diagonal = 6, expression = ...}
 
     Scores are a product, or one with an expression (`fused_matmul`), that nothing but the softmax
-    uses.  A transpose of the result that keeps its last dimension becomes part of it.
+    uses.  A transpose of the result that keeps its last dimension becomes part of it.  Keys and
+    values that are concatenated, `parts` at most, are read where they were before.  An expression
+    that ends with a causal mask becomes one without, and a diagonal.
     """
 
     name: ClassVar[str] = "fuse_attention"
+    parts: int = 4
 
     def run(self, graph: Graph) -> bool:
-        changed = False
+        changed, masks = False, CausalMasks(Known(graph))
         for op in list(graph.ops):
-            if op.name == "softmax" and _fuse(graph, op):
+            if op.name == "softmax" and _fuse(graph, op, masks, self.parts):
                 changed = True
         return changed
 
 
-def _fuse(graph: Graph, softmax: Op) -> bool:
+def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     scores = softmax.inputs[0]
     rank = scores.type.rank
     first, second = scores.op, only_user(graph, softmax.output)
@@ -55,9 +60,17 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
         or second.output.type.dims[:-2] != scores.type.dims[:-2]
     ):
         return False
-    q = _operand(first.inputs[0], scores, turned=first.attributes["transposeA"])
-    k = _operand(first.inputs[1], scores, turned=not first.attributes["transposeB"])
-    v = _operand(second.inputs[1], scores, turned=second.attributes["transposeB"])
+    keys = scores.type.dims[-1]
+    query = first.inputs[0]
+    q = _matrix(strided_source(query), query, turned=first.attributes["transposeA"])
+    parts = _parts(
+        first.inputs[1],
+        second.inputs[1],
+        scores,
+        k_turned=not first.attributes["transposeB"],
+        v_turned=second.attributes["transposeB"],
+        most=most,
+    )
     result, target = second.output, second.output
     order = list(range(rank))
     transpose = only_user(graph, result)
@@ -67,19 +80,29 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
         if axes[-1] == rank - 1:
             target, order = transpose.output, list(axes)
     strides = StridedView.dense(target).strides
-    types = (scores.type.dtype,)
-    expression = first.attributes.get("expression", Expression(types, (), (0,)))
+    expression, others = Expression((scores.type.dtype,), (), (0,)), ()
+    diagonal = keys - 1
+    if "expression" in first.attributes:
+        expression, others = first.attributes["expression"], first.inputs[2:]
+        unmasked = masks.without_mask(expression, others, scores.type.dims)
+        if unmasked is not None:
+            expression, others, diagonal = unmasked
     attributes = {
         "scores": scores.type.dims,
         "depth": first.inputs[0].type.dims[-2 if first.attributes["transposeA"] else -1],
         "width": result.type.dims[-1],
         "q": q.attribute,
-        "k": k.attribute,
-        "v": v.attribute,
+        "keys": tuple(part.extent for part in parts),
+        "k": tuple(part.k.attribute for part in parts),
+        "v": tuple(part.v.attribute for part in parts),
         "y": (0, *(strides[order.index(axis)] for axis in range(rank))),
+        "diagonal": diagonal,
         "expression": expression,
     }
-    inputs = (q.source, k.source, v.source, *first.inputs[2:])
+    inputs = [q.source]
+    for part in parts:
+        inputs += [part.k.source, part.v.source]
+    inputs += others
     type_ = TensorType(target.type.dtype, target.type.shape)
     made = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
     last = target.op
@@ -91,11 +114,45 @@ def _fuse(graph: Graph, softmax: Op) -> bool:
     return True
 
 
-def _operand(value: Value, scores: Value, *, turned: bool) -> StridedView:
-    """`value` as [..., rows or keys, items], repeated over the batch of the scores."""
-    found = strided_source(value)
-    dims = value.type.dims
+class _Part(NamedTuple):
+    extent: int
+    k: StridedView
+    v: StridedView
+
+
+def _parts(
+    k: Value, v: Value, scores: Value, *, k_turned: bool, v_turned: bool, most: int
+) -> list[_Part]:
+    """Keys and values, in the parts that both have, or that one of them has."""
+    rank, keys = scores.type.rank, scores.type.dims[-1]
+    axes = [rank - (1 if turned else 2) for turned in (k_turned, v_turned)]
+    found = [strided_parts(x, axis) for x, axis in zip((k, v), axes, strict=True)]
+    cuts = [[extent for extent, _ in parts] for parts in found]
+    cut = max(cuts, key=len)
+    if len(cut) > most or any(len(other) > 1 and other != cut for other in cuts):
+        cut, cuts = [keys], [[keys], [keys]]
+        found = [[(keys, strided_source(x))] for x in (k, v)]
+    starts = [sum(cut[:i]) for i in range(len(cut))]
+    places: list[list[StridedView]] = []
+    for parts, axis in zip(found, axes, strict=True):
+        views = [one for _, one in parts]
+        if len(views) < len(cut):
+            views = [views[0].from_index(axis, start) for start in starts]
+        places.append(views)
+    return [
+        _Part(
+            extent,
+            _matrix(one, k, turned=k_turned),
+            _matrix(other, v, turned=v_turned),
+        )
+        for extent, one, other in zip(cut, *places, strict=True)
+        if extent > 0
+    ]
+
+
+def _matrix(found: StridedView, value: Value, *, turned: bool) -> StridedView:
+    """What is found of `value` as [..., rows or keys, items], repeated over the batch of scores."""
     *batch, row, step = found.strides
-    repeated = [0 if extent == 1 else s for extent, s in zip(dims, batch)]
+    repeated = [0 if extent == 1 else s for extent, s in zip(value.type.dims, batch)]
     last = (step, row) if turned else (row, step)
     return StridedView(found.source, found.offset, (*repeated, *last))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nnefc.ir import Op, Shape, Value
@@ -25,6 +26,10 @@ class StridedView:
             step *= extent
         return StridedView(value, 0, tuple(reversed(strides)))
 
+    def from_index(self, axis: int, index: int) -> StridedView:
+        """The items from `index` along an axis on."""
+        return StridedView(self.source, self.offset + index * self.strides[axis], self.strides)
+
     @property
     def attribute(self) -> tuple[int, ...]:
         """Offset and strides, as an attribute of an operation."""
@@ -38,6 +43,55 @@ def strided_source(value: Value) -> StridedView:
         return StridedView.dense(value)
     found = _VIEWS[op.name](op, value, strided_source(op.inputs[0]))
     return StridedView.dense(value) if found is None else found
+
+
+def strided_parts(value: Value, axis: int) -> list[tuple[int, StridedView]]:
+    """(extent, view) of the parts that `value` has along an axis: those of a concatenation.
+
+    Transposes and reshapes between it and `value` are those of each part.
+    """
+    whole = [(value.type.dims[axis], strided_source(value))]
+    follows: list[tuple[Op, int]] = []
+    while value.op is not None and value.op.name in _KEEPING:
+        before = _axis_before(value.op, axis)
+        if before is None:
+            return whole
+        follows.append((value.op, axis))
+        value, axis = value.op.inputs[0], before
+    if value.op is None or value.op.name != "concat" or value.op.attributes["axis"] != axis:
+        return whole
+    parts: list[tuple[int, StridedView]] = []
+    for operand in value.op.inputs:
+        found, dims = strided_source(operand), operand.type.dims
+        extent = dims[axis]
+        for op, at in reversed(follows):
+            after = op.output.type.dims
+            after = (*after[:at], extent, *after[at + 1 :])
+            if op.name == "transpose":
+                strides = _transpose(op, op.output, found).strides
+            else:
+                strides = reshaped(dims, found.strides, after)
+            if strides is None:
+                return whole
+            found, dims = StridedView(found.source, found.offset, strides), after
+        parts.append((extent, found))
+    return parts
+
+
+def _axis_before(op: Op, axis: int) -> int | None:
+    """Which dimension of the operand is dimension `axis` of the result, whole and alone."""
+    before, after = op.inputs[0].type.dims, op.output.type.dims
+    if op.name == "transpose":
+        axes: tuple[int, ...] = op.attributes["axes"]
+        return axes[axis] if axis < len(axes) else axis
+    outer = math.prod(after[:axis])
+    for i, extent in enumerate(before):
+        if math.prod(before[:i]) == outer and extent == after[axis]:
+            return i
+    return None
+
+
+_KEEPING = ("reshape", "squeeze", "unsqueeze", "transpose")
 
 
 def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:
@@ -94,6 +148,15 @@ def _slice(op: Op, value: Value, x: StridedView) -> StridedView | None:
     return StridedView(x.source, offset, tuple(strides))
 
 
+def _tile(op: Op, value: Value, x: StridedView) -> StridedView | None:
+    """Extents of one that are repeated."""
+    extents, repeats = op.inputs[0].type.dims, op.attributes["repeats"]
+    if any(extent > 1 and count > 1 for extent, count in zip(extents, repeats, strict=True)):
+        return None
+    strides = [0 if count > 1 else s for s, count in zip(x.strides, repeats, strict=True)]
+    return StridedView(x.source, x.offset, tuple(strides))
+
+
 _VIEWS = {
     "reshape": _reshape,
     "squeeze": _reshape,
@@ -101,4 +164,5 @@ _VIEWS = {
     "transpose": _transpose,
     "split": _split,
     "slice": _slice,
+    "tile": _tile,
 }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.ir import DType, Graph, Op, TensorType, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import lower
@@ -65,6 +65,13 @@ def run(graph: Graph, *arrays: Array, threads: int = 1, count: int = 1) -> Array
 def close(got: Array, want: Array, tolerance: float = 5e-6) -> None:
     tolerance = tolerance if got.dtype == np.float32 else 1e-12
     np.testing.assert_allclose(got, want, atol=tolerance, rtol=tolerance)
+
+
+def known(graph: Graph, items: Array) -> Value:
+    """A constant of the graph."""
+    type_ = TensorType(DType(items.dtype.name), items.shape)
+    attributes = {"shape": items.shape, "value": items}
+    return graph.insert(Op("constant", (), attributes, [type_])).output
 
 
 def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
@@ -124,6 +131,52 @@ def test_few_rows_read_keys_as_they_are(rows: int, keys: int, width: int) -> Non
     close(run(graph, q, k, v, mask, threads=2), attend(q, k, v, mask), 1e-5)
     packed = [x.kernel for x in lower(graph).launches if x.kernel.family == "pack.panels"]
     assert len(packed) == (width % lanes_of("float32") != 0)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.data())
+def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
+    """Concatenated keys and values are read where they were; masked scores are not computed."""
+    rows = data.draw(st.one_of(st.integers(1, 5), st.integers(1, 150)))
+    extents = data.draw(st.lists(st.integers(1, 150), min_size=1, max_size=4))
+    keys, batch = sum(extents), (2, 3)
+    depth, width = data.draw(st.integers(1, 40)), data.draw(st.sampled_from([1, 5, 16, 32]))
+    diagonal = data.draw(st.one_of(st.none(), st.integers(0, keys - 1)))
+    added, low = data.draw(st.booleans()), data.draw(st.sampled_from([-np.inf, -3e38]))
+    turned, apart = data.draw(st.booleans()), data.draw(st.booleans())
+    q = normal(1, *batch, rows, depth)
+    ks = [normal(2 + i, *batch, n, depth) for i, n in enumerate(extents)]
+    vs = [normal(12 + i, *batch, n, width) for i, n in enumerate(extents)]
+    graph = Graph("g")
+    stored = [k.swapaxes(1, 2).copy() if apart else k for k in ks]
+    stored = [k.swapaxes(-1, -2).copy() if turned and not apart else k for k in stored]
+    joined_v = [np.concatenate(vs, 2)] if apart else vs
+    a, *others = inputs_of(graph, q, *stored, *joined_v)
+    axis = 1 if apart else 3 if turned else 2
+    k = emit(graph, "concat", *others[: len(ks)], axis=axis)
+    if apart:
+        k = emit(graph, "transpose", k, axes=(0, 2, 1))
+    v = emit(graph, "concat", *others[len(ks) :], axis=2)
+    scores = emit(graph, "matmul", a, k, transposeB=apart or not turned)
+    scores = emit(graph, "mul", scores, constant(graph, 1 / math.sqrt(depth), DType.FLOAT32))
+    mask = np.zeros((1, 1, rows, keys), np.float32)
+    if diagonal is not None:
+        mask[0, 0] = np.where(np.tri(rows, keys, diagonal), 0, low)
+        value = known(graph, mask if added else mask == 0)
+        if added:
+            scores = emit(graph, "add", scores, value)
+        else:
+            hidden = constant(graph, float(low), DType.FLOAT32)
+            scores = emit(graph, "select", value, scores, hidden)
+    weights = emit(graph, "softmax", scores, axes=(3,))
+    graph.add_output(emit(graph, "matmul", weights, v), "y")
+    threads = data.draw(st.integers(1, 2))
+    got = run(graph, q, *stored, *joined_v, threads=threads)
+    close(got, attend(q, np.concatenate(ks, 2), np.concatenate(vs, 2), mask), 1e-5)
+    (op,) = (op for op in graph.ops if op.name == "attention")
+    assert op.attributes["keys"] == tuple(extents)
+    assert op.attributes["diagonal"] == (keys - 1 if diagonal is None else diagonal)
+    assert not {"concat", "constant"} & {op.name for op in graph.ops}
 
 
 def test_rows_without_keys_are_nan() -> None:

@@ -51,14 +51,21 @@ FUSED: Mapping[str, int] = MappingProxyType(
         "attention": 3,
     }
 )
-"""Operations that carry an expression: how many of their operands the operation takes whose result
-is the first input of the expression.  For `fused` there is none, and all operands are inputs.  What
-`attention` applies it to are the scores, see `nnefc.ops.attention`."""
+"""Operations that carry an expression: how many of their operands the operation takes, at least,
+whose result is the first input of the expression.  For `fused` there is none, and all operands are
+inputs.  What `attention` applies it to are the scores, see `nnefc.ops.attention`."""
 
 INTERNAL: frozenset[str] = frozenset(
     {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization", "scan"}
 )
 """Operations that front ends and passes make, and no document has."""
+
+
+def taken(op: Op) -> int:
+    """How many operands of one of `FUSED` are not those of its expression."""
+    if op.name == "attention":
+        return 1 + 2 * len(op.attributes["keys"])
+    return FUSED[op.name]
 
 
 def expression_of(op: Op) -> Expression:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir.expression import FUSED, Expression
+from nnefc.ir.expression import FUSED, Expression, taken
 from nnefc.ir.graph import Graph, Op, Value
 
 Checker = Callable[[Op], Iterable[str]]
@@ -126,9 +126,9 @@ def _attributes(graph: Graph, op: Op) -> list[str]:
 
 def _expression(op: Op, e: Expression) -> list[str]:
     problems: list[str] = []
-    taken = FUSED[op.name]
-    given = op.inputs[taken:]
-    if e.inputs != tuple(v.type.dtype for v in (*op.inputs[: taken and 1], *given)):
+    count = taken(op)
+    given = op.inputs[count:]
+    if e.inputs != tuple(v.type.dtype for v in (*op.inputs[: count and 1], *given)):
         problems.append("the inputs of the expression differ from the operands")
     types = [*e.inputs, *(step.dtype for step in e.steps)]
     for i, step in enumerate(e.steps, len(e.inputs)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ir.expression import taken
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.attention import MAX_ROWS, SCORES_BYTES, attention_layout
 from nnefc.kernels.epilogue import Epilogue
@@ -19,6 +20,7 @@ from nnefc.lower.matmul import zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.product import broadcast
+from nnefc.ops.attention import places as attended
 from nnefc.rates import MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
 
@@ -26,6 +28,18 @@ FEW_ROWS = 8
 """Up to so many read k and v as they are."""
 KEYS = 512
 """Keys of a block, about, where not all fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the keys, and the values that belong to them."""
+
+    keys: int
+    k: Matrix
+    v: Matrix
+    panels: int
+    block: int
+    """Panels of keys at a time."""
 
 
 @lowering("attention")
@@ -42,42 +56,44 @@ def attention(lower: Lowering, op: Op) -> None:
         at = replace(at, offset=at.offset + first)
         return Matrix(at, row, step, tuple(strides[i] for i in kept))
 
-    q, k, v = (matrix(lower.read(x), a[name]) for name, x in zip("qkv", op.inputs, strict=False))
-    m_parts, key_vectors, width_vectors = (
-        ceil_div(rows, tile_rows()),
-        ceil_div(keys, lanes),
-        ceil_div(width, lanes),
-    )
+    q, *places = (matrix(lower.read(x), where) for x, _, where in attended(op)[:-1])
+    m_parts, width_vectors = ceil_div(rows, tile_rows()), ceil_div(width, lanes)
     heights = sizes(rows, m_parts)
     largest = (tile_rows() - 1, tile_rows())
     if lower.growing and not set(heights) <= set(largest):
         m_parts, heights = rows, (1,)
     columns = tile_width(tile_rows() if lower.growing else heights[-1])
-    key_parts, width_parts = ceil_div(key_vectors, columns), ceil_div(width_vectors, columns)
-    widths = (
-        set(range(1, columns + 1))
-        if lower.growing
-        else {*sizes(key_vectors, key_parts), *sizes(width_vectors, width_parts)}
-    )
+    width_parts = ceil_div(width_vectors, columns)
+    widths = {*sizes(width_vectors, width_parts)}
     few = rows <= FEW_ROWS
-    k_rows = few and k.step == q.step == item
-    v_rows = few and v.step == item and width % lanes == 0
-    if not k_rows:
-        k = pack(lower, k.turned, dtype, depth, keys, extents, parts=key_parts, unit=lanes)
-    if not v_rows:
-        v = pack(lower, v, dtype, keys, width, extents, parts=width_parts, unit=lanes)
-    key_block, pitch = _key_block(key_parts, key_vectors, heights[-1], dtype)
+    k_rows = few and all(k.step == q.step == item for k in places[::2])
+    v_rows = few and width % lanes == 0 and all(v.step == item for v in places[1::2])
+    parts: list[Part] = []
+    pitch = 0
+    for count, k, v in zip(a["keys"], places[::2], places[1::2], strict=True):
+        vectors = ceil_div(count, lanes)
+        panels = ceil_div(vectors, columns)
+        widths |= {*sizes(vectors, panels)}
+        if not k_rows:
+            k = pack(lower, k.turned, dtype, depth, count, extents, parts=panels, unit=lanes)
+        if not v_rows:
+            v = pack(lower, v, dtype, count, width, extents, parts=width_parts, unit=lanes)
+        block, room = _key_block(panels, vectors, heights[-1], dtype)
+        parts.append(Part(count, k, v, panels, block))
+        pitch = max(pitch, room)
+    if lower.growing:
+        widths = set(range(1, columns + 1))
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
-    part = heights[-1] * keys * (depth + width) * item / (MACS_PER_NS * ITEM)
-    m_block = min(m_parts if few else even(m_parts, UNIT_NS / part), room)
+    cost = heights[-1] * keys * (depth + width) * item / (MACS_PER_NS * ITEM)
+    m_block = min(m_parts if few else even(m_parts, UNIT_NS / cost), room)
     if few:
-        part = max(part, keys * (depth + width) * item * MEMORY_NS / m_block)
+        cost = max(cost, keys * (depth + width) * item * MEMORY_NS / m_block)
     units = math.prod(extents) * ceil_div(m_parts, m_block)
-    unit_block = units_per_tile(units, part * m_block)
+    unit_block = units_per_tile(units, cost * m_block)
     dims = tuple(a["scores"])
     scores = Value(TensorType(dtype, dims))
     expression, (_, *others) = elementwise.literals(
-        lower, a["expression"], [scores, *op.inputs[3:]]
+        lower, a["expression"], [scores, *op.inputs[taken(op) :]]
     )
     operands = [broadcast(lower.read(x), x.type, dims) for x in others]
     operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
@@ -86,36 +102,40 @@ def attention(lower: Lowering, op: Op) -> None:
         epilogue = Epilogue(
             elementwise.kernel_expression(expression), tuple(not x.step for x in operands)
         )
-    y = matrix(lower.write(op.output), a["y"])
-    named = {"q": q, "k": k, "v": v, "y": y}
+    named = {"q": q, "y": matrix(lower.write(op.output), a["y"])}
+    for i, part in enumerate(parts):
+        named |= {f"k{i}": part.k, f"v{i}": part.v}
     named |= {f"x{i}": x for i, x in enumerate(operands)}
-    words = attention_layout(len(operands)).pack(
+    words = attention_layout(len(operands), len(parts)).pack(
         **{name: x.at for name, x in named.items()},
         **{f"{name}_row": x.row for name, x in named.items()},
         **{f"{name}_step": x.step for name, x in named.items()},
         **{f"{name}_batch": x.batch for name, x in named.items()},
+        **{f"keys{i}": part.keys for i, part in enumerate(parts)},
+        **{f"panels{i}": part.panels for i, part in enumerate(parts)},
+        **{f"block{i}": part.block for i, part in enumerate(parts)},
         rows=rows,
-        keys=keys,
         depth=depth,
         width=width,
         batch_rank=len(extents),
         batch=extents,
         m_parts=m_parts,
-        key_parts=key_parts,
         width_parts=width_parts,
         m_block=m_block,
-        key_block=key_block,
         pitch=pitch,
         k_rows=k_rows,
         v_rows=v_rows,
         units=units,
         unit_block=unit_block,
+        diagonal=a["diagonal"],
         zero=lower.constant(zero_item(dtype)),
+        parts=len(parts),
         operands=len(operands),
     )
-    sizes_ = tile_sizes(heights, tuple(sorted(widths)))
-    kernel = Kernel("attention.rows", (str(dtype), *sizes_, epilogue))
-    lower.launch(kernel, words, ceil_div(units, unit_block))
+    tiles = tile_sizes(heights, tuple(sorted(widths)))
+    lower.launch(
+        Kernel("attention.rows", (str(dtype), *tiles, epilogue)), words, ceil_div(units, unit_block)
+    )
 
 
 def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:

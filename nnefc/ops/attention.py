@@ -1,27 +1,42 @@
 """attention: what `passes.fuse_attention` makes of two products with a softmax between them.
 
-    attention(q, k, v, others) {scores, depth, width, q, k, v, y, expression}
+    attention(q, k, v, others) {scores, depth, width, q, keys, k, v, y, diagonal, expression}
 
 is softmax(expression(q k^T, others)) v, over the last axis of the scores; these are of shape
 `scores`, [..., rows, keys].  The operands hold, perhaps among other things, q [..., rows, depth],
 k [..., keys, depth] and v [..., keys, width].  Where, say the attributes of the same names: the
 number of the first item, then the stride along each dimension, in items (0 where it repeats).  `y`
 says where in the output the items of the result [..., rows, width] are.
+
+Keys and values may be in several parts, one behind the other: attention(q, k0, v0, k1, v1, others)
+where `keys` has two extents, `k` and `v` two places.
+
+Row i looks at keys up to number i + `diagonal`, at the first one in any case; what the expression
+makes of the other scores does not matter.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from nnefc.ir import Op, Shape, TensorType
+from nnefc.ir import Op, Shape, TensorType, Value
+from nnefc.ir.expression import taken
 from nnefc.ops.common import Array
 
 View = tuple[int, ...]
 """Number of the first item, then strides in items."""
+
+
+class Place(NamedTuple):
+    """Where an operand or the result of an operation is."""
+
+    value: Value
+    shape: Shape
+    where: View
 
 
 def view(x: Array, shape: Shape, where: View) -> Array:
@@ -31,49 +46,56 @@ def view(x: Array, shape: Shape, where: View) -> Array:
     return np.lib.stride_tricks.as_strided(flat, shape, [s * x.itemsize for s in strides])
 
 
-def shapes(op: Op) -> dict[str, Shape]:
-    """Shapes of q, k, v and y."""
-    *batch, rows, keys = op.attributes["scores"]
-    depth, width = op.attributes["depth"], op.attributes["width"]
-    return {
-        "q": (*batch, rows, depth),
-        "k": (*batch, keys, depth),
-        "v": (*batch, keys, width),
-        "y": (*batch, rows, width),
-    }
+def places(op: Op) -> list[Place]:
+    """Of q, k and v, part by part, and y."""
+    a = op.attributes
+    *batch, rows, _ = a["scores"]
+    query, *others = op.inputs[: taken(op)]
+    found = [Place(query, (*batch, rows, a["depth"]), a["q"])]
+    for i, count in enumerate(a["keys"]):
+        found.append(Place(others[2 * i], (*batch, count, a["depth"]), a["k"][i]))
+        found.append(Place(others[2 * i + 1], (*batch, count, a["width"]), a["v"][i]))
+    return [*found, Place(op.output, (*batch, rows, a["width"]), a["y"])]
 
 
 def attention(
     op: Op, operands: Sequence[Array], expression: Callable[[list[Array], TensorType], Array]
 ) -> Array:
     """The result; `expression` computes that of the operation over its inputs."""
-    places = shapes(op)
-    q, k, v = (
-        view(x, places[name], op.attributes[name]) for name, x in zip("qkv", operands, strict=False)
-    )
-    scores = q @ k.swapaxes(-1, -2)
-    type_ = TensorType(op.output.type.dtype, tuple(op.attributes["scores"]))
-    scores = expression([scores, *operands[3:]], type_)
+    *given, target = places(op)
+    q, *parts = (view(x, place.shape, place.where) for x, place in zip(operands, given))
+    k, v = np.concatenate(parts[::2], axis=-2), np.concatenate(parts[1::2], axis=-2)
+    shape: Shape = tuple(op.attributes["scores"])
+    type_ = TensorType(op.output.type.dtype, shape)
+    scores = expression([q @ k.swapaxes(-1, -2), *operands[len(given) :]], type_)
+    row, key = np.ogrid[: shape[-2], : shape[-1]]
+    scores = np.where(key <= row + op.attributes["diagonal"], scores, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     result: Array = np.zeros(op.output.type.dims)
-    target = view(result, places["y"], op.attributes["y"])
-    target[...] = (powers / powers.sum(-1, keepdims=True)) @ v
+    view(result, target.shape, target.where)[...] = (powers / powers.sum(-1, keepdims=True)) @ v
     return result
 
 
 def problems(op: Op) -> list[str]:
     """What is wrong with the attributes."""
     found: list[str] = []
-    types: dict[str, Any] = dict(zip("qkvy", (*(v.type for v in op.inputs[:3]), op.output.type)))
-    for name, shape in shapes(op).items():
-        first, *strides = op.attributes[name]
+    a = op.attributes
+    if not len(a["keys"]) == len(a["k"]) == len(a["v"]) or len(op.inputs) < taken(op):
+        return [f"{len(a['keys'])} parts of keys, places of {len(a['k'])} and {len(a['v'])}"]
+    if sum(a["keys"]) != a["scores"][-1]:
+        found.append(f"{sum(a['keys'])} keys for scores {a['scores']}")
+    if a["diagonal"] < 0:
+        found.append(f"diagonal = {a['diagonal']}: the first row looks at nothing")
+    *given, target = places(op)
+    names = ["q", *(f"{name}{i}" for i in range(len(a["keys"])) for name in "kv"), "y"]
+    for name, (value, shape, (first, *strides)) in zip(names, [*given, target], strict=True):
         if len(strides) != len(shape):
             found.append(f"{name} has {len(strides)} strides for {len(shape)} dimensions")
             continue
         last = first + sum(s * (n - 1) for s, n in zip(strides, shape))
-        if first < 0 or min(strides) < 0 or last >= types[name].volume:
-            found.append(f"{name} reaches item {last} of {types[name]}")
-    if math.prod(shapes(op)["y"]) != op.output.type.volume:
+        if first < 0 or min(strides) < 0 or last >= value.type.volume:
+            found.append(f"{name} reaches item {last} of {value.type}")
+    if math.prod(target.shape) != op.output.type.volume:
         found.append("the result does not fill the output")
     return found
 

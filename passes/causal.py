@@ -1,0 +1,113 @@
+"""Causal masks: what hides from each row the columns behind a diagonal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.ir import Expression, Shape, Step, Value
+from nnefc.passes.known import Known
+
+Array = np.ndarray[Any, Any]
+
+HIDDEN: Final = -1e30
+"""Scores of so much and less are those of what is hidden: their exponentials are 0."""
+
+
+class CausalMasks:
+    """Finds causal masks at the end of expressions; what is the same mask is looked at once."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._diagonals: dict[tuple[Value, str, Shape], int | None] = {}
+
+    def without_mask(
+        self, expression: Expression, others: tuple[Value, ...], scores: Shape
+    ) -> tuple[Expression, tuple[Value, ...], int] | None:
+        """The expression over scores and `others` without the causal mask that it ends with.
+
+        Gives what is left of the expression and of `others`, and the diagonal: row i looks at
+        columns up to number i + diagonal.  None if there is no such mask.
+        """
+        for mask, masked, kind in _candidates(expression):
+            if not 0 < mask <= len(others):
+                continue
+            diagonal = self._diagonal(others[mask - 1], kind, scores)
+            if diagonal is not None:
+                left, kept = _ending_with(expression, masked)
+                return left, tuple(others[i - 1] for i in kept), diagonal
+        return None
+
+    def _diagonal(self, mask: Value, kind: str, scores: Shape) -> int | None:
+        key = mask, kind, scores[-2:]
+        if key not in self._diagonals:
+            items = self._known.items(mask) if mask.type.rank == len(scores) else None
+            shown = None if items is None else _shown(items, kind)
+            self._diagonals[key] = None if shown is None else _diagonal(shown, scores)
+        return self._diagonals[key]
+
+
+def _candidates(expression: Expression) -> list[tuple[int, int, str]]:
+    """(mask, what it is put on, how) of operands that the last step may hide scores with."""
+    count = len(expression.inputs)
+    last = expression.results[0] - count
+    if last < 0:
+        return []
+    step = expression.steps[last]
+    if step.op == "add":
+        x, y = step.operands
+        return [(y, x, "added"), (x, y, "added")]
+    if step.op == "select":
+        mask, x, y = step.operands
+        return [
+            (mask, masked, kind)
+            for masked, other, kind in ((x, y, "shows"), (y, x, "hides"))
+            if other >= count and _is_low(expression.steps[other - count])
+        ]
+    return []
+
+
+def _is_low(step: Step) -> bool:
+    return step.op == "literal" and step.value is not None and step.value <= HIDDEN
+
+
+def _shown(items: Array, kind: str) -> Array | None:
+    """What a mask does not hide; None if it does something else."""
+    if kind != "added":
+        return items != (kind == "hides")
+    shown = items == 0
+    return shown if np.all(shown | (items <= HIDDEN)) else None
+
+
+def _diagonal(shown: Array, scores: Shape) -> int | None:
+    """The number of the last column that row 0 looks at, if every row looks at one more."""
+    if shown.shape[-2:] != scores[-2:] or not shown.size:
+        return None
+    rows, columns = shown.shape[-2:]
+    matrix = shown[(0,) * (shown.ndim - 2)]
+    if not np.array_equal(shown, np.broadcast_to(matrix, shown.shape)):
+        return None
+    diagonal = int(np.count_nonzero(matrix[0])) - 1
+    row, column = np.ogrid[:rows, :columns]
+    is_triangle = np.array_equal(matrix, column <= row + diagonal)
+    return diagonal if diagonal >= 0 and is_triangle else None
+
+
+def _ending_with(expression: Expression, result: int) -> tuple[Expression, list[int]]:
+    """(what computes operand `result`, the inputs that it reads besides the first one)."""
+    count = len(expression.inputs)
+    needed: set[int] = {result}
+    for i in range(len(expression.steps) - 1, -1, -1):
+        if count + i in needed:
+            needed.update(expression.steps[i].operands)
+    kept = [i for i in range(1, count) if i in needed]
+    inside = [i for i in range(len(expression.steps)) if count + i in needed]
+    place = {old: new for new, old in enumerate([0, *kept, *(count + i for i in inside)])}
+    steps = tuple(
+        replace(expression.steps[i], operands=tuple(place[o] for o in expression.steps[i].operands))
+        for i in inside
+    )
+    inputs = tuple(expression.inputs[i] for i in (0, *kept))
+    return Expression(inputs, steps, (place[result],)), kept
