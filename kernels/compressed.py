@@ -37,6 +37,10 @@ STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
 IN_FIXED_POINT: Final = "q4_0"
 """What the rows of A are for, where they are not float32: see `nnefc.kernels.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5
+_AHEAD: Final = 12 << 10
+"""Bytes ahead that a line is fetched for every block: processors themselves fetch what follows, but
+not from the next page on."""
+_LINE: Final = 64
 _IN_PLACE: Final = 5
 """Codes of 4 bits that are in the fraction of a float32."""
 _CHAINS: Final = 4
@@ -92,6 +96,7 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
     whole = builder.and_(depth, v.word(-BLOCK))
     with v.loop(0, whole, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *sums, at_a, at_b = turn.values
+        v.prefetch(at_b, _AHEAD)
         starts = [v.at(at_a, offset) for offset in offsets]
         parts: list[list[Any]] = [[] for _ in range(height)]
         for k, row in enumerate(_rows(v, stored, at_b)):
@@ -124,8 +129,12 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
 def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
     """The same for codes of 4 bits, and rows in fixed point."""
     offsets = [v.builder.mul(a_row, v.word(i)) for i in range(height)]
+    nbytes = STORED[IN_FIXED_POINT] * v.lanes
     with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *totals, at_a, at_b = turn.values
+        # all lines: while the processor is this busy it fetches little that is not asked for
+        for line in range(0, nbytes, _LINE):
+            v.prefetch(at_b, _AHEAD + line)
         rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
         for group, codes in enumerate(_groups_of_codes(v, at_b)):
             for row in rows:
@@ -137,7 +146,7 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
                 for row, total in zip(rows, totals, strict=True)
             ),
             v.at(at_a, 4 * BLOCK),
-            v.at(at_b, STORED[IN_FIXED_POINT] * v.lanes),
+            v.at(at_b, nbytes),
         ]
     return turn.values[:height]
 

@@ -34,7 +34,15 @@ import numpy as np
 from nnefc.digests import blake2b
 from nnefc.errors import NnefError, Place
 from nnefc.formats.artifact import MAGIC
-from nnefc.formats.files import FilePath, map_whole, open_regular, printable, reason, size_of
+from nnefc.formats.files import (
+    FilePath,
+    map_whole,
+    open_regular,
+    printable,
+    reason,
+    size_of,
+    write_evenly,
+)
 from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.tensors import aligned
 
@@ -72,7 +80,7 @@ class Writer:
         self._pad(ALIGNMENT)
         piece = self._at, array.nbytes
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        self._file.write(data)
+        write_evenly(self._file, data, self._at)
         self._digest.update(data)
         self._at += array.nbytes
         return piece

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from nnefc.digests import blake2b
+from nnefc.formats.files import write_evenly
 from nnefc.hardware import ALIGNMENT
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
@@ -76,9 +77,11 @@ def _kept(
         out.write(bytes(_START))
         at = _START
         for each, place in zip(wanted, places, strict=True):
-            for data in (bytes(place - at), derive(each).array().data):
-                out.write(data)
-                digest.update(data)
+            padding, packed = bytes(place - at), derive(each).array()
+            out.write(padding)
+            write_evenly(out, packed.view(np.uint8).data, place)
+            digest.update(padding)
+            digest.update(packed.data)
             at = place + each.nbytes
         out.seek(0)
         out.write(MAGIC + bytes.fromhex(name) + digest.digest())

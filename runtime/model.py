@@ -23,7 +23,6 @@ from nnefc.runtime.tensors import (
     address,
     aligned,
     empty,
-    fits,
     is_array,
     is_ready,
 )
@@ -240,12 +239,9 @@ class CompiledModel:
             result = self._fast.call(*arrays)
             if result is not NotImplemented:
                 return result
-        inputs = self.inputs
-        if len(arrays) != len(inputs):
+        if len(arrays) != len(self.inputs):
             self._signature.check_count(arrays)
-        taken: Sequence[Array] = arrays
-        if not all(map(fits, arrays, inputs)):
-            taken = self._signature.accept(arrays)
+        taken = self._signature.accept(arrays)
         if out is None:
             results = list(map(_fresh, self.outputs))
             self._run(taken, results)
@@ -270,12 +266,15 @@ class CompiledModel:
         """
         self._signature.check_names("inputs", inputs)
         taken = self._signature.accept([inputs[spec.name] for spec in self.inputs])
-        given: Mapping[str, Any] = {} if out is None else out
-        self._signature.check_names("outputs", given)
-        targets = [
-            given[spec.name] if spec.name in given else _fresh(spec) for spec in self.outputs
-        ]
-        results = self._run_into(taken, targets)
+        if out is None:
+            results = list(map(_fresh, self.outputs))
+            self._run(taken, results)
+        else:
+            self._signature.check_names("outputs", out)
+            results = self._run_into(
+                taken,
+                [out[spec.name] if spec.name in out else _fresh(spec) for spec in self.outputs],
+            )
         return {spec.name: array for spec, array in zip(self.outputs, results)}
 
     def _run_into(self, taken: Sequence[Array], given: list[Any]) -> list[Any]:

@@ -35,8 +35,10 @@ class Signature:
         specs = self.inputs if what == "inputs" else self.outputs
         check_names(what, given, [spec.name for spec in specs])
 
-    def accept(self, arrays: Sequence[Any]) -> list[Array]:
-        """Arrays that kernels can read."""
+    def accept(self, arrays: Sequence[Any]) -> Sequence[Array]:
+        """Arrays that kernels can read; usually those that were given."""
+        if all(map(fits, arrays, self.inputs)):
+            return arrays
         problems: list[Diagnostic] = []
         taken = [accept(x, spec, problems) for x, spec in zip(arrays, self.inputs, strict=True)]
         if problems:
@@ -82,6 +84,8 @@ def check_names(
         raise NnefError.of(
             "input/name", f"{what} are in a {type(given).__name__}, expected arrays by name"
         )
+    if set(given) == set(expected):
+        return
     problems = [
         Diagnostic(
             "input/name",

@@ -165,6 +165,8 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
 
     `what` it is, "input", "variable" or "out for", is for messages.
     """
+    if array.dtype == spec.dtype and array.shape == spec.shape:
+        return None
     target = what == "out for"
     make = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
     if array.dtype != spec.dtype:
@@ -179,17 +181,15 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             f"{what} {spec.name!r} is {array.dtype}, expected {spec.dtype}",
             hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
         )
-    if array.shape != spec.shape:
-        hints = {
-            "input": "a model is compiled for fixed shapes; compile with shapes={...} for others",
-            "out for": make,
-        }
-        return Diagnostic(
-            "input/shape",
-            f"{what} {spec.name!r} has shape {list(array.shape)}, expected {list(spec.shape)}",
-            hint=hints.get(what, ""),
-        )
-    return None
+    hints = {
+        "input": "a model is compiled for fixed shapes; compile with shapes={...} for others",
+        "out for": make,
+    }
+    return Diagnostic(
+        "input/shape",
+        f"{what} {spec.name!r} has shape {list(array.shape)}, expected {list(spec.shape)}",
+        hint=hints.get(what, ""),
+    )
 
 
 def _numpy_name(dtype: np.dtype[Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
+from nnefc.formats import files
 from nnefc.loading import restored
 from nnefc.runtime.artifact_file import AGAIN, FORMAT, ArtifactFile, Writer, open_bytes, open_file
 from tests.saved import TINY, compiled
@@ -55,6 +58,36 @@ def test_pieces_come_back(
         assert not array.size or found.weights(piece).ctypes.data % 64 == 0
     for piece, data in zip(found.content["small"], heads, strict=True):
         assert found.head(piece).tobytes() == data
+
+
+class Written(io.RawIOBase):
+    """Where pieces of a file begin."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.data = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.starts.append(len(self.data))
+        self.data += data
+        return len(data)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=9))
+def test_files_are_written_in_even_pieces(pieces: list[bytes]) -> None:
+    raw = Written()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "WRITTEN_AT_ONCE", 16)
+        buffered = io.BufferedWriter(raw, 16)
+        for number, piece in enumerate(pieces):
+            at = sum(map(len, pieces[:number]))
+            files.write_evenly(cast(BinaryIO, buffered), memoryview(piece), at)
+        buffered.flush()
+    assert raw.data == b"".join(pieces)
+    assert raw.starts == list(range(0, len(raw.data), 16))
 
 
 def test_every_flipped_byte_is_found(tiny: Path) -> None:
