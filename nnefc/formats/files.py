@@ -149,7 +149,11 @@ def map_whole(descriptor: int) -> mmap.mmap:
     Raises OSError or ValueError.
     """
     options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-    return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **options)
+    mapping = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ, **options)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # what is not in memory yet is read in large pages, where there are
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
 
 
 def write_evenly(file: BinaryIO, data: memoryview, at: int) -> None:
