@@ -22,6 +22,12 @@ UNIT_NS = 20_000.0
 """What a unit of work should take: rows and panels that it reads again stay close."""
 WIDENED_PARTS = 16
 """Parts of rows that meet a panel of weights that was widened for them."""
+STREAM_NS = 0.035
+"""Nanoseconds for a byte of compressed weights, which are fetched ahead."""
+STREAM_START_NS = 300.0
+"""Until what was fetched ahead arrives."""
+FIX_NS = 0.17
+"""To convert an item of a row to fixed point."""
 K_BLOCK = 384
 """Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
@@ -73,10 +79,13 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
 
 def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     """For few rows and compressed weights: units of panels, each read from memory once."""
-    panel_ns = max(weights.panels.step * MEMORY_NS, 1)
+    panel_ns = max(weights.panels.step * STREAM_NS, 1)
+    start_ns = STREAM_START_NS
+    if weights.stored == IN_FIXED_POINT:
+        start_ns += FIX_NS * product.m * product.depth
     m_parts = ceil_div(product.m, compressed_rows())
     vectors = ceil_div(product.n, lanes_of(str(product.dtype)))
-    n_parts = ceil_div(vectors, per_tile(vectors, panel_ns, lower.threads))
+    n_parts = ceil_div(vectors, per_tile(vectors, panel_ns, lower.threads, start_ns))
     units = math.prod(product.batch) * n_parts
     heights = sizes(product.m, m_parts)
     every = tuple(range(1, compressed_rows() + 1))

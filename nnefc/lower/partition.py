@@ -19,14 +19,14 @@ CHOICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Tiles for each thread."""
 
 
-def per_tile(count: int, cost: float, threads: int) -> int:
-    """Units of a tile, for `count` units of `cost` nanoseconds each."""
+def per_tile(count: int, cost: float, threads: int, start: float = 0.0) -> int:
+    """Units of a tile, for `count` units of `cost` nanoseconds each; a tile takes `start` more."""
     least = ceil_div(count, TILES)
     parts = [1, *(sharing(threads) * each for each in CHOICES)]
     sizes = {max(ceil_div(count, n), least) for n in parts}
     return min(
         sorted(sizes, reverse=True),
-        key=lambda size: makespan(ceil_div(count, size), size * cost, threads),
+        key=lambda size: makespan(ceil_div(count, size), start + size * cost, threads),
     )
 
 
