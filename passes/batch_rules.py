@@ -16,8 +16,9 @@ from typing import Final
 
 from nnefc.ir import Attribute, Op, Value
 from nnefc.ir.expression import taken
-from nnefc.ops.attention import places
+from nnefc.ops import attention, fused_views
 from nnefc.ops.resampling import resized_axes
+from nnefc.ops.views import Place
 from nnefc.passes.base import is_elementwise
 
 Rows = Sequence[int]
@@ -42,7 +43,7 @@ def resized(op: Op, rows: int, items: int) -> dict[str, Attribute]:
     if op.name == "reshape":
         shape = (first, *op.output.type.dims[1:])
         return {**attributes, "shape": shape, "axis_start": 0, "axis_count": -1}
-    for name in ("output_shape", "scores", "sizes"):
+    for name in ("output_shape", "scores", "extents", "sizes"):
         if attributes.get(name):
             attributes[name] = (first, *attributes[name][1:])
     return attributes
@@ -158,10 +159,22 @@ def _matmul(op: Op, rows: Rows, batch: int) -> int:
 
 def _attention(op: Op, rows: Rows, batch: int) -> int:
     """Queries, keys and values of an item lie in its slice of the operands, or are shared."""
-    found, rest = divmod(op.attributes["scores"][0], batch)
-    if rest or len(op.attributes["scores"]) < 3:
+    if len(op.attributes["scores"]) < 3:
         return 0
-    for place, has_rows in zip(places(op), (*rows, found), strict=True):
+    return _places(attention.places(op), rows, batch)
+
+
+def _fused_views(op: Op, rows: Rows, batch: int) -> int:
+    return _places(fused_views.places(op), rows, batch)
+
+
+def _places(places: list[Place], rows: Rows, batch: int) -> int:
+    """Those of operands and results, which begin with the same dimension."""
+    found, rest = divmod(places[0].shape[0], batch)
+    if rest:
+        return 0
+    rows = [*rows, *[found] * (len(places) - len(rows))]
+    for place, has_rows in zip(places, rows, strict=True):
         first, *strides = place.where
         if not has_rows:
             if strides[0]:
@@ -183,6 +196,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     "fused_deconv": _then_expression(_first),
     "matmul": _matmul,
     "fused_matmul": _then_expression(_matmul),
+    "fused_views": _fused_views,
     "attention": _then_expression(_attention),
     "mean_variance_normalization": _axes,
     "fused_mean_variance_normalization": _then_expression(_axes),

@@ -17,7 +17,7 @@ from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
-from nnefc.ops import attention, mean_variance, scan
+from nnefc.ops import attention, fused_views, mean_variance, scan
 from nnefc.ops.build import item_type_problems
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.spec import Call, Lookup, infer
@@ -37,6 +37,7 @@ from nnefc.passes.fuse_convolution import FuseConvolution
 from nnefc.passes.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse_normalization import FuseNormalization
+from nnefc.passes.fuse_views import FuseViews
 from nnefc.passes.hoist_from_scans import HoistFromScans
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.merge_products import MergeProducts
@@ -68,6 +69,7 @@ DEFAULT: tuple[Pass, ...] = (
     FlattenConvolutions(),
     NestConcats(),
     FuseElementwise(),
+    FuseViews(),
     FuseEpilogue(),
     FuseAttention(),
     EliminateDeadCode(),
@@ -222,6 +224,8 @@ def rule_problems(op: Op) -> list[str]:
     spec = operations().get(op.name)
     if op.name == "attention":
         return attention.problems(op)
+    if op.name == fused_views.NAME:
+        return fused_views.problems(op)
     if op.name == mean_variance.NAME:
         return mean_variance.problems(op)
     if op.name == scan.NAME:

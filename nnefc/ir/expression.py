@@ -49,11 +49,13 @@ FUSED: Mapping[str, int] = MappingProxyType(
         "fused_deconv": 3,
         "fused_mean_variance_normalization": 1,
         "attention": 3,
+        "fused_views": 0,
     }
 )
 """Operations that carry an expression: how many of their operands the operation takes, at least,
 whose result is the first input of the expression.  For `fused` there is none, and all operands are
-inputs.  What `attention` applies it to are the scores, see `nnefc.ops.attention`."""
+inputs.  What `attention` applies it to are the scores, see `nnefc.ops.attention`; that of
+`fused_views` has several results, see `nnefc.ops.fused_views`."""
 
 INTERNAL: frozenset[str] = frozenset(
     {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization", "scan"}

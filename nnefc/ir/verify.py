@@ -138,7 +138,9 @@ def _expression(op: Op, e: Expression) -> list[str]:
             problems.append(f"step %{i}: a literal, and nothing else, has a value")
     if any(not 0 <= r < len(types) for r in e.results):
         problems.append("the expression returns an operand that it does not have")
-    elif [types[r] for r in e.results] != [v.type.dtype for v in op.outputs]:
+    elif {types[r] for r in e.results} != {v.type.dtype for v in op.outputs} or (
+        op.name != "fused_views" and len(e.results) != len(op.outputs)
+    ):
         problems.append("the results of the expression differ from the outputs")
     return problems
 

@@ -47,6 +47,24 @@ def elementwise_operation(lower: Lowering, op: Op) -> None:
     launch(lower, expression_of(op), op.inputs, op.outputs)
 
 
+@lowering("fused_views")
+def fused_views(lower: Lowering, op: Op) -> None:
+    """An expression over parts of tensors, into parts of a tensor."""
+    a, y = op.attributes, lower.write(op.output)
+
+    def strided(at: Ref, value: Value, where: tuple[int, ...]) -> Strided:
+        first, *along = where
+        dtype, extents = value.type.dtype, a["extents"]
+        steps = tuple(s if n > 1 else 0 for s, n in zip(along, extents, strict=True))
+        return Strided(replace(at, offset=at.offset + first * dtype.itemsize), dtype, steps)
+
+    inputs = [
+        strided(lower.read(x), x, where) for x, where in zip(op.inputs, a["inputs"], strict=True)
+    ]
+    outputs = [strided(y, op.output, where) for where in a["outputs"]]
+    launch_strided(lower, a["expression"], inputs, outputs, a["extents"])
+
+
 def _converted_later(lower: Lowering, op: Op) -> Array | None:
     """The items that a conversion to a wider type of floats leaves as they are, if they are known.
 

@@ -19,31 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from nnefc.ir import Op, Shape, TensorType, Value
+from nnefc.ir import Op, Shape, TensorType
 from nnefc.ir.expression import taken
+from nnefc.ops import views
 from nnefc.ops.common import Array
-
-View = tuple[int, ...]
-"""Number of the first item, then strides in items."""
-
-
-class Place(NamedTuple):
-    """Where an operand or the result of an operation is."""
-
-    value: Value
-    shape: Shape
-    where: View
-
-
-def view(x: Array, shape: Shape, where: View) -> Array:
-    """Items of `x` as an array of `shape`."""
-    first, *strides = where
-    flat = np.ascontiguousarray(x).reshape(-1)[first:]
-    return np.lib.stride_tricks.as_strided(flat, shape, [s * x.itemsize for s in strides])
+from nnefc.ops.views import Place
 
 
 def places(op: Op) -> list[Place]:
@@ -63,7 +46,7 @@ def attention(
 ) -> Array:
     """The result; `expression` computes that of the operation over its inputs."""
     *given, target = places(op)
-    q, *parts = (view(x, place.shape, place.where) for x, place in zip(operands, given))
+    q, *parts = (views.view(x, place.shape, place.where) for x, place in zip(operands, given))
     k, v = np.concatenate(parts[::2], axis=-2), np.concatenate(parts[1::2], axis=-2)
     shape: Shape = tuple(op.attributes["scores"])
     type_ = TensorType(op.output.type.dtype, shape)
@@ -72,7 +55,9 @@ def attention(
     scores = np.where(key <= row + op.attributes["diagonal"], scores, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     result: Array = np.zeros(op.output.type.dims)
-    view(result, target.shape, target.where)[...] = (powers / powers.sum(-1, keepdims=True)) @ v
+    views.view(result, target.shape, target.where)[...] = (
+        powers / powers.sum(-1, keepdims=True)
+    ) @ v
     return result
 
 
@@ -88,13 +73,7 @@ def problems(op: Op) -> list[str]:
         found.append(f"diagonal = {a['diagonal']}: the first row looks at nothing")
     *given, target = places(op)
     names = ["q", *(f"{name}{i}" for i in range(len(a["keys"])) for name in "kv"), "y"]
-    for name, (value, shape, (first, *strides)) in zip(names, [*given, target], strict=True):
-        if len(strides) != len(shape):
-            found.append(f"{name} has {len(strides)} strides for {len(shape)} dimensions")
-            continue
-        last = first + sum(s * (n - 1) for s, n in zip(strides, shape))
-        if first < 0 or min(strides) < 0 or last >= value.type.volume:
-            found.append(f"{name} reaches item {last} of {value.type}")
+    found += views.problems(names, [*given, target])
     if math.prod(target.shape) != op.output.type.volume:
         found.append("the result does not fill the output")
     return found

@@ -6,7 +6,7 @@ import math
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.expression import FUSED
-from nnefc.ops import attention, mean_variance, scan
+from nnefc.ops import attention, fused_views, mean_variance, scan
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.table import operations
 
@@ -64,6 +64,8 @@ def flops(op: Op) -> int:
     if op.name == "attention":
         items = math.prod(op.attributes["scores"])
         visited = 5 * items
+    elif op.name == fused_views.NAME:
+        items = math.prod(op.attributes["extents"])
     return 2 * macs(op) + steps * items + visited
 
 

@@ -19,7 +19,7 @@ from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ir.expression import FUSED, INTERNAL
 from nnefc.ir.graph import walk
-from nnefc.ops import attention, mean_variance, scan
+from nnefc.ops import attention, fused_views, mean_variance, scan
 from nnefc.ops.build import emitter, kind_of
 from nnefc.ops.common import Array, align, sequence
 from nnefc.ops.introduce import constant
@@ -141,6 +141,9 @@ def _apply_fused(op: Op, operands: list[Array], lookup: Lookup) -> list[Array]:
     """The expression over the operands, the first of which another operation may use up."""
     if op.name == "attention":
         return [attention.attention(op, operands, partial(_scores, op.attributes["expression"]))]
+    if op.name == fused_views.NAME:
+        compute = partial(evaluate_expression, op.attributes["expression"])
+        return [fused_views.fused_views(op, operands, compute)]
     taken = FUSED[op.name]
     inner = apply(fused_operation(op), operands[:taken], lookup) if taken else []
     types = [v.type for v in op.outputs]
