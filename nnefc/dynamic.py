@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import COUNT, STATE
+from nnefc.frontends.tract.names import STATE, settled
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
 from nnefc.runtime.signature import Signature, check_names
@@ -86,19 +86,12 @@ class Session:
             plan(*given, out=targets[0] if count == 1 else targets)
             return targets
         found = plan(*given)
-        results: list[Any] = list(found) if isinstance(found, tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
-        kept: dict[str, Array] = {}
-        for spec, y in zip(plan.outputs[count:], results[count:], strict=True):
-            if spec.name.startswith(COUNT):
-                axis, name = spec.name.removeprefix(COUNT).split(":", 1)
-                at = model.output_names.index(name)
-                results[at] = results[at].take(range(int(y)), int(axis))
-            else:
-                kept[spec.name.removeprefix(STATE)] = y
-        del results[count:]
-        _fill(out, dict(zip(model.output_names, results, strict=True)))
+        outputs = cast("Sequence[Array]", found if isinstance(found, tuple) else (found,))
+        names = (spec.name for spec in plan.outputs)
+        results, kept = settled(dict(zip(names, outputs, strict=True)))
+        _fill(out, results)
         self._states.update(kept)
-        return results
+        return list(results.values())
 
     @property
     def shapes(self) -> dict[str, Shape]:

@@ -182,7 +182,7 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
         )
     hints = {
-        "input": "a model is compiled for fixed shapes; compile with shapes={...} for others",
+        "input": "a model is compiled for fixed shapes; --shape, shapes={...} give others",
         "out for": make,
     }
     return Diagnostic(

@@ -158,7 +158,64 @@ def test_symbols_without_values_are_named(cli: Cli, text: str, command: str) -> 
     found = cli(command, text)
     assert found.status == 1
     assert "'B' and 'S' have no values [tract/symbol]" in found.err
-    assert "--shape x=B,2*S,4" in found.err
+    assert "such as --shape x=4,16,4 or shapes={'x': (4, 16, 4)}" in found.err
+
+
+def test_a_shape_of_a_symbol_is_explained(cli: Cli, text: str) -> None:
+    found = cli("run", text, "--shape", "S=4")
+    assert "has no input 'S'" in found.err
+    assert "'S' is a symbol: x: [B,2*S,4]" in found.err
+
+
+def test_the_reference_keeps_states_too(cli: Cli, text: str, tmp_path: Path) -> None:
+    given = x(1, 6)
+    np.save(tmp_path / "x.npy", given)
+    run = ("run", text, "-i", tmp_path / "x.npy", "--steps", 3, "--json")
+    found, want = (json.loads(cli(*run, *how).out) for how in (["--reference"], []))
+    assert list(found) == list(want) == ["y", "n"]
+    assert found["y"]["dtype"] == "float64"
+    assert found["y"]["shape"] == [1, 6, 18]
+    np.testing.assert_allclose(found["y"]["values"], want["y"]["values"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", [("-o", "net.nnefc"), ("--emit", "c", "-o", "net")])
+def test_states_are_not_written(
+    cli: Cli, text: str, tmp_path: Path, how: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = cli("compile", text, "--shape", "x=1,8,4", *how)
+    assert found.status == 1
+    assert "keep states (keys)" in found.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.nnef"]
+    assert cli("compile", text, "--shape", "x=1,8,4").status == 0
+
+
+NON_ZERO = """version 1.0;
+extension tract_registry tract_core;
+extension tract_registry tract_onnx;
+extension tract_symbol S;
+graph places( x ) -> ( y )
+{
+    x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+    y = tract_onnx_non_zero(x);
+}
+"""
+
+
+def test_results_that_a_run_counts(cli: Cli, tmp_path: Path) -> None:
+    path, given = tmp_path / "places.nnef", tmp_path / "x.npy"
+    path.write_text(NON_ZERO)
+    for items, extents in ((np.eye(4), [2, 4]), (np.zeros((3, 4)), [2, 0])):
+        np.save(given, items.astype(np.float32))
+        for how in ([], ["--reference"]):
+            found = json.loads(cli("run", path, "-i", given, "--json", *how).out)
+            assert found["y"]["shape"] == extents
+            assert found["y"]["max"] == (3 if extents[1] else None)
+    assert "2x0" in cli("run", path, "-i", given).out
+    out = tmp_path / "places.nnefc"
+    found = cli("compile", path, "--shape", "x=4,4", "-o", out)
+    assert found.status == 0
+    assert "'count:1:y' says how many are meant [tract/count]" in found.err
 
 
 def test_contradictory_shapes(cli: Cli, text: str) -> None:
@@ -238,6 +295,7 @@ def test_ops_of_a_registry(cli: Cli) -> None:
     assert "not possible: its results are random" in shown
     assert "did you mean" in cli("ops", "--registry", "tract_core", "tract_core_gathr").err
     assert "one of tract_nnef" in cli("ops", "--registry", "tract_foo").err
+    assert "--registry tract_core tract_core_gather" in cli("ops", "tract_core_gather").err
 
 
 def test_batch_with_symbols(cli: Cli, tmp_path: Path) -> None:

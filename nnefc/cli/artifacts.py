@@ -15,19 +15,22 @@ from nnefc.cli.batch import batch_shapes
 from nnefc.cli.inputs import input_shapes
 from nnefc.cli.models import compile_graph, read
 from nnefc.cli.options import model_path, parse_shapes, usage
-from nnefc.cli.printing import print_table, reported, reported_warnings, size, table
-from nnefc.errors import NnefError, Place
+from nnefc.cli.printing import print_table, report, reported, reported_warnings, size, table
+from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
+    import numpy as np
     from rich.console import Console
 
     from nnefc.frontends.tract.source import Source
     from nnefc.ir import Value
     from nnefc.runtime.artifact_read import Artifact
     from nnefc.runtime.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
 
 ModelOrArtifact = Annotated[
     str,
@@ -62,6 +65,24 @@ class Document:
     @property
     def inputs(self) -> Sequence[Value]:
         return self.graph.inputs
+
+    def evaluated(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+        """The results of the last of so many cycles, computed in float64."""
+        if self.source is None or not self.source.is_stateful:
+            return _evaluated(self.graph, inputs, steps)
+        from nnefc.frontends.tract.names import settled, state_name
+        from nnefc.ops.reference import evaluate
+
+        shapes = {value.name: value.type.dims for value in self.inputs}
+        results: dict[str, Array] = {}
+        kept: dict[str, Array] = {}
+        for _ in range(steps):
+            states = {name: array.shape for name, array in kept.items()}
+            given = {state_name(name): array for name, array in kept.items()}
+            graph = self.source.graph(shapes, states=states)
+            results, after = settled(evaluate(graph, {**inputs, **given}).outputs)
+            kept |= after
+        return results
 
     def compiled(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads; what operators keep is an output among others."""
@@ -130,6 +151,21 @@ class Loaded:
             return model_of(self.artifact, threads)
 
     running = compiled
+
+    def evaluated(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+        """The results of the last of so many cycles, computed in float64."""
+        return _evaluated(self.graph, inputs, steps)
+
+
+def _evaluated(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
+    """The outputs of the last cycle by name, computed in float64."""
+    from nnefc.frontends.nnef.custom import spec
+    from nnefc.ops.reference import evaluate
+
+    found = evaluate(graph, inputs, lookup=spec)
+    for _ in range(steps - 1):
+        found = evaluate(graph, inputs, found.variables, lookup=spec)
+    return dict(found.outputs)
 
 
 Given = Document | Loaded
@@ -238,6 +274,29 @@ def check_output(output: Path | None, targets: Sequence[str] | None) -> list[str
         place = Place(printable(str(output)))
         raise NnefError.of("data/write", "there is no such folder", place, "make it first")
     return check_targets([name for each in targets or [NATIVE] for name in each.split(",")])
+
+
+def check_results(graph: Graph) -> None:
+    """Raise NnefError if operators keep states, which only sessions have a place for; say which
+    outputs tell how many items of others are meant.
+    """
+    from nnefc.frontends.tract.names import counted_outputs, kept_shapes
+
+    if kept := kept_shapes(graph):
+        raise usage(
+            f"-o: operators of this model keep states ({', '.join(kept)}), which no file has a "
+            "place for",
+            "nnefc.compile(...).session() has; a document that takes its states as inputs and "
+            "returns them can be written",
+        )
+    report(
+        Diagnostic(
+            "tract/count",
+            f"result '{result}' has room for all items; result '{name}' says how many are meant",
+            severity="note",
+        )
+        for name, result in counted_outputs(graph).items()
+    )
 
 
 def require_suffix(option: str, path: Path) -> None:

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.artifacts import check_output, complete_targets, show_targets, written_facts
+from nnefc.cli.artifacts import (
+    check_output,
+    check_results,
+    complete_targets,
+    show_targets,
+    written_facts,
+)
 from nnefc.cli.batch import Batch, batch_shapes
 from nnefc.cli.emitting import Emit, Name, check_emit, show_emitted, write_folder
 from nnefc.cli.explain import Recorder
@@ -127,6 +133,8 @@ def compile_(
         dialect=dialect,
     )
     read_seconds = time.perf_counter() - start
+    if output is not None:
+        check_results(graph)
     tuning = measure(graph, threads) if tune else None
     recorder = Recorder()
     start = time.perf_counter()

@@ -74,7 +74,8 @@ def ops(
         for name in names or ()
         if name not in specs
         for error in usage(
-            f"no such operation: {name}", suggestion(name, specs) or "nnefc ops lists them all"
+            f"no such operation: {name}",
+            _elsewhere(name) or suggestion(name, specs) or "nnefc ops lists them all",
         ).errors
     ]
     if unknown:
@@ -104,6 +105,16 @@ def ops(
 
 def _where(section: str) -> str:
     return {"beyond": "beyond 1.0.2", "custom": "custom"}.get(section, f"section {section}")
+
+
+def _elsewhere(name: str) -> str:
+    """Where an operator is that is one of tract's registries."""
+    from nnefc.frontends.tract.described import described
+
+    for registry in _registries():
+        if any(row.name == name for row in described(registry)):
+            return f"nnefc ops --registry {registry} {name}"
+    return ""
 
 
 def _show_registry(registry: str, names: list[str] | None, json: bool) -> None:

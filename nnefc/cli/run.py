@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.ir import Graph
     from nnefc.runtime.model import CompiledModel
 
 SHOWN = 32
@@ -39,6 +38,8 @@ LISTED = 1000
 """and of at most so many in JSON;"""
 FIRST = 8
 """of others so many values are."""
+RANGE = ("min", "max", "mean")
+"""What there is of an array beside its values."""
 
 
 def run(
@@ -114,7 +115,7 @@ def run(
         require_suffix("--save", save)
     inputs = read_inputs(given.inputs, input, random_inputs)
     if reference:
-        results = _evaluate_reference(given.graph, inputs, steps)
+        results = given.evaluated(inputs, steps)
     else:
         compiled = given.running(threads)
         results = compiled.run(inputs)
@@ -134,7 +135,7 @@ def run(
                 name,
                 "x".join(map(str, array.shape)),
                 str(array.dtype),
-                *(f"{facts[key]:.6g}" for key in ("min", "max", "mean")),
+                *("" if facts[key] is None else f"{facts[key]:.6g}" for key in RANGE),
                 _values(array),
             )
         print_table(console(), rows)
@@ -156,19 +157,6 @@ def _save(compiled: CompiledModel, path: Path) -> None:
     save_archive(path, compiled)
 
 
-def _evaluate_reference(
-    graph: Graph, inputs: Mapping[str, np.ndarray[Any, Any]], steps: int
-) -> dict[str, np.ndarray[Any, Any]]:
-    """The outputs of the last cycle by name, computed in float64."""
-    from nnefc.frontends.nnef.custom import spec
-    from nnefc.ops.reference import evaluate
-
-    found = evaluate(graph, inputs, lookup=spec)
-    for _ in range(steps - 1):
-        found = evaluate(graph, inputs, found.variables, lookup=spec)
-    return dict(found.outputs)
-
-
 def _values(array: np.ndarray[Any, Any]) -> str:
     """The values in row-major order, all of them if they are few."""
     shown = array.ravel()[: array.size if array.size <= SHOWN else FIRST].tolist()
@@ -179,20 +167,23 @@ def _values(array: np.ndarray[Any, Any]) -> str:
 def summary(array: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Shape, type, range and values of an array, in row-major order.
 
-    `values` are all of them, or `first` the first ones where there are many.
+    `values` are all of them, or `first` the first ones where there are many.  Where there are none
+    they have no range.
     """
     import numpy as np
 
     whole = array.size <= LISTED
-    with np.errstate(all="ignore"):
-        return {
-            "shape": list(array.shape),
-            "dtype": str(array.dtype),
-            "min": float(array.min()),
-            "max": float(array.max()),
-            "mean": float(array.mean(dtype=np.float64)),
-            "values" if whole else "first": array.ravel()[: LISTED if whole else FIRST].tolist(),
-        }
+    range_: dict[str, float | None] = dict.fromkeys(RANGE)
+    if array.size:
+        with np.errstate(all="ignore"):
+            extremes = float(array.min()), float(array.max())
+            range_ = dict(zip(RANGE, (*extremes, float(array.mean(dtype=np.float64))), strict=True))
+    return {
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        **range_,
+        "values" if whole else "first": array.ravel()[: LISTED if whole else FIRST].tolist(),
+    }
 
 
 def write_outputs(path: Path, results: Mapping[str, np.ndarray[Any, Any]]) -> None:

@@ -159,7 +159,7 @@ class _Flattener:
             value = op.attributes[parameter.name]
             if parameter.optional and same_attribute(value, parameter.default):
                 continue
-            expression = _literal(_plain(value), parameter.type)
+            expression = _literal(_plain(value), parameter.type, op)
             arguments.append(ast.Argument(0, parameter.name, expression))
         dtype = self._dtype(op, declaration, operands, [p.type for p in tensors])
         results = _grouped(op, [t for _, t in declaration.results], op.outputs)
@@ -190,7 +190,7 @@ class _Flattener:
             return ast.Array(0, tuple(self._operand(v) for v in operand))
         if operand.op is not None and is_literal(operand.op) and not self._is_result(operand):
             (value,) = _plain(operand.op.attributes["value"])
-            return _literal(value, Tensor("scalar"))
+            return _literal(value, Tensor("scalar"), operand.op)
         return self._target(operand)
 
     def _is_result(self, value: Value) -> bool:
@@ -283,16 +283,18 @@ def _plain(value: Any) -> Any:
     return tuple([item.item() for item in items])
 
 
-def _literal(value: Any, type_: Type) -> ast.Expression:
+def _literal(value: Any, type_: Type, op: Op | None = None) -> ast.Expression:
+    """A literal; what has none is an error at `op`."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(type_, Tuple):
-            return ast.Tuple(0, tuple(map(_literal, items, type_.items)))
+            return ast.Tuple(0, tuple(_literal(item, t, op) for item, t in zip(items, type_.items)))
         item_type = type_.item if isinstance(type_, Array) else type_
-        return ast.Array(0, tuple(_literal(item, item_type) for item in items))
+        return ast.Array(0, tuple(_literal(item, item_type, op) for item in items))
     try:
         print_literal(value)
     except ValueError as error:
-        message = f"the value {value!r} has no literal: {error}"
-        raise NnefError.of("flatten/literal", message) from None
+        message = f"'{op.name}' cannot be written in NNEF: {error}" if op else str(error)
+        place = op.location.place if op and op.location else None
+        raise NnefError.of("flatten/literal", message, place) from None
     return ast.Literal_(0, value)

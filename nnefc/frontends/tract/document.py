@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, Place
+from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.container import Container
 from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
@@ -24,6 +24,7 @@ from nnefc.frontends.tract.quantization import (
 )
 from nnefc.frontends.tract.readings import unknown
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
+from nnefc.frontends.tract.trial import trial_shapes
 from nnefc.frontends.tract.values import (
     DatumType,
     Known,
@@ -39,7 +40,6 @@ from nnefc.limits import Limits, how_to_raise, room_for_recursion
 from nnefc.ops.suggest import suggestion
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
-from nnefc.syntax.printer import print_expression
 
 ALIASES: Final = {"pulse": "tract_pulse"}
 """Other names of registries."""
@@ -356,19 +356,28 @@ def _require_symbols(
     shapes: Mapping[str, Sequence[int]],
     diagnostics: Diagnostics,
 ) -> None:
-    """Report inputs whose shapes are not known."""
+    """Report inputs whose shapes are not known, with shapes that they might have."""
+    try:
+        possible = next(trial_shapes(document, values))
+    except NnefError:
+        possible = {}
     for each in symbols.inputs(document):
         names = [n for n in dict.fromkeys(symbols.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"
-            extents = ",".join(print_expression(e).replace(" ", "") for e in each.extents)
+            extents = ",".join(each.written)
+            example = ""
+            if shape := possible.get(each.name):
+                typed = ",".join(map(str, shape))
+                example = (
+                    f", such as --shape {each.name}={typed} or shapes={{'{each.name}': {shape}}}"
+                )
             diagnostics.error(
                 "tract/symbol",
                 f"the shape of input '{each.name}' is [{extents}], but {listed} {verb}",
                 each.place,
-                hint=f"give its shape in numbers: --shape {each.name}={extents}, "
-                f"shapes={{'{each.name}': ({extents})}}",
+                hint=f"give its shape in numbers{example}",
             )
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nnefc.ir import Graph
+
+    Array = np.ndarray[Any, Any]
 
 COUNT: Final = "count:"
 """What the names of outputs begin with that tell how many items of others are meant."""
@@ -46,6 +50,30 @@ def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
     }
 
 
+def counted_outputs(graph: Graph) -> dict[str, str]:
+    """By the names of outputs that count: the results of which they say how much is meant."""
+    return {
+        name: name.removeprefix(COUNT).split(":", 1)[1]
+        for name in graph.output_names
+        if name.startswith(COUNT)
+    }
+
+
 def count_name(name: str, axis: int) -> str:
     """The output that tells how many items of output `name` are meant along an axis."""
     return f"{COUNT}{axis}:{name}"
+
+
+def settled(outputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Results of a document, cut to the items that are meant, and what operators keep, by name."""
+    results: dict[str, Array] = {}
+    kept: dict[str, Array] = {}
+    for name, array in outputs.items():  # counts are behind what they count
+        if name.startswith(COUNT):
+            axis, counted = name.removeprefix(COUNT).split(":", 1)
+            results[counted] = results[counted].take(range(int(array)), int(axis))
+        elif name.startswith(STATE):
+            kept[name.removeprefix(STATE)] = array
+        else:
+            results[name] = array
+    return results, kept

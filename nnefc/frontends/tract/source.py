@@ -17,7 +17,6 @@ from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
 from nnefc.limits import Limits
 from nnefc.syntax import ast
-from nnefc.syntax.printer import print_expression
 
 SESSIONS: Final = ("_kv_cache", "_kv_sdpa", "tract_extra_exp_", "_non_zero")
 """Parts of the names of operators that keep a state from call to call, or of whose results only a
@@ -64,10 +63,7 @@ class Source:
 
     def shapes(self) -> list[Extents]:
         """The shapes of the inputs, as they are written."""
-        return [
-            Extents(each.name, tuple(print_expression(e).replace(" ", "") for e in each.extents))
-            for each in symbols.inputs(self._document)
-        ]
+        return [Extents(each.name, each.written) for each in symbols.inputs(self._document)]
 
     def types(self) -> dict[str, TensorType]:
         """Types of the inputs by name, with -1 for extents that are not known."""
@@ -139,7 +135,9 @@ class Source:
         if wrong := [name for name in shapes if name not in self.inputs]:
             listed = ", ".join(self.inputs)
             message = f"the graph has no input '{wrong[0]}'; it has {listed}"
-            raise NnefError.of("input/shape", message)
+            known = ", ".join(map(str, self.shapes()))
+            hint = f"'{wrong[0]}' is a symbol: {known}" if wrong[0] in self.free else ""
+            raise NnefError.of("input/shape", message, hint=hint)
         return elaborate(
             self._document,
             shapes=shapes,

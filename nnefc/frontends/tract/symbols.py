@@ -39,6 +39,17 @@ class Input:
     extents: tuple[ast.Expression, ...]
     datum_type: str
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The extents as text: `1`, `2*S+1`."""
+        return tuple(print_expression(e).replace(" ", "") for e in self.extents)
+
+    def unlike(self, shape: Sequence[int], why: str) -> Diagnostic:
+        """What is said if a shape that is given does not fit."""
+        have = f"[{','.join(map(str, shape))}]"
+        message = f"input '{self.name}' is [{','.join(self.written)}], but {have} is given: {why}"
+        return Diagnostic("input/shape", message, self.place)
+
 
 def declared(document: ast.Document) -> list[str]:
     """Symbols that the document declares."""
@@ -154,54 +165,62 @@ def bind(
     wanted = [each for each in inputs(document) if each.name in shapes]
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
-            message = (
-                f"input '{each.name}' has rank {len(each.extents)}, "
-                f"but a shape of rank {len(shapes[each.name])} is given"
-            )
-            problems.append(Diagnostic("input/shape", message, each.place))
+            why = f"the rank is {len(each.extents)}, not {len(shapes[each.name])}"
+            problems.append(each.unlike(shapes[each.name], why))
     if problems:
         raise NnefError(problems)
     pairs = [
-        (each, expression, extent)
-        for each in wanted
-        for expression, extent in zip(each.extents, shapes[each.name], strict=True)
+        (each, axis, expression) for each in wanted for axis, expression in enumerate(each.extents)
     ]
-    _solve(pairs, values)
-    for each, expression, extent in pairs:
+    told = [(each, expression, shapes[each.name][axis]) for each, axis, expression in pairs]
+    tellers = _solve(told, values)
+    for each, axis, expression in pairs:
+        extent = shapes[each.name][axis]
+        names = dict.fromkeys(_names(expression))
         try:
             found = extent_of(expression, values)
         except NoValue:
-            unknown = [n for n in dict.fromkeys(_names(expression)) if n not in values]
+            unknown = [name for name in names if name not in values]
             if len(unknown) == 1:
-                message = f"input '{each.name}' has extent {extent}, but no '{unknown[0]}' makes "
-                message += print_expression(expression) + " that"
-                problems.append(Diagnostic("input/shape", message, each.place))
+                why = f"no {unknown[0]} makes {each.written[axis]} {extent}"
+                problems.append(each.unlike(shapes[each.name], why))
             continue
         if found != extent:
-            known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
-            message = f"input '{each.name}' has extent {found}, but {extent} is given"
-            hint = f"with {known}" if known else "the document fixes this extent"
-            problems.append(Diagnostic("input/shape", message, each.place, hint=hint))
+            known = " and ".join(
+                f"{name} = {values[name]}"
+                + (f" of input '{tellers[name]}'" if name in tellers else "")
+                for name in names
+            )
+            why = f"axis {axis} is {found}, not {extent}{known and ', as '}{known}"
+            problems.append(each.unlike(shapes[each.name], why))
     problems += _broken_assertions(document, values)
     if problems:
         raise NnefError(problems)
     return values
 
 
-def _solve(pairs: Sequence[tuple[Input, ast.Expression, int]], values: dict[str, int]) -> None:
+def _solve(
+    pairs: Sequence[tuple[Input, ast.Expression, int]], values: dict[str, int]
+) -> dict[str, str]:
     """Add the values that extents tell: those of which there is one first, since a quotient is
     that of several numbers, and one extent may tell a symbol of another one.
+
+    Gives the names of the inputs that told them, by symbol.
     """
+    tellers: dict[str, str] = {}
     exact = [pair for pair in pairs if not _divides(pair[1])]
-    while any(_tells(pair, values) for pair in exact) or any(
-        _tells(pair, values) for pair in pairs
+    while any(_tells(pair, values, tellers) for pair in exact) or any(
+        _tells(pair, values, tellers) for pair in pairs
     ):
         pass
+    return tellers
 
 
-def _tells(pair: tuple[Input, ast.Expression, int], values: dict[str, int]) -> bool:
+def _tells(
+    pair: tuple[Input, ast.Expression, int], values: dict[str, int], tellers: dict[str, str]
+) -> bool:
     """Whether an extent tells a symbol that was not known, which is added then."""
-    _, expression, extent = pair
+    each, expression, extent = pair
     unknown = {name for name in _names(expression) if name not in values}
     if len(unknown) != 1:
         return False
@@ -210,6 +229,7 @@ def _tells(pair: tuple[Input, ast.Expression, int], values: dict[str, int]) -> b
     if value is None:
         return False
     values[name] = value
+    tellers[name] = each.name
     return True
 
 
