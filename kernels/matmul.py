@@ -183,12 +183,14 @@ def _driver(item: str):
             c = c0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, C_BATCH, number)
             bias = bias0 + batch_offset(params, BATCH_RANK, BATCH_EXTENTS, BIAS_BATCH, number)
             top = i_first * height0 + min(i_first, higher)
+            bottom = i_end * height0 + min(i_end, higher)
             for k in range(0, depth, k_block):
                 some = min(k_block, depth - k)
                 # unless the unit before has left the same there
-                if fix != 0 and fixed != number * depth + k:
-                    fixed = number * depth + k
-                    call_fix(fix, m, some, a + k * a_step, a_row, memory)
+                part = (number * m_blocks + t % m_blocks) * depth + k
+                if fix != 0 and fixed != part:
+                    fixed = part
+                    call_fix(fix, bottom - top, some, a + top * a_row + k * a_step, a_row, memory)
                 for j in range(j_first, j_end):
                     start = (j * width0 + min(j, wider)) * lanes
                     width = (width0 + 1 if j < wider else width0) * lanes
@@ -211,7 +213,7 @@ def _driver(item: str):
                             pitch_a, step_a = size, height * size
                         elif fix != 0:
                             pitch_a, step_a = some * size, size
-                            rows = memory + row * pitch_a
+                            rows = memory + (row - top) * pitch_a
                         else:
                             rows = a + row * a_row + k * a_step
                             pitch_a, step_a = a_row, a_step

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.packing import Parameters, Release, pack, size
-from nnefc.runtime.tensors import aligned_empty
+from nnefc.runtime.large_pages import memory
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +34,6 @@ class Derived:
 
     def array(self, release: Release | None = None) -> Array:
         """The items, in memory of their own."""
-        packed = aligned_empty((self.size,), self.dtype or self.source.dtype)
+        packed = memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
         pack(self.packing, self.source, self.parameters, packed, release)
         return packed

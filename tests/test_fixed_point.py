@@ -87,13 +87,31 @@ def test_whole_numbers_give_whole_sums() -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("m", [1, FEW_ROWS])
+@pytest.mark.parametrize("m", [1, FEW_ROWS, 67, 150])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_rows_longer_than_the_memory_for_them(m: int, threads: int) -> None:
-    depth = 2 * MOST_BYTES // (4 * m) + 32
+    depth = 2 * MOST_BYTES // (4 * min(m, 64)) + 32
     x, blocks = normal(1, m, depth), random_blocks("q4_0", 70, depth // 32, 2)
     got, want, wide = product(x, blocks, threads)
     assert np.abs(got - want).max() <= 1e-6 * (np.abs(x) @ np.abs(wide).T).max()
+
+
+def test_batches_of_many_rows_that_do_not_follow_each_other() -> None:
+    x = normal(1, 2, 3, 150, 64)
+    blocks = random_blocks("q4_0", 40, 2, 2)
+    graph = Graph("batches")
+    turned = build(graph, "transpose", [add_input(graph, x, "x")], {"axes": (1, 0, 2, 3)}).output
+    part = {"axes": (2,), "begin": (7,), "end": (142,), "stride": (1,)}
+    rows = build(graph, "slice", [turned], part).output
+    options = {"format": "q4_0", "shape": (40, 64)}
+    w = build(graph, "dequantize_blocks", [constant(graph, "w", blocks)], options).output
+    w = build(graph, "unsqueeze", [w], {"axes": (0, 1)}).output
+    y = build(graph, "matmul", [rows, w], {"transposeB": True}).output
+    graph.add_output(build(graph, "relu", [y]).output, "y")
+    wide = decoded(blocks, "q4_0").astype(np.float64).reshape(40, 64)
+    want = x[:, :, 7:142].swapaxes(0, 1).astype(np.float64) @ wide.T
+    got = compiled(graph, x, threads=2)
+    assert np.abs(got - np.maximum(want, 0)).max() <= 1e-6 * np.abs(want).max()
 
 
 @pytest.mark.parametrize("number", [np.inf, -np.inf, np.nan])

@@ -7,8 +7,9 @@ from typing import Final
 
 from nnefc.ir import DType
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.compressed import STORED
+from nnefc.kernels.compressed import IN_FIXED_POINT, STORED
 from nnefc.kernels.fixed_point import BLOCK
+from nnefc.kernels.isa import host
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering
 from nnefc.lower.pack import Matrix
@@ -51,6 +52,8 @@ def compressed(lower: Lowering, product: Product) -> Compressed | None:
     return Compressed(stored, Matrix(at, block, panel, (0,) * len(product.batch)))
 
 
-def is_direct(product: Product) -> bool:
-    """Whether what is widened stays in registers."""
-    return product.m <= FEW_ROWS and product.a.data is None and product.a.at.step == ITEM
+def is_direct(product: Product, weights: Compressed) -> bool:
+    """Whether weights, widened or not, stay in registers."""
+    exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
+    few = product.m <= FEW_ROWS or exceeding
+    return few and product.a.data is None and product.a.at.step == ITEM

@@ -28,6 +28,8 @@ STREAM_START_NS = 300.0
 """Until what was fetched ahead arrives."""
 FIX_NS = 0.17
 """To convert an item of a row to fixed point."""
+FIXED_PARTS = 8
+"""Parts of rows in fixed point that a unit has: the depth is walked in long pieces then."""
 K_BLOCK = 384
 """Depth that a tile walks at a time: products of a sum that are added one after the other."""
 
@@ -78,32 +80,42 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
 
 
 def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
-    """For few rows and compressed weights: units of panels, each read from memory once."""
-    panel_ns = max(weights.panels.step * STREAM_NS, 1)
-    start_ns = STREAM_START_NS
-    if weights.stored == IN_FIXED_POINT:
-        start_ns += FIX_NS * product.m * product.depth
+    """For compressed weights that stay in registers: units of some rows and panels."""
+    fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
-    vectors = ceil_div(product.n, lanes_of(str(product.dtype)))
-    n_parts = ceil_div(vectors, per_tile(vectors, panel_ns, lower.threads, start_ns))
-    units = math.prod(product.batch) * n_parts
     heights = sizes(product.m, m_parts)
-    every = tuple(range(1, compressed_rows() + 1))
-    k_block = max(product.depth, 1)
-    if weights.stored == IN_FIXED_POINT:  # there is memory for so many items of each row
-        k_block = MOST_BYTES // (ITEM * product.m) // BLOCK * BLOCK
+    m_block = even(m_parts, FIXED_PARTS) if fixed else m_parts
+    m_blocks = ceil_div(m_parts, m_block)
+    rows = min(m_block * heights[-1], product.m)
+    lanes = lanes_of(str(product.dtype))
+    vectors = ceil_div(product.n, lanes)
+    items = rows * product.depth
+    panel_ns = max(weights.panels.step * STREAM_NS, items * lanes / MACS_PER_NS, 1)
+    start_ns = STREAM_START_NS + (FIX_NS * items if fixed else 0)
+    panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
+    n_parts = ceil_div(vectors, min(panels, vectors))
+    units = math.prod(product.batch) * m_blocks * n_parts
     return Cut(
         m_parts=m_parts,
         n_parts=n_parts,
         heights=heights,
         widths=(),
-        tiles=(every if lower.growing and heights != (1,) else heights, ()),
-        m_block=m_parts,
+        tiles=(_direct_heights(heights, lower), ()),
+        m_block=m_block,
         n_block=1,
         units=units,
         unit_block=ceil_div(units, MAX_TILES),
-        k_block=k_block,
+        # there is memory for so many items of each row in fixed point
+        k_block=MOST_BYTES // (ITEM * rows) // BLOCK * BLOCK if fixed else max(product.depth, 1),
     )
+
+
+def _direct_heights(heights: tuple[int, ...], lower: Lowering) -> tuple[int, ...]:
+    """Heights that a kernel has code for: few different ones."""
+    most = compressed_rows()
+    if lower.growing and heights != (1,):
+        return tuple(range(1, most + 1))
+    return (most - 1, most) if set(heights) <= {most - 1, most} else heights
 
 
 def cut_widened(product: Product, lower: Lowering) -> Cut:

@@ -105,7 +105,7 @@ def zero_item(dtype: DType) -> Array:
 def gemm(lower: Lowering, product: Product) -> None:
     """A product by register tiles."""
     weights = compressed(lower, product)
-    direct = weights is not None and is_direct(product)
+    direct = weights is not None and is_direct(product, weights)
     if weights is None:
         cut = cut_product(product, lower)
     elif direct:
