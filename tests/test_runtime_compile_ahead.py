@@ -20,6 +20,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.runtime import compile_pool, objects
 from nnefc.runtime.objects import Source, expecting, key_of, object_codes
+from nnefc.sketch import Sketch
 from tests.compiling import SOURCES, emitted, name_of, watched_pool
 
 RELATIVES = [Kernel("layout.unblock", (8,)), Kernel("softmax.rows", ("float32",))]
@@ -188,7 +189,7 @@ def test_nobody_asks_what_is_expected(
 
 
 def of_one_op(name: str) -> Graph:
-    sketch = typical.Sketch(name)
+    sketch = Sketch(name)
     sketch.op(name, sketch.input(4, 64))
     return sketch.finish()
 

@@ -47,9 +47,10 @@ def tract_core_scan(
 ) -> Any:
     """The results in the order of `output`: all slices, or what the last turn gave.
 
-    A negative chunk lets the turns begin at the end.  `skip` is of streaming alone.
+    A negative chunk lets the turns begin at the end.  `skip` is of streaming alone.  Each call
+    begins with the initial states, whatever `reset_every_turn` says of calls that follow another.
     """
-    del skip, external_state, seq_length
+    del skip, reset_every_turn, external_state, seq_length
     evaluator = make.evaluator
     fragment = evaluator.context.fragments.get(body)
     if fragment is None or fragment.body is None:
@@ -102,8 +103,6 @@ def tract_core_scan(
     initial = [operand(x) for _, x, _ in states]
     first = [_moved(make, s.tensor, s.axis, 0) for s in scanned]
     backwards = [s.chunk < 0 for s in scanned] + [chunks.get(r, 1) < 0 for r in kept]
-    if reset_every_turn:
-        raise Wrong("tract/unsupported", "reset_every_turn is for streaming alone")
     finals, stacked = loop(
         make,
         turns,
