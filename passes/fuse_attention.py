@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from nnefc.ir import Expression, Graph, Op, TensorType, Value
+from nnefc.ir import Expression, Graph, Op, Shape, TensorType, Value
+from nnefc.passes import repeated_heads
 from nnefc.passes.base import only_user
 from nnefc.passes.causal import CausalMasks
 from nnefc.passes.known import Known
-from nnefc.passes.strided import StridedView, strided_parts, strided_source
+from nnefc.passes.strided import StridedView, reshaped, strided_parts, strided_source
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ class FuseAttention:
 
     Scores are a product, or one with an expression (`fused_matmul`), that nothing but the softmax
     uses.  A transpose of the result that keeps its last dimension becomes part of it.  Keys and
-    values that are concatenated, `parts` at most, are read where they were before.  An expression
-    that ends with a causal mask becomes one without, and a diagonal.
+    values that are concatenated, `parts` at most, are read where they were before; so are heads
+    that are repeated (`repeated_heads`).  An expression that ends with a causal mask becomes one
+    without, and a diagonal.
     """
 
     name: ClassVar[str] = "fuse_attention"
@@ -60,26 +62,25 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         or second.output.type.dims[:-2] != scores.type.dims[:-2]
     ):
         return False
-    keys = scores.type.dims[-1]
-    query = first.inputs[0]
-    q = _matrix(strided_source(query), query, turned=first.attributes["transposeA"])
+    query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
+    batch, keys = scores.type.dims[:-2], scores.type.dims[-1]
+    found, dims = strided_source(query), query.type.dims
+    finer = repeated_heads.groups(k, v) if dims[:-2] == batch else None
+    view = None if finer is None else repeated_heads.finer_view(found, dims, finer)
+    if finer is not None and view is not None:
+        found, dims = view, (*finer, *dims[-2:])
+        k, v = repeated_heads.before(k), repeated_heads.before(v)
+    else:
+        finer = batch
+    q = _matrix(found, dims, turned=first.attributes["transposeA"])
     parts = _parts(
-        first.inputs[1],
-        second.inputs[1],
-        scores,
+        k,
+        v,
         k_turned=not first.attributes["transposeB"],
         v_turned=second.attributes["transposeB"],
         most=most,
     )
-    result, target = second.output, second.output
-    order = list(range(rank))
-    transpose = only_user(graph, result)
-    if transpose is not None and transpose.name == "transpose":
-        axes = transpose.attributes["axes"]
-        axes = (*axes, *range(len(axes), rank))
-        if axes[-1] == rank - 1:
-            target, order = transpose.output, list(axes)
-    strides = StridedView.dense(target).strides
+    target, strides, after = _target(graph, second.output, finer)
     expression, others = Expression((scores.type.dtype,), (), (0,)), ()
     diagonal = keys - 1
     if "expression" in first.attributes:
@@ -88,30 +89,55 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         if unmasked is not None:
             expression, others, diagonal = unmasked
     attributes = {
-        "scores": scores.type.dims,
-        "depth": first.inputs[0].type.dims[-2 if first.attributes["transposeA"] else -1],
-        "width": result.type.dims[-1],
+        "scores": (*finer, *scores.type.dims[-2:]),
+        "depth": dims[-2 if first.attributes["transposeA"] else -1],
+        "width": second.output.type.dims[-1],
         "q": q.attribute,
         "keys": tuple(part.extent for part in parts),
         "k": tuple(part.k.attribute for part in parts),
         "v": tuple(part.v.attribute for part in parts),
-        "y": (0, *(strides[order.index(axis)] for axis in range(rank))),
+        "y": (0, *strides),
         "diagonal": diagonal,
         "expression": expression,
     }
     inputs = [q.source]
     for part in parts:
         inputs += [part.k.source, part.v.source]
-    inputs += others
-    type_ = TensorType(target.type.dtype, target.type.shape)
-    made = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
     last = target.op
     assert last is not None
+    for other in others:
+        inputs.append(repeated_heads.finer_operand(graph, other, batch, finer, last))
+    type_ = TensorType(target.type.dtype, target.type.shape)
+    made = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
     graph.insert(made, last)
     graph.replace_value(target, made.output)
-    for op in dict.fromkeys((last, second, softmax, first)):
+    for op in (*after, second, softmax, first):
         graph.erase(op)
     return True
+
+
+def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int, ...], list[Op]]:
+    """(value, strides in it of the result with a batch, what the result goes through until then).
+
+    That is the result of a transpose that keeps the last dimension, perhaps behind a reshape.
+    """
+    dims = (*batch, *result.type.dims[-2:])
+    value, after = result, list[Op]()
+    user = only_user(graph, value)
+    if user is not None and user.name == "reshape":
+        value, after = user.output, [user]
+        user = only_user(graph, value)
+    if user is not None and user.name == "transpose":
+        rank = value.type.rank
+        order = (*user.attributes["axes"], *range(len(user.attributes["axes"]), rank))
+        along = StridedView.dense(user.output).strides
+        before = tuple(along[order.index(axis)] for axis in range(rank))
+        strides = reshaped(value.type.dims, before, dims)
+        if strides is not None and strides[-1] <= 1:
+            return user.output, strides, [user, *after]
+    strides = reshaped(result.type.dims, StridedView.dense(result).strides, dims)
+    assert strides is not None
+    return result, strides, []
 
 
 class _Part(NamedTuple):
@@ -120,12 +146,11 @@ class _Part(NamedTuple):
     v: StridedView
 
 
-def _parts(
-    k: Value, v: Value, scores: Value, *, k_turned: bool, v_turned: bool, most: int
-) -> list[_Part]:
+def _parts(k: Value, v: Value, *, k_turned: bool, v_turned: bool, most: int) -> list[_Part]:
     """Keys and values, in the parts that both have, or that one of them has."""
-    rank, keys = scores.type.rank, scores.type.dims[-1]
+    rank = k.type.rank
     axes = [rank - (1 if turned else 2) for turned in (k_turned, v_turned)]
+    keys = k.type.dims[axes[0]]
     found = [strided_parts(x, axis) for x, axis in zip((k, v), axes, strict=True)]
     cuts = [[extent for extent, _ in parts] for parts in found]
     cut = max(cuts, key=len)
@@ -142,17 +167,17 @@ def _parts(
     return [
         _Part(
             extent,
-            _matrix(one, k, turned=k_turned),
-            _matrix(other, v, turned=v_turned),
+            _matrix(one, k.type.dims, turned=k_turned),
+            _matrix(other, v.type.dims, turned=v_turned),
         )
         for extent, one, other in zip(cut, *places, strict=True)
         if extent > 0
     ]
 
 
-def _matrix(found: StridedView, value: Value, *, turned: bool) -> StridedView:
-    """What is found of `value` as [..., rows or keys, items], repeated over the batch of scores."""
+def _matrix(found: StridedView, dims: Shape, *, turned: bool) -> StridedView:
+    """A view of shape `dims` as [..., rows or keys, items], repeated over the batch of scores."""
     *batch, row, step = found.strides
-    repeated = [0 if extent == 1 else s for extent, s in zip(value.type.dims, batch)]
+    repeated = [0 if extent == 1 else s for extent, s in zip(dims, batch)]
     last = (step, row) if turned else (row, step)
     return StridedView(found.source, found.offset, (*repeated, *last))

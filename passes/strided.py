@@ -67,15 +67,22 @@ def strided_parts(value: Value, axis: int) -> list[tuple[int, StridedView]]:
         for op, at in reversed(follows):
             after = op.output.type.dims
             after = (*after[:at], extent, *after[at + 1 :])
-            if op.name == "transpose":
-                strides = _transpose(op, op.output, found).strides
-            else:
-                strides = reshaped(dims, found.strides, after)
-            if strides is None:
+            step = _follow(op, found, dims, after)
+            if step is None:
                 return whole
-            found, dims = StridedView(found.source, found.offset, strides), after
+            found, dims = step, after
         parts.append((extent, found))
     return parts
+
+
+def _follow(op: Op, x: StridedView, dims: Shape, after: Shape) -> StridedView | None:
+    """What `op` would give of a part of its operand, of shape `dims`."""
+    if op.name == "transpose":
+        return _transpose(op, op.output, x)
+    if op.name == "tile":
+        return _tile(op, op.output, x)
+    strides = reshaped(dims, x.strides, after)
+    return None if strides is None else StridedView(x.source, x.offset, strides)
 
 
 def _axis_before(op: Op, axis: int) -> int | None:
@@ -84,6 +91,8 @@ def _axis_before(op: Op, axis: int) -> int | None:
     if op.name == "transpose":
         axes: tuple[int, ...] = op.attributes["axes"]
         return axes[axis] if axis < len(axes) else axis
+    if op.name == "tile":
+        return axis if op.attributes["repeats"][axis] == 1 else None
     outer = math.prod(after[:axis])
     for i, extent in enumerate(before):
         if math.prod(before[:i]) == outer and extent == after[axis]:
@@ -91,7 +100,7 @@ def _axis_before(op: Op, axis: int) -> int | None:
     return None
 
 
-_KEEPING = ("reshape", "squeeze", "unsqueeze", "transpose")
+_KEEPING = ("reshape", "squeeze", "unsqueeze", "transpose", "tile")
 
 
 def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:

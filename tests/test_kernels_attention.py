@@ -133,6 +133,59 @@ def test_few_rows_read_keys_as_they_are(rows: int, keys: int, width: int) -> Non
     assert len(packed) == (width % lanes_of("float32") != 0)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("masked", ["", "heads", "causal"])
+@pytest.mark.parametrize("written", ["repeated", "grouped"])
+def test_heads_that_share_keys(rows: int, masked: str, written: str) -> None:
+    """Repeated by a tile, as modules write it, or broadcast; nothing is copied."""
+    groups, past = 3, 50
+    keys = past + rows
+    q, x = normal(1, 2, 2 * groups, rows, 16), normal(2, 2, keys, 2, 16)
+    cache = normal(3, 2, 2, past, 16)
+    mask = np.zeros((1, 1, rows, keys), np.float32)
+    if masked == "causal":
+        mask[0, 0] = np.where(np.tri(rows, keys, past), 0, -np.inf)
+    elif masked:
+        mask = normal(4, 1, 2 * groups, 1, keys)
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, x, cache, mask)
+    k = emit(
+        graph,
+        "transpose",
+        emit(graph, "slice", b, axes=(1,), begin=(past,), end=(keys,)),
+        axes=(0, 2, 1),
+    )
+    k = emit(graph, "concat", c, k, axis=2)
+    v = emit(graph, "transpose", b, axes=(0, 2, 1))
+    m = known(graph, mask) if masked == "causal" else m
+    if written == "repeated":
+        repeated: list[Value] = []
+        for one in (k, v):
+            one = emit(graph, "reshape", one, shape=(2, 2, 1, keys, 16))
+            one = emit(graph, "tile", one, repeats=(1, 1, groups, 1, 1))
+            repeated.append(emit(graph, "reshape", one, shape=(2, 2 * groups, keys, 16)))
+        k, v = repeated
+    else:
+        a = emit(graph, "reshape", a, shape=(2, 2, groups, rows, 16))
+        k, v = (emit(graph, "reshape", one, shape=(2, 2, 1, keys, 16)) for one in (k, v))
+        cut = (2, groups) if masked == "heads" else (1, 1)
+        m = emit(graph, "reshape", m, shape=(1, *cut, *m.type.dims[2:]))
+    weights = scores_graph(graph, a, k, m if masked else None, turned=False)
+    y = emit(graph, "matmul", weights, v)
+    if written == "grouped":
+        y = emit(graph, "reshape", y, shape=(2, 2 * groups, rows, 16))
+    y = emit(graph, "transpose", y, axes=(0, 2, 1, 3))
+    graph.add_output(emit(graph, "reshape", y, shape=(2, rows, 32 * groups)), "y")
+    got = run(graph, q, x, cache, mask, threads=2)
+    joined = np.concatenate([cache, x[:, past:].transpose(0, 2, 1, 3)], 2)
+    k_all, v_all = (np.repeat(one, groups, 1) for one in (joined, x.transpose(0, 2, 1, 3)))
+    want = attend(q, k_all, v_all, mask if masked else 0.0)
+    close(got, want.transpose(0, 2, 1, 3).reshape(got.shape), 1e-5)
+    families = [launch.kernel.family for launch in lower(graph).launches]
+    assert set(families) <= {"attention.rows", "pack.panels"}
+    assert len(families) == (1 if rows <= 8 else 5)
+
+
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(st.data())
 def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:

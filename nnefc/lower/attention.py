@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.ir.expression import taken
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.attention import MAX_ROWS, SCORES_BYTES, attention_layout
@@ -57,6 +58,24 @@ def attention(lower: Lowering, op: Op) -> None:
         return Matrix(at, row, step, tuple(strides[i] for i in kept))
 
     q, *places = (matrix(lower.read(x), where) for x, _, where in attended(op)[:-1])
+    y = matrix(lower.write(op.output), a["y"])
+    dims = tuple(a["scores"])
+    expression, (_, *others) = elementwise.literals(
+        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[taken(op) :]]
+    )
+    operands = [broadcast(lower.read(x), x.type, dims) for x in others]
+    operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
+    epilogue = None
+    if expression.steps:
+        repeated = tuple(not x.step for x in operands)
+        epilogue = Epilogue(elementwise.kernel_expression(expression), repeated)
+    if rows == 1 and a["diagonal"] >= keys - 1 and _shared(places, extents):
+        # single rows of heads that share keys are rows of one product
+        q, y, *operands = (
+            replace(x, row=x.batch[-1], batch=x.batch[:-1]) for x in (q, y, *operands)
+        )
+        places = [replace(x, batch=x.batch[:-1]) for x in places]
+        extents, rows = extents[:-1], extents[-1]
     m_parts, width_vectors = ceil_div(rows, tile_rows()), ceil_div(width, lanes)
     heights = sizes(rows, m_parts)
     largest = (tile_rows() - 1, tile_rows())
@@ -90,19 +109,7 @@ def attention(lower: Lowering, op: Op) -> None:
         cost = max(cost, keys * (depth + width) * item * MEMORY_NS / m_block)
     units = math.prod(extents) * ceil_div(m_parts, m_block)
     unit_block = units_per_tile(units, cost * m_block)
-    dims = tuple(a["scores"])
-    scores = Value(TensorType(dtype, dims))
-    expression, (_, *others) = elementwise.literals(
-        lower, a["expression"], [scores, *op.inputs[taken(op) :]]
-    )
-    operands = [broadcast(lower.read(x), x.type, dims) for x in others]
-    operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]
-    epilogue = None
-    if expression.steps:
-        epilogue = Epilogue(
-            elementwise.kernel_expression(expression), tuple(not x.step for x in operands)
-        )
-    named = {"q": q, "y": matrix(lower.write(op.output), a["y"])}
+    named = {"q": q, "y": y}
     for i, part in enumerate(parts):
         named |= {f"k{i}": part.k, f"v{i}": part.v}
     named |= {f"x{i}": x for i, x in enumerate(operands)}
@@ -136,6 +143,11 @@ def attention(lower: Lowering, op: Op) -> None:
     lower.launch(
         Kernel("attention.rows", (str(dtype), *tiles, epilogue)), words, ceil_div(units, unit_block)
     )
+
+
+def _shared(places: Sequence[Matrix], extents: Shape) -> bool:
+    """Whether keys and values are the same for a few items of the last dimension of the batch."""
+    return bool(extents) and extents[-1] <= FEW_ROWS and not any(x.batch[-1] for x in places)
 
 
 def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int, int]:

@@ -46,20 +46,20 @@ def tract_transformers_sdpa(
     shape, width = q.type.dims, v.type.dims[-1]
     rows, keys = shape[-2], k.type.dims[-2]
     groups = 1
-    if q.type.rank == 4:
+    if q.type.rank == 4:  # queries in groups that share a head of keys and values
         groups, rest = divmod(shape[1], k.type.dims[1])
         if rest:
             message = f"{shape[1]} heads of q are no multiple of {k.type.dims[1]}"
             raise Wrong("argument/sdpa", message)
         if groups > 1:
-            q = make.reshape(q, (shape[0], k.type.dims[1], groups * rows, shape[3]))
+            q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
+            k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
     if is_causal:
         later = np.arange(keys)[None, :] > np.arange(rows)[:, None]
         mask = Known(np.where(later, -np.inf, 0.0).astype(np.float32), DType.FLOAT32)
     scores = make("mul", matmul(make, q, k, False, True), factor)
     if mask is not None:
-        full = (*shape[:-2], rows, keys)
-        scores = _masked(make, scores, mask, full, grouped=groups > 1)
+        scores = _masked(make, scores, mask, len(shape), groups)
     weights = make("softmax", scores, axes=(scores.type.rank - 1,))
     y = make.reshape(matmul(make, weights, v), (*shape[:-1], width))
     return make.cast(y, dtype)
@@ -71,13 +71,16 @@ def _computed_in(dtype: DType, named: Any) -> DType:
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
 
 
-def _masked(
-    make: Maker, scores: Operand, mask: Operand, full: tuple[int, ...], *, grouped: bool
-) -> Operand:
-    """Scores with a mask on them, which is added or says what is kept."""
-    x = make.aligned_right(mask, len(full))
-    if grouped:
-        x = make.reshape(make.repeated(x, full), scores.type.dims)
+def _masked(make: Maker, scores: Operand, mask: Operand, rank: int, groups: int = 1) -> Operand:
+    """Scores with a mask on them, which is added or says what is kept.
+
+    The mask is for scores of `rank` dimensions, of which the second one is in `groups`.
+    """
+    x = make.aligned_right(mask, rank)
+    if groups > 1:
+        batch, heads, *matrix = x.type.dims
+        cut = (1, 1) if heads == 1 else (heads // groups, groups)
+        x = make.reshape(x, (batch, *cut, *matrix))
     if mask.type.dtype is DType.BOOL:
         return make("select", x, scores, float("-inf"))
     return make("add", scores, make.cast(x, scores.type.dtype))
@@ -93,7 +96,7 @@ def tract_transformers_scaled_masked_softmax(
 ) -> Any:
     """softmax(scale x + mask) along the last dimension; what is masked is 0 if it is asked for."""
     scaled = make("mul", input, scale)
-    scores = _masked(make, scaled, mask, input.type.dims, grouped=False)
+    scores = _masked(make, scaled, mask, input.type.rank)
     y = make("softmax", scores, axes=(input.type.rank - 1,))
     if not post_softmax_mask:
         return y
