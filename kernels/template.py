@@ -12,12 +12,12 @@ launches it share, so that neither counts words by hand.
 from __future__ import annotations
 
 import importlib
-import struct
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nnefc.digests import blake2b
+from nnefc.symbolic import Extent, float_bits
 
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
@@ -116,19 +116,20 @@ class Layout:
             if kind == "ref":
                 words += [value, None]
             elif kind == "f64":
-                words.append(struct.unpack("<q", struct.pack("<d", value))[0])
+                words.append(float_bits(value))
             elif kind == "table":
                 words.append(self.nbytes + 8 * len(tables))
-                tables += _integers(value)
+                tables += map(_integer, value)
             elif kind:
-                row = _integers(value)
+                row = list(map(_integer, value))
                 assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
                 words += row + [0] * (int(kind) - len(row))
             else:
-                words.append(int(value))
+                words.append(_integer(value))
         assert not values, f"no such fields: {', '.join(values)}"
         return words + tables
 
 
-def _integers(values: Iterable[Any]) -> list[int]:
-    return [int(v) for v in values]
+def _integer(value: Any) -> Any:
+    """A word, which may depend on symbols."""
+    return value if isinstance(value, Extent) else int(value)

@@ -8,14 +8,13 @@ kept; weights are in memory once, also as kernels read them, and kernels do not 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.errors import NnefError
 from nnefc.frontends.tract.names import STATE, settled
+from nnefc.plans import Plans, needs_shapes
 from nnefc.runtime.model import CompiledModel
-from nnefc.runtime.shared import SharedWeights
 from nnefc.runtime.signature import Signature, check_names
 from nnefc.runtime.tensors import TensorSpec
 
@@ -29,10 +28,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Shape = tuple[int, ...]
-
-PLANS: Final = 64
-PLAN_BYTES: Final = 256 << 20
-"""Plans that a model keeps, and how much memory they may take for values between launches."""
 
 
 class Session:
@@ -129,13 +124,8 @@ class DynamicModel(CompiledModel):
     ) -> None:
         self._source = source
         self._shapes = shapes
-        self._how = {"threads": threads, "accuracy": accuracy, "methods": methods}
-        self._progress = progress
-        self._shared = SharedWeights()
-        for array in source.weights.arrays():
-            self._shared.keep(array)
-        self._plans: OrderedDict[Any, CompiledModel] = OrderedDict()
-        self._lock = threading.RLock()
+        how = {"threads": threads, "accuracy": accuracy, "methods": methods}
+        self._plans = Plans(source, how, progress)
         self._own = Session(self)
         self.input_names = list(source.inputs)
         """Names of what a call takes, in order."""
@@ -191,7 +181,7 @@ class DynamicModel(CompiledModel):
                     every[name] = tuple(map(int, written[name]))
                 else:
                     raise NnefError.of("input/shape", f"input {name!r} has no shape")
-        return self.plan_for([every[name] for name in self.input_names], {})
+        return self._plans.exact(self._named([every[name] for name in self.input_names]))
 
     def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> CompiledModel:
         """The plan for shapes of the inputs, in order, and of states; made if there is none."""
@@ -199,66 +189,40 @@ class DynamicModel(CompiledModel):
             hint = f"the inputs are {', '.join(map(str, self.shapes))}"
             message = f"{len(shapes)} arrays given, expected {len(self.input_names)}"
             raise NnefError.of("input/count", message, hint=hint)
-        key = (*shapes, *states.items())
-        with self._lock:
-            found = self._plans.get(key)
-            if found is None:
-                named = dict(zip(self.input_names, shapes, strict=True))
-                for name, shape in self._shapes.items():
-                    if named.get(name, shape) != shape:
-                        message = f"input {name!r} has shape {named[name]}, not {shape}"
-                        raise NnefError.of("input/shape", message)
-                found = self._plans[key] = self._made(named, states)
-                self._drop()
-            self._plans.move_to_end(key)
-        return found
+        return self._plans.find(self._named(shapes), states)
 
-    def _made(self, shapes: Mapping[str, Shape], states: Mapping[str, Shape]) -> CompiledModel:
-        from nnefc.api import compile_with
-
-        graph = self._source.graph(shapes, states=states)
-        how: dict[str, Any] = self._how
-        return compile_with(graph, progress=self._progress, packed=self._shared.packed, **how)
-
-    def _drop(self) -> None:
-        """Let the plans go that were used longest ago, as long as there are too many."""
-        while len(self._plans) > 1 and (
-            len(self._plans) > PLANS
-            or sum(plan.arena_bytes for plan in self._plans.values()) > PLAN_BYTES
-        ):
-            self._plans.popitem(last=False)
+    def _named(self, shapes: Sequence[Shape]) -> dict[str, Shape]:
+        """Shapes of the inputs by name; NnefError for those that were fixed to others."""
+        named = dict(zip(self.input_names, shapes, strict=True))
+        for name, shape in self._shapes.items():
+            if named.get(name, shape) != shape:
+                message = f"input {name!r} has shape {named[name]}, not {shape}"
+                raise NnefError.of("input/shape", message)
+        return named
 
     def __getattr__(self, name: str) -> Any:
         """Called for what only a model with known shapes has."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise _needs_shapes(name)
+        raise needs_shapes(name)
 
     def save(self, *_: Any, **__: Any) -> None:
-        raise _needs_shapes("save")
+        raise needs_shapes("save")
 
     def emit_c(self, *_: Any, **__: Any) -> list[str]:
-        raise _needs_shapes("emit_c")
+        raise needs_shapes("emit_c")
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
         """When each launch runs for inputs of the shapes of these; see `CompiledModel.profile`."""
-        plan = self.plan_for([_shape(x) for x in arrays], {})
+        plan = self._plans.exact(self._named([_shape(x) for x in arrays]))
         return plan.profile(*arrays, seconds=seconds)
 
     def __reduce__(self) -> Any:
-        raise _needs_shapes("pickle")
+        raise needs_shapes("pickle")
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.shapes))
         return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
-
-
-def _needs_shapes(what: str) -> NnefError:
-    return NnefError.of(
-        "input/shape",
-        f"{what} is for a model whose inputs have known shapes",
-        hint="model.for_shapes({'input': (1, 16)}) gives one, as does compile(..., shapes=...)",
-    )
 
 
 def _shape(array: Any) -> Shape:

@@ -26,6 +26,7 @@ from nnefc.rates import (
     SHARED_LAUNCH_NS,
     WEIGHT_NS,
 )
+from nnefc.symbolic import now
 
 LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
@@ -78,8 +79,8 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
     elif op.name in CONVOLUTIONS:
         multiplied, weights = products(op)
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
-    most = max((rows.get(v, 0) for v in op.outputs), default=0)
-    return Work(batch, moved, shared, multiplied, op.name in JOINED, most)
+    most = max((now(rows.get(v, 0)) for v in op.outputs), default=0)
+    return Work(batch, now(moved), now(shared), now(multiplied), op.name in JOINED, now(most))
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class Costs:
         """
         around = (value.op, *value.users)
         joined = any(op is not None and op.name in JOINED for op in around)
-        nbytes = value.type.nbytes
+        nbytes = now(value.type.nbytes)
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
@@ -138,7 +139,7 @@ def _turn(work: Work, turns: int) -> float:
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
     """Of a cut before each of `steps`."""
-    least = 2 * costs.launch + LEAST_GAIN * sum(map(macs, steps)) / PEAK_MACS_PER_NS
+    least = 2 * costs.launch + LEAST_GAIN * now(sum(map(macs, steps))) / PEAK_MACS_PER_NS
     last: dict[Value, int] = {}
     for i, op in enumerate(steps):
         last.update(dict.fromkeys(op.inputs, i))

@@ -56,7 +56,7 @@ def _first(op: Op, rows: Rows, batch: int) -> int:
 
 def _every(op: Op, rows: Rows, batch: int) -> int:
     """All operands have items, with as many rows."""
-    return rows[0] if len(set(rows)) == 1 else 0
+    return rows[0] if all(n == rows[0] for n in rows) else 0
 
 
 def _aligned(operands: Sequence[Value], rows: Rows, wanted: int) -> bool:

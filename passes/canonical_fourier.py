@@ -34,8 +34,9 @@ def _first_results(op: Op) -> Result:
     dims = op.inputs[0].type.dims
     axis: int = transform.attributes["axis"] + (transform.name == "stft")
     taken = slice_ranges(dims, a["axes"], a["begin"], a["end"], a.get("stride", ()))
-    whole = all(r == range(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)
-    if not whole or taken[axis] != range(len(taken[axis])):
+    whole = all(r.take_all(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)
+    bins = taken[axis].count
+    if not whole or not taken[axis].take_all(bins):
         return None
-    attributes = {**transform.attributes, "bins": len(taken[axis])}
+    attributes = {**transform.attributes, "bins": bins}
     return New(transform.name, transform.inputs, attributes)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nnefc.ir import Op, Value
 from nnefc.ops.shape import permutation
-from nnefc.ops.slicing import slice_ranges
+from nnefc.ops.slicing import Indices, slice_ranges
 from nnefc.ops.splitting import split_sizes
 from nnefc.ops.table import operations
 from nnefc.passes.canonical_rules import New, Result, producer, rule, same_type
@@ -91,21 +91,21 @@ def _piece(value: Value, axis: int) -> _Piece:
         return _Piece(op.inputs[0], start, start + sizes[value.index])
     if op is not None and op.name == "slice":
         taken = _ranges(op)
-        full = [range(extent) for extent in op.inputs[0].type.dims]
-        others = all(r == f for d, (r, f) in enumerate(zip(taken, full)) if d != axis)
+        dims = op.inputs[0].type.dims
+        others = all(r.take_all(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)
         if others and taken[axis].step == 1:
             return _Piece(op.inputs[0], taken[axis].start, taken[axis].stop)
     return _Piece(value, 0, value.type.dims[axis])
 
 
-def _ranges(op: Op) -> list[range]:
+def _ranges(op: Op) -> list[Indices]:
     a = op.attributes
     return slice_ranges(op.inputs[0].type.dims, a["axes"], a["begin"], a["end"], a["stride"])
 
 
-def _cut(source: Value, ranges: Sequence[range]) -> Result:
+def _cut(source: Value, ranges: Sequence[Indices]) -> Result:
     """The slice of `source` along ranges of step 1."""
-    cut = [(d, r) for d, r in enumerate(ranges) if r != range(source.type.dims[d])]
+    cut = [(d, r) for d, r in enumerate(ranges) if not r.take_all(source.type.dims[d])]
     if not cut:
         return [source]
     attributes = {
@@ -126,7 +126,7 @@ def _slice(op: Op) -> Result:
     return found or _slice_of_slice(op, ranges) or _slice_of_concat(op, ranges)
 
 
-def _slice_of_slice(op: Op, ranges: list[range]) -> Result:
+def _slice_of_slice(op: Op, ranges: list[Indices]) -> Result:
     (source,) = op.inputs
     if producer(source, "slice") is not None:
         assert source.op is not None
@@ -137,15 +137,15 @@ def _slice_of_slice(op: Op, ranges: list[range]) -> Result:
         assert source.op is not None
         axis = source.op.attributes["axis"]
         _, start, stop = _piece(source, axis)
-        inner = [range(extent) for extent in source.type.dims]
-        inner[axis] = range(start, stop)
+        inner = [Indices(0, extent) for extent in source.type.dims]
+        inner[axis] = Indices(start, stop)
     else:
         return None
-    both = [range(i.start + r.start, i.start + r.stop) for i, r in zip(inner, ranges)]
+    both = [Indices(i.start + r.start, i.start + r.stop) for i, r in zip(inner, ranges)]
     return _cut(source.op.inputs[0], both)
 
 
-def _slice_of_concat(op: Op, ranges: list[range]) -> Result:
+def _slice_of_concat(op: Op, ranges: list[Indices]) -> Result:
     """Of one operand, if all is in that."""
     joined = producer(op.inputs[0], "concat")
     if joined is None:
@@ -156,7 +156,7 @@ def _slice_of_concat(op: Op, ranges: list[range]) -> Result:
         stop = start + value.type.dims[axis]
         taken = ranges[axis]
         if start <= taken.start and taken.stop <= stop:
-            ranges[axis] = range(taken.start - start, taken.stop - start)
+            ranges[axis] = Indices(taken.start - start, taken.stop - start)
             return _cut(value, ranges)
         start = stop
     return None
@@ -186,8 +186,8 @@ def _concat(op: Op) -> Result:
         if piece.source is not source or piece.start != stop:
             return None
         stop = piece.stop
-    ranges = [range(extent) for extent in source.type.dims]
-    ranges[axis] = range(start, stop)
+    ranges = [Indices(0, extent) for extent in source.type.dims]
+    ranges[axis] = Indices(start, stop)
     return _cut(source, ranges)
 
 

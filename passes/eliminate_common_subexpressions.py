@@ -83,4 +83,4 @@ def _key(op: Op, alike: Container[int]) -> Hashable:
         # the text tells 0.0 from -0.0, 1 from 1.0 and true, as == does not
         for k, v in sorted(op.attributes.items(), key=itemgetter(0))
     ]
-    return op.name, tuple(operands), tuple(v.type for v in op.outputs), tuple(attributes)
+    return op.name, tuple(operands), tuple(str(v.type) for v in op.outputs), tuple(attributes)

@@ -12,6 +12,7 @@ from nnefc.ops.reference import apply, widen
 from nnefc.ops.table import operations
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
 from nnefc.passes.known import Known, constant_op, is_widening
+from nnefc.symbolic import is_symbolic
 
 LINEAR = frozenset(
     {
@@ -98,7 +99,7 @@ class FoldConstants:
             or spec.reference is None
         ):
             return False
-        if any(v.type.shape is None for v in op.outputs):
+        if any(v.type.shape is None or is_symbolic(v.type.shape) for v in op.outputs):
             return False
         if not all(v in known for v in op.inputs):
             return False

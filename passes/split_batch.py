@@ -14,6 +14,7 @@ from nnefc.passes.batch_cost import Costs, cut_costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.blocked_rules import CONVOLUTIONS
 from nnefc.passes.convolution_method import Chooser
+from nnefc.symbolic import now, pinned
 
 STORED: Final = ("constant", "variable")
 """Operations that every stage has for itself: their results are data, not computed."""
@@ -57,10 +58,11 @@ class SplitBatch:
         if not items:
             order = _early(steps, rows)
             steps, apart = [steps[i] for i in order], [apart[i] for i in order]
-            items = self._choose(steps, rows, apart, batch)
-        assert all(n == batch or apart[i] for i, n in enumerate(items))
-        if all(n == batch for n in items):
+            items = self._choose(steps, rows, apart, now(batch))
+        assert all(n == now(batch) or apart[i] for i, n in enumerate(items))
+        if all(n == now(batch) for n in items):  # which is right for any batch
             return [single_stage(graph)]
+        batch = pinned(batch)
         stages = _Cutter(graph, rows, batch).stages(steps, items)
         for op in (op for stage in stages for op in stage.graph.ops):
             if op.name in CONVOLUTIONS:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
 from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.program import Buffer, Launch
+from nnefc.symbolic import is_symbolic, largest, now
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Where the buffers are.  `lower_bound`: no arrangement needs less, in bytes."""
+    """Where the buffers are.  `lower_bound`: no arrangement needs less, in bytes, now."""
 
     offsets: dict[Buffer, int]
     nbytes: int
@@ -47,13 +48,32 @@ def arrange(launches: Sequence[Launch]) -> Arena:
     owner = _merge(launches, lifetimes)
     groups = [b for b in lifetimes if owner.get(b, b) is b]
     spans = [lifetimes[b] for b in groups]
-    offsets = place(spans)
+    present = [replace(span, nbytes=now(span.nbytes)) for span in spans]
+    offsets = place(present)
+    if is_symbolic(span.nbytes for span in spans):
+        offsets = _stacked(spans, offsets)
     at = dict(zip(groups, offsets))
     return Arena(
         {b: at[owner.get(b, b)] for b in lifetimes},
-        max((o + s.nbytes for o, s in zip(offsets, spans)), default=0),
-        _lower_bound(spans, len(launches)),
+        largest([0, *(o + s.nbytes for o, s in zip(offsets, spans))]),
+        _lower_bound(present, len(launches)),
     )
+
+
+def _stacked(spans: Sequence[Lifetime], offsets: Sequence[int]) -> list[int]:
+    """Offsets for whatever sizes the spans have: each right above those that are below it now."""
+    found = list(offsets)
+    below: list[set[int]] = [set() for _ in spans]
+    placed: list[int] = []
+    for i in sorted(range(len(spans)), key=lambda i: offsets[i]):
+        touching: list[int] = []
+        for k in reversed(placed):
+            if k not in below[i] and spans[k].overlaps(spans[i]):
+                touching.append(k)
+                below[i] |= {k} | below[k]
+        found[i] = largest([0, *(found[k] + spans[k].nbytes for k in touching)])
+        placed.append(i)
+    return found
 
 
 def _lifetimes(launches: Sequence[Launch]) -> Iterator[tuple[Buffer, Lifetime]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from nnefc.kernels.abi import BASE_ARENA, BASES, LAUNCH
 from nnefc.kernels.template import Kernel
@@ -11,9 +12,65 @@ from nnefc.runtime.arena import arrange
 from nnefc.runtime.plan import BaseTable, Plan
 from nnefc.runtime.program import Program, Ref
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    Words = np.ndarray[Any, np.dtype[np.int64]]
+
 
 def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
     """The plan of a program; `offset` is where a kernel starts in the code."""
+    return draft(program, inputs, outputs, offset).plan()
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A plan whose numbers are not words yet: they may depend on symbols."""
+
+    kernels: list[int]
+    """Of each distinct launch: where its kernel starts in the code."""
+    starts: list[int]
+    """The first of its parameters."""
+    tiles: list[int]
+    params: list[int]
+    launch_of: Words
+    table: BaseTable
+    arena_bytes: int
+    arena_lower_bound: int
+
+    def plan(self) -> Plan:
+        """The plan, of plain numbers."""
+        import numpy as np
+
+        launches = [
+            LAUNCH.pack(kernel=kernel, params=8 * start, tiles=tiles, unused=0)
+            for kernel, start, tiles in zip(self.kernels, self.starts, self.tiles, strict=True)
+        ]
+        words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))
+        return assemble(self, words, np.array(self.params, np.int64), self.arena_bytes)
+
+
+def assemble(draft: Draft, launches: Words, params: Words, arena_bytes: int) -> Plan:
+    """The plan of `launches`, each of which is there once, and parameters."""
+    words = launches[draft.launch_of]
+    words.flags.writeable = params.flags.writeable = False
+    return Plan(
+        launches=words,
+        launch_of=draft.launch_of,
+        params=params,
+        table=draft.table,
+        arena_bytes=arena_bytes,
+        arena_lower_bound=draft.arena_lower_bound,
+        parallel=bool((words[:, TILES] > 1).any()),
+    )
+
+
+TILES = LAUNCH.offsets[2] // 8
+"""The column of launches that has the number of tiles."""
+
+
+def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Draft:
+    """The numbers of a plan; `offset` is where a kernel starts in the code."""
     import numpy as np
 
     distinct = program.distinct
@@ -32,16 +89,9 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
         "slice": first_slice,
     }
     params: list[int] = []
-    launches: list[Any] = []
+    starts: list[int] = []
     for launch in distinct:
-        launches.append(
-            LAUNCH.pack(
-                kernel=offset(launch.kernel),
-                params=8 * len(params),
-                tiles=launch.tiles,
-                unused=0,
-            )
-        )
+        starts.append(len(params))
         for word in launch.words:
             if isinstance(word, Ref):
                 buffer = word.buffer
@@ -55,15 +105,14 @@ def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Ker
                 params.append(word)
     number = {launch: i for i, launch in enumerate(distinct)}
     launch_of = np.array([number[launch] for launch in program.launches], np.int64)
-    words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))[launch_of]
-    block = np.array(params, np.int64)
-    words.flags.writeable = block.flags.writeable = launch_of.flags.writeable = False
-    return Plan(
-        launches=words,
+    launch_of.flags.writeable = False
+    return Draft(
+        kernels=[offset(launch.kernel) for launch in distinct],
+        starts=starts,
+        tiles=[launch.tiles for launch in distinct],
+        params=params,
         launch_of=launch_of,
-        params=block,
         table=table,
         arena_bytes=arena.nbytes,
         arena_lower_bound=arena.lower_bound,
-        parallel=any(launch.tiles > 1 for launch in distinct),
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc import NnefError, dynamic, write_tensor
+from nnefc import NnefError, plans, write_tensor
 from nnefc.dynamic import DynamicModel
 
 Array = np.ndarray[Any, Any]
@@ -146,14 +146,14 @@ def test_contradictory_symbols_are_an_error(tmp_path: Path) -> None:
 
 
 def test_the_oldest_plans_go(linear: DynamicModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dynamic, "PLANS", 3)
-    plans = [linear.for_shapes({"x": (n, 4)}) for n in (2, 3, 4)]
-    assert linear.for_shapes({"x": (2, 4)}) is plans[0]  # used last now
+    monkeypatch.setattr(plans, "PLANS", 3)
+    made = [linear.for_shapes({"x": (n, 4)}) for n in (2, 3, 4)]
+    assert linear.for_shapes({"x": (2, 4)}) is made[0]  # used last now
     linear(rows(5))
     assert linear.plans == 3
-    assert linear.for_shapes({"x": (2, 4)}) is plans[0]
-    assert linear.for_shapes({"x": (3, 4)}) is not plans[1]
-    monkeypatch.setattr(dynamic, "PLAN_BYTES", -1)
+    assert linear.for_shapes({"x": (2, 4)}) is made[0]
+    assert linear.for_shapes({"x": (3, 4)}) is not made[1]
+    monkeypatch.setattr(plans, "PLAN_BYTES", -1)
     linear(rows(9))
     assert linear.plans == 1
 
@@ -175,7 +175,7 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
 def test_weights_are_packed_once(linear: DynamicModel) -> None:
     for count in (2, 3, 9, 40, 70):
         linear(rows(count))
-    packed = linear._shared._packed  # pyright: ignore[reportPrivateUsage]
+    packed = linear._plans._shared._packed  # pyright: ignore[reportPrivateUsage]
     assert len(packed) <= 1
 
 

@@ -26,6 +26,7 @@ from nnefc.digests import blake2b
 from nnefc.ir.expression import Expression
 from nnefc.ir.graph import Attribute, Graph, Value, Variable
 from nnefc.ir.types import DType
+from nnefc.symbolic import Extent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,7 +79,7 @@ def print_attribute(value: Attribute, data: Data | None = None) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return _quote(value)
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Extent):
         return repr(value)
     if isinstance(value, DType):
         return value.value

@@ -51,6 +51,7 @@ _MODULES = (
     "upsample",
     "scan",
     "block_quantized",
+    "iota",
 )
 
 

@@ -16,7 +16,7 @@ from nnefc.kernels.tile import tile_rows, tile_width
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import elementwise
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.cut import UNIT_NS, even, sizes, tile_sizes, units_per_tile
+from nnefc.lower.cut import UNIT_NS, even, least_rows, sizes, tile_sizes, units_per_tile
 from nnefc.lower.matmul import zero_item
 from nnefc.lower.pack import Matrix, pack
 from nnefc.lower.partition import ceil_div
@@ -24,6 +24,7 @@ from nnefc.lower.product import broadcast
 from nnefc.ops.attention import places as attended
 from nnefc.rates import MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import now, smallest
 
 FEW_ROWS = 8
 """Up to so many read k and v as they are."""
@@ -77,10 +78,12 @@ def attention(lower: Lowering, op: Op) -> None:
         places = [replace(x, batch=x.batch[:-1]) for x in places]
         extents, rows = extents[:-1], extents[-1]
     m_parts, width_vectors = ceil_div(rows, tile_rows()), ceil_div(width, lanes)
-    heights = sizes(rows, m_parts)
-    largest = (tile_rows() - 1, tile_rows())
-    if lower.growing and not set(heights) <= set(largest):
+    if not lower.growing:
+        heights = sizes(rows, m_parts)
+    elif rows < least_rows():
         m_parts, heights = rows, (1,)
+    else:
+        heights = tuple(range(least_rows(), tile_rows() + 1))
     columns = tile_width(tile_rows() if lower.growing else heights[-1])
     width_parts = ceil_div(width_vectors, columns)
     widths = {*sizes(width_vectors, width_parts)}
@@ -92,7 +95,8 @@ def attention(lower: Lowering, op: Op) -> None:
     for count, k, v in zip(a["keys"], places[::2], places[1::2], strict=True):
         vectors = ceil_div(count, lanes)
         panels = ceil_div(vectors, columns)
-        widths |= {*sizes(vectors, panels)}
+        if not lower.growing:
+            widths |= {*sizes(vectors, panels)}
         if not k_rows:
             k = pack(lower, k.turned, dtype, depth, count, extents, parts=panels, unit=lanes)
         if not v_rows:
@@ -103,10 +107,10 @@ def attention(lower: Lowering, op: Op) -> None:
     if lower.growing:
         widths = set(range(1, columns + 1))
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
-    cost = heights[-1] * keys * (depth + width) * item / (MACS_PER_NS * ITEM)
+    cost = heights[-1] * now(keys) * (depth + width) * item / (MACS_PER_NS * ITEM)
     m_block = min(m_parts if few else even(m_parts, UNIT_NS / cost), room)
     if few:
-        cost = max(cost, keys * (depth + width) * item * MEMORY_NS / m_block)
+        cost = max(cost, now(keys) * (depth + width) * item * MEMORY_NS / now(m_block))
     units = math.prod(extents) * ceil_div(m_parts, m_block)
     unit_block = units_per_tile(units, cost * m_block)
     named = {"q": q, "y": y}
@@ -157,6 +161,6 @@ def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int
     widest = ceil_div(vectors, parts)
     if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
         block = even(parts, KEYS / (widest * lanes))
-    pitch = min(block * widest, vectors) * lanes * dtype.itemsize
+    pitch = smallest([block * widest, vectors]) * lanes * dtype.itemsize
     # rows a multiple of this apart would compete for lines of the first cache
     return block, pitch + 64 if pitch % 1024 == 0 else pitch

@@ -84,7 +84,7 @@ def slice_(lower: Lowering, op: Op) -> None:
     shape = op.inputs[0].type.dims
     taken = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))[1]
     x = read_blocked(lower, op.inputs[0])
-    map_channels(lower, [x], write_blocked(lower, op.output), [(0, c) for c in taken])
+    map_channels(lower, [x], write_blocked(lower, op.output), [(0, c) for c in taken.all])
 
 
 @lowering("shuffle_channels")

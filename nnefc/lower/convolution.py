@@ -22,6 +22,7 @@ from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import convolution_groups, convolution_window
 from nnefc.rates import DOT_MACS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import now
 
 FEW_PIXELS = 4
 """Up to so many, a register tile would be mostly idle."""
@@ -137,8 +138,8 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     planes = it.batch * it.groups
     pixel_blocks = ceil_div(it.pixels, pixel_block)
     work = planes * it.pixels * it.outputs * it.inputs * it.taps
-    wanted = min(16, max(int(work / TILE_FLOPS), 1))
-    parts = max(min(ceil_div(wanted, planes * pixel_blocks), it.outputs // (8 * rows)), 1)
+    wanted = min(16, max(int(now(work) / TILE_FLOPS), 1))
+    parts = max(min(ceil_div(wanted, now(planes * pixel_blocks)), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
     unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)

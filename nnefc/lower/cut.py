@@ -17,6 +17,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile, sharing
 from nnefc.lower.product import Product
 from nnefc.rates import MACS_PER_NS, MEMORY_NS
+from nnefc.symbolic import is_symbolic, largest, now, pinned, smallest
 
 UNIT_NS = 20_000.0
 """What a unit of work should take: rows and panels that it reads again stay close."""
@@ -59,13 +60,14 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
     m_parts = ceil_div(product.m, tile_rows())
     if lower.growing and product.m < least_rows():
         m_parts = product.m
-    heights = sizes(product.m, m_parts)
-    n_parts = ceil_div(vectors, tile_width(tile_rows() if lower.growing else heights[-1]))
-    widths = sizes(vectors, n_parts)
+    heights = sizes(now(product.m), now(m_parts))
+    widest = tile_width(tile_rows() if lower.growing else heights[-1])
+    n_parts = ceil_div(vectors, widest)
+    widths = _widths(vectors, n_parts, widest)
     # nanoseconds of one part, and of a block of parts below each other
-    width = widths[-1] * lanes * product.depth * product.dtype.itemsize
+    width = widths[-1] * lanes * now(product.depth) * product.dtype.itemsize
     part = heights[-1] * width / (MACS_PER_NS * ITEM)
-    m_block = even(m_parts, max(3, UNIT_NS / part))
+    m_block = even(m_parts, max(3, UNIT_NS / now(part)))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_NS / column)
     if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
@@ -83,17 +85,17 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     """For compressed weights that stay in registers: units of some rows and panels."""
     fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
-    heights = sizes(product.m, m_parts)
+    heights = sizes(now(product.m), now(m_parts))
     m_block = even(m_parts, FIXED_PARTS) if fixed else m_parts
     m_blocks = ceil_div(m_parts, m_block)
-    rows = min(m_block * heights[-1], product.m)
+    rows = now(min(m_block * heights[-1], product.m))
     lanes = lanes_of(str(product.dtype))
     vectors = ceil_div(product.n, lanes)
     items = rows * product.depth
     panel_ns = max(weights.panels.step * STREAM_NS, items * lanes / MACS_PER_NS, 1)
     start_ns = STREAM_START_NS + (FIX_NS * items if fixed else 0)
     panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
-    n_parts = ceil_div(vectors, min(panels, vectors))
+    n_parts = ceil_div(vectors, smallest([panels, vectors]))
     units = math.prod(product.batch) * m_blocks * n_parts
     return Cut(
         m_parts=m_parts,
@@ -136,7 +138,7 @@ def units_per_tile(units: int, cost: float) -> int:
     Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
     took up to 3 % more time while others used the processor.
     """
-    return min(max(1, int(UNIT_NS / cost), ceil_div(units, MAX_TILES)), units)
+    return smallest([largest([1, int(UNIT_NS / now(cost)), ceil_div(units, MAX_TILES)]), units])
 
 
 def tile_sizes(
@@ -166,7 +168,15 @@ def sizes(count: int, parts: int) -> tuple[int, ...]:
     return tuple(sorted({count // parts, ceil_div(count, parts)}))
 
 
+def _widths(vectors: int, parts: int, widest: int) -> tuple[int, ...]:
+    """The sizes of nearly equal parts, or, where they are symbolic, sizes that they are among."""
+    if not is_symbolic([vectors]):
+        return sizes(vectors, parts)
+    least = vectors // parts
+    return (widest - 1, widest) if least >= widest - 1 else sizes(pinned(vectors), pinned(parts))
+
+
 def even(count: int, wanted: float) -> int:
     """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
-    blocks = max(1, round(count / max(wanted, 1)))
+    blocks = max(1, round(now(count) / max(now(wanted), 1)))
     return ceil_div(count, blocks)

@@ -16,6 +16,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array
 from nnefc.runtime.machine import largest_cache
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import is_symbolic, largest, smallest
 
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
@@ -245,7 +246,7 @@ def flat_row(
         else:
             return None
     factor = inner if Access.STRETCHED in access else 1
-    if factor > 8 and factor != lanes:
+    if is_symbolic([factor]) or (factor > 8 and factor != lanes):
         return None
     return Walk(tuple(access[:inputs]), factor)
 
@@ -269,11 +270,11 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
 
     Columns are a multiple of `step`, unless they are all of a row.
     """
-    items = max(items, -(-rows * columns // (MAX_TILES // 2)))
+    items = largest([items, -(-rows * columns // (MAX_TILES // 2))])
     if columns >= 2 * max(items, step):
         parts = columns // max(items, step)
         return 1, -(-columns // parts // step) * step
-    return min(max(items // columns, 1), rows), columns
+    return smallest([largest([items // columns, 1]), rows]), columns
 
 
 def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") -> None:

@@ -110,13 +110,13 @@ def _slice(op: Op) -> int | None:
     type_, a = op.inputs[0].type, op.attributes
     shape, layout = type_.dims, type_.layout
     ranges = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))
-    cut = [d for d, taken in enumerate(ranges) if taken != range(shape[d])]
+    cut = [d for d, taken in enumerate(ranges) if not taken.take_all(shape[d])]
     if op.output.type.layout != layout:
         return None
     if not cut:
         return 0
     last = ranges[cut[-1]]
-    if any(len(r) != 1 for r in ranges[: cut[-1]]) or (last.step != 1 and len(last) > 1):
+    if any(r.count != 1 for r in ranges[: cut[-1]]) or (last.step != 1 and last.count > 1):
         return None
     if layout is None:
         items = sum(r.start * math.prod(shape[d + 1 :]) for d, r in enumerate(ranges))

@@ -18,7 +18,7 @@ from nnefc.runtime.program import Ref
 def sum_reduce(lower: Lowering, op: Op) -> None:
     # what one output item is made of
     count = op.inputs[0].type.volume // op.output.type.volume
-    divisor = float(count) if op.attributes["normalize"] else 1.0
+    divisor = count if op.attributes["normalize"] else 1
     _reduce(lower, op, "sum", divisor)
 
 

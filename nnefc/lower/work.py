@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from nnefc.ir import Op, Value
 from nnefc.ops.cost import flops
 from nnefc.runtime.program import Buffer, Launch, Ref, Work
+from nnefc.symbolic import now
 
 _MOVES = ("move", "copy", "pad", "pack", "halo", "columns", "layout", "transform", "permute")
 """In the names of kernels that prepare operands or arrange results."""
@@ -23,13 +24,13 @@ def count_work(
     operation, which may be parts of buffers, otherwise buffers to their end; and where several
     launches name the same buffer, each has it to the place where another one starts.
     """
-    arithmetic = flops(op) if op else 0
+    arithmetic = now(flops(op)) if op else 0
     working = [one for one in launches if not _moves(one)] or launches
     extents: dict[tuple[Buffer, int], int] = {}
     for value in (*op.inputs, *op.outputs) if op else ():
         if (place := find(value)) is not None:
-            key = place.buffer, place.offset
-            extents[key] = max(extents.get(key, 0), value.type.nbytes)
+            key = place.buffer, now(place.offset)
+            extents[key] = max(extents.get(key, 0), now(value.type.nbytes))
     read = _nbytes(launches, extents, writes=False)
     written = _nbytes(launches, extents, writes=True)
     for i, launch in enumerate(launches):
@@ -45,7 +46,9 @@ def _nbytes(
     launches: Sequence[Launch], extents: dict[tuple[Buffer, int], int], *, writes: bool
 ) -> list[int]:
     """Bytes that each launch reads, or writes."""
-    named = [{(r.buffer, r.offset) for r in one.refs if r.writes is writes} for one in launches]
+    named = [
+        {(r.buffer, now(r.offset)) for r in one.refs if r.writes is writes} for one in launches
+    ]
     every = {place for places in named for place in places}
     starts: dict[Buffer, list[int]] = {}
     for buffer, offset in sorted(every, key=lambda place: place[1]):
@@ -53,7 +56,7 @@ def _nbytes(
 
     def extent(buffer: Buffer, offset: int) -> int:
         following = starts[buffer][bisect_right(starts[buffer], offset) :]
-        end = following[0] if following else buffer.nbytes
+        end = following[0] if following else now(buffer.nbytes)
         return min(extents.get((buffer, offset), end - offset), end - offset)
 
     return [sum(extent(*place) for place in places) for places in named]

@@ -56,21 +56,22 @@ def broadcast(call: Call, *operands: str) -> Shape:
 
 def broadcast_shapes(call: Call, shapes: dict[str, Shape]) -> Shape:
     """The common shape of shapes that are known by name."""
-    distinct = set(shapes.values())
-    if len(distinct) == 1:
-        return distinct.pop()
-    rank = max(map(len, distinct), default=0)
+    first, *others = shapes.values() or [()]
+    if all(shape == first for shape in others):
+        return first
+    rank = max(map(len, shapes.values()))
     result: list[int] = []
     for dimension in range(rank):
-        extents = {s[dimension] for s in distinct if dimension < len(s)} - {1}
-        if len(extents) > 1:
+        extents = [s[dimension] for s in shapes.values() if dimension < len(s)]
+        common = next((extent for extent in extents if extent != 1), 1)
+        if any(extent not in (1, common) for extent in extents):
             named = ", ".join(f"{name}.shape = {listing(s)}" for name, s in shapes.items())
             call.require(
                 False,
                 f"extents of {enumeration(shapes)} must be equal or singular: "
                 f"{named} differ in dimension {dimension}",
             )
-        result.append(max(extents, default=1))
+        result.append(common)
     return tuple(result)
 
 

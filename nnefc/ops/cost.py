@@ -9,6 +9,7 @@ from nnefc.ir.expression import FUSED
 from nnefc.ops import attention, fused_views, mean_variance, scan
 from nnefc.ops.reference import fused_operation
 from nnefc.ops.table import operations
+from nnefc.symbolic import now
 
 
 def macs(op: Op) -> int:
@@ -137,10 +138,10 @@ def live_bytes(graph: Graph) -> dict[Op, int]:
     for position, op in enumerate(graph.ops):
         if op.name in ("constant", "variable"):
             continue
-        live += sum(v.type.nbytes for v in op.outputs if v in last_use)
+        live += sum(now(v.type.nbytes) for v in op.outputs if v in last_use)
         found[op] = live + max(map(largest_live_bytes, op.bodies), default=0)
         for value in dict.fromkeys(op.inputs):
             stored = value.op is None or _is_stored(value)
             if last_use[value] == position and not stored:
-                live -= value.type.nbytes
+                live -= now(value.type.nbytes)
     return found

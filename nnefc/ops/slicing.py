@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,30 @@ from nnefc.ops.window_rules import BORDERS, OUTSIDE, source_indices
 # -- slice
 
 
-def slice_range(extent: int, begin: int, end: int, stride: int | None = None) -> range:
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """The indices `start`, `start + step`, ... before `stop`: a `range` of extents."""
+
+    start: int
+    stop: int
+    step: int = 1
+
+    @property
+    def count(self) -> int:
+        return max(0, -((self.stop - self.start) // -self.step))
+
+    @property
+    def all(self) -> range:
+        return range(self.start, self.stop, self.step)
+
+    def take_all(self, extent: int) -> bool:
+        """Whether they are all indices of a dimension, in order."""
+        if self.start != 0 or self.count != extent:
+            return False
+        return self.step == 1 or extent == 1
+
+
+def slice_range(extent: int, begin: int, end: int, stride: int | None = None) -> Indices:
     """The indices that a slice takes along a dimension; the arguments must be valid.
 
     Without stride as in 4.5.4: negative items count from the end and `end = 0` is the end.
@@ -42,8 +66,8 @@ def slice_range(extent: int, begin: int, end: int, stride: int | None = None) ->
     if end == 0 and stride in (None, 1):
         last = extent
     if stride is None:
-        return range(first, last)
-    return range(min(max(first, -1), extent), min(max(last, -1), extent), stride)
+        return Indices(first, last)
+    return Indices(min(max(first, -1), extent), min(max(last, -1), extent), stride)
 
 
 def slice_ranges(
@@ -52,9 +76,9 @@ def slice_ranges(
     begin: tuple[int, ...],
     end: tuple[int, ...],
     stride: tuple[int, ...] = (),
-) -> list[range]:
+) -> list[Indices]:
     """The indices that a slice takes along each dimension of `shape`."""
-    ranges = [range(extent) for extent in shape]
+    ranges = [Indices(0, extent) for extent in shape]
     steps = stride or (None,) * len(axes)
     for axis, first, last, step in zip(axes, begin, end, steps, strict=True):
         ranges[axis] = slice_range(shape[axis], first, last, step)
@@ -88,7 +112,7 @@ def _slice(call: Call) -> TensorType:
         else:
             _check_range(call, axis, shape[axis], begin[i], end[i])
     call.stop_if_wrong()
-    output = tuple(map(len, slice_ranges(shape, axes, begin, end, stride)))
+    output = tuple(taken.count for taken in slice_ranges(shape, axes, begin, end, stride))
     return TensorType(call.dtype("input"), output)
 
 
@@ -100,14 +124,14 @@ def _check_range(call: Call, axis: int, extent: int, begin: int, end: int) -> No
     )
     if inside:
         taken = slice_range(extent, begin, end)
-        call.require(bool(taken), f"items in end must be greater than those in begin: {about}")
+        call.require(taken.count > 0, f"items in end must be greater than those in begin: {about}")
 
 
 def _check_strided(call: Call, axis: int, extent: int, begin: int, end: int, stride: int) -> None:
     taken = slice_range(extent, begin, end, stride)
     about = f"begin = {begin}, end = {end}, stride = {stride}, axis {axis} of extent {extent}"
     call.require(
-        bool(taken) and 0 <= taken[0] < extent,
+        taken.count > 0 and 0 <= taken.start < extent,
         f"a slice must start inside input and take some of it: {about}",
     )
 
@@ -121,7 +145,8 @@ def slice_(
     stride: tuple[int, ...] = (),
 ) -> Array:
     """The items at the chosen indices along every axis."""
-    return input[np.ix_(*slice_ranges(input.shape, axes, begin, end, stride))]
+    taken = slice_ranges(input.shape, axes, begin, end, stride)
+    return input[np.ix_(*(each.all for each in taken))]
 
 
 # -- pad

@@ -67,19 +67,18 @@ def _items(call: Call) -> list[Shape]:
 def _concat(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    distinct = list(dict.fromkeys(shapes))
-    if call.require(
-        len(set(map(len, distinct))) == 1,
-        f"the ranks of values must be the same: their shapes are {_few(distinct)}",
-    ):
-        axis_within(call, axis, len(distinct[0]), "values")
-    call.stop_if_wrong()
     first = shapes[0]
-    others = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+    if call.require(
+        all(len(s) == len(first) for s in shapes),
+        f"the ranks of values must be the same: their shapes are {_few(shapes)}",
+    ):
+        axis_within(call, axis, len(first), "values")
+    call.stop_if_wrong()
+    others = (*first[:axis], *first[axis + 1 :])
     call.require(
-        len(others) == 1,
+        all((*s[:axis], *s[axis + 1 :]) == others for s in shapes),
         "the shapes of values must be the same in all dimensions other than axis: "
-        f"axis = {axis}, shapes {_few(distinct)}",
+        f"axis = {axis}, shapes {_few(shapes)}",
     )
     total = sum(s[axis] for s in shapes)
     return TensorType(call.dtype("values"), (*first[:axis], total, *first[axis + 1 :]))
@@ -93,12 +92,12 @@ def concat(values: list[Array], *, axis: int) -> Array:
 def _stack(call: Call) -> TensorType:
     axis = axis_attribute(call)
     shapes = _items(call)
-    distinct = list(dict.fromkeys(shapes))
+    shape = shapes[0]
     call.require(
-        len(distinct) == 1, f"the shapes of values must be the same: they are {_few(distinct)}"
+        all(s == shape for s in shapes),
+        f"the shapes of values must be the same: they are {_few(shapes)}",
     )
     call.stop_if_wrong()
-    shape = shapes[0]
     axis_within(call, axis, len(shape) + 1, "value")
     rank_allowed(call, len(shape) + 1, "value")
     return TensorType(call.dtype("values"), (*shape[:axis], len(shapes), *shape[axis:]))
@@ -130,9 +129,10 @@ def unstack(value: Array, *, axis: int) -> list[Array]:
 
 
 def _few(shapes: list[Shape]) -> str:
-    """The first of shapes that may be many."""
-    shown = ", ".join(map(listing, shapes[:4]))
-    return f"{shown}, ..." if len(shapes) > 4 else shown
+    """The first of shapes that may be many, each once."""
+    distinct = list(dict.fromkeys(map(listing, shapes)))
+    shown = ", ".join(distinct[:4])
+    return f"{shown}, ..." if len(distinct) > 4 else shown
 
 
 SPECS: tuple[OpSpec, ...] = (

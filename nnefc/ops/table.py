@@ -32,6 +32,7 @@ MODULES = (
     "grid",
     "fourier",
     "block_quantized",
+    "iota",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 

@@ -39,7 +39,7 @@ def of_shape(what: str, name: str, x: Operand, shape: tuple[int, ...]) -> None:
 def check_shape(make: Maker, name: str, shape: tuple[int, ...], dtype: DType) -> None:
     """Raises Wrong unless there can be a tensor of a shape that a document writes."""
     limits = make.budget.limits
-    if min(shape, default=0) < 0:
+    if any(n < 0 for n in shape):
         raise Wrong("tract/attribute", f"{name} = {list(shape)} has a negative extent")
     if len(shape) > limits.rank:
         message = f"{name} = {list(shape)} has rank {len(shape)}; at most {limits.rank}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -291,12 +291,17 @@ def elaborate(
     quantization: ast.QuantizationFile | None,
     limits: Limits,
     diagnostics: Diagnostics,
+    lift: Callable[[str, int], int] | None = None,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
-    Raises NnefError with all errors.
+    `lift`: gives each symbol and its value the number to compute with instead.  Raises NnefError
+    with all errors.
     """
-    values = symbols.bind(document, shapes)
+    values: Mapping[str, int] = symbols.bind(document, shapes)
+    if lift is not None:
+        values = {name: lift(name, value) for name, value in values.items()}
+        shapes = symbols.evaluated(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = Model(graph, document, shapes, states, types, weights, limits)

@@ -276,7 +276,8 @@ class Evaluator:
             return BROKEN
         items: Any = values[0]
         if isinstance(items, Known) and items.array.ndim == 1:
-            items = tuple(Known(a, items.dtype, items.is_extent) for a in items.array)
+            each = (items.array[i, ...] for i in range(items.array.size))
+            items = tuple(Known(item, items.dtype, items.is_extent) for item in each)
         try:
             items = items if isinstance(items, str) else sequence(items)
             if items is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from nnefc.frontends.tract.values import (
     Operand,
     Wrong,
     common_type,
+    integer_array,
     operand,
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
@@ -26,6 +27,7 @@ from nnefc.ops.common import sequence
 from nnefc.ops.reference import widen
 from nnefc.ops.spec import Call, OpSpec, infer
 from nnefc.ops.table import operations
+from nnefc.symbolic import is_symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -170,16 +172,22 @@ class Maker:
         types: Sequence[TensorType],
     ) -> Any:
         assert spec.reference is not None
-        arrays: list[Any] = [widen(x.array, x.dtype) for x in tensors if isinstance(x, Known)]
-        if interface(spec).is_variadic:
-            arrays = [arrays]
-        is_extent = any(x.is_extent for x in tensors if isinstance(x, Known))
+        known = [x for x in tensors if isinstance(x, Known)]
+        is_extent = any(x.is_extent for x in known)
         filled = {**interface(spec).defaults, **attributes}
         if spec.name == "cast":
             filled["dtype"] = types[0].dtype
+
+        def compute(widened: list[Array]) -> Any:
+            symbolic = any(array.dtype == object for array in widened)
+            reference = (_SYMBOLIC.get(spec.name) if symbolic else None) or spec.reference
+            assert reference is not None
+            operands: list[Any] = [widened] if interface(spec).is_variadic else widened
+            return reference(*operands, **filled)
+
         with np.errstate(all="ignore"):
             try:
-                results = spec.reference(*arrays, **filled)
+                results = self._computed(compute, known)
             except (ArithmeticError, ValueError):
                 if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
                     message = f"{spec.name} of a tensor without items"
@@ -188,13 +196,21 @@ class Maker:
             several = sequence(results) or [results]
             made = [
                 Known(
-                    np.asarray(array).astype(type_.dtype.numpy).reshape(type_.dims),
+                    _narrowed(np.asarray(array), type_.dtype).reshape(type_.dims),
                     type_.dtype,
                     is_extent and type_.dtype is DType.INT64,
                 )
                 for array, type_ in zip(several, types, strict=True)
             ]
         return tuple(made) if isinstance(results, tuple | list) else made[0]
+
+    def _computed(self, compute: Callable[[list[Array]], Any], known: Sequence[Known]) -> Any:
+        """What a reference gives; for items that depend on symbols, too, if it is arithmetic."""
+        plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
+        if any(array is None for array in plain):
+            with suppress(TypeError, AttributeError):
+                return compute([x.array if y is None else y for x, y in zip(known, plain)])
+        return compute([widen(x.array, x.dtype) for x in known])
 
     # -- operands
 
@@ -205,6 +221,10 @@ class Maker:
         kept = self._constants.get(id(x))
         if kept is not None:
             return kept[1]
+        if x.is_symbolic:
+            value = self._symbolic_value(x)
+            self._constants[id(x)] = x, value
+            return value
         array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
         if array.size == 0 and not may_be_empty:
             raise Wrong("tract/empty", "a tensor without items cannot be computed with here")
@@ -216,10 +236,24 @@ class Maker:
         self._constants[id(x)] = x, value
         return value
 
+    def _symbolic_value(self, x: Known) -> Value:
+        """Items that depend on symbols, computed when the model runs."""
+        items = [self.iota(1, item) for item in x.array.reshape(-1)]
+        joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
+        return self.reshape(joined, x.array.shape)  # pyright: ignore[reportReturnType]
+
+    def iota(self, count: int, start: int = 0, step: int = 1) -> Operand:
+        """start, start + step, ..., known if the number of items is, and is not large."""
+        if isinstance(count, int) and count <= FOLDED and isinstance(start, int):
+            return Known(start + step * np.arange(count, dtype=np.int64), DType.INT64)
+        return self("iota", count=count, start=start, step=step, dtype=DType.INT64)
+
     def cast(self, x: Operand, dtype: DType) -> Operand:
         """A tensor with items of another type."""
         if x.type.dtype is dtype:
             return x
+        if isinstance(x, Known) and x.is_symbolic:
+            x = self.value(x)
         if isinstance(x, Known):
             return Known(converted(x.array, dtype), dtype)
         return self("cast", x, dtype=dtype)
@@ -255,10 +289,10 @@ class Maker:
         repeats = tuple(
             want if have == 1 else 1 for have, want in zip(x.type.dims, shape, strict=True)
         )
-        return x if max(repeats, default=1) == 1 and 0 not in repeats else self.tiled(x, repeats)
+        return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
-        if isinstance(x, Known):
+        if isinstance(x, Known) and not is_symbolic(repeats):
             volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
             if volume <= FOLDED:
                 return Known(np.tile(x.array, repeats), x.dtype, x.is_extent)
@@ -274,10 +308,26 @@ def converted(array: Array, dtype: DType) -> Array:
         return np.asarray(reference(wide, dtype=dtype)).astype(dtype.numpy)
 
 
+def _quotient(x: Any, y: Any) -> Any:
+    """Towards zero, as the operation `div` computes it."""
+    return x // y if x >= 0 and y > 0 else -(-x // y) if y > 0 else _quotient(-x, -y) if y else 0
+
+
+_SYMBOLIC: Final[Mapping[str, Callable[..., Any]]] = {"div": np.frompyfunc(_quotient, 2, 1)}
+"""What references do not compute that use more than Python's arithmetic, for arrays of objects."""
+
+
+def _narrowed(array: Array, dtype: DType) -> Array:
+    """Items of a type, unless they depend on symbols."""
+    if array.dtype == object and dtype is DType.INT64:
+        return integer_array(array)
+    return array.astype(dtype.numpy)
+
+
 def _foldable(spec: OpSpec, tensors: Sequence[Operand], types: Sequence[TensorType]) -> bool:
     if spec.reference is None or not all(isinstance(x, Known) for x in tensors):
         return False
-    return all(type_.volume <= FOLDED for type_ in types)
+    return all(not is_symbolic(type_.dims) and type_.volume <= FOLDED for type_ in types)
 
 
 def _rewrite(error: NnefError) -> Wrong:

@@ -199,6 +199,20 @@ def bind(
     return values
 
 
+def evaluated(
+    document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
+) -> dict[str, Sequence[int]]:
+    """The same `shapes` of inputs, with extents as they are computed of the `values`."""
+    found = dict(shapes)
+    for each in inputs(document):
+        if each.name in shapes:
+            found[each.name] = [
+                extent if any(name not in values for name in _names(e)) else extent_of(e, values)
+                for e, extent in zip(each.extents, shapes[each.name], strict=True)
+            ]
+    return found
+
+
 def _solve(
     pairs: Sequence[tuple[Input, ast.Expression, int]], values: dict[str, int]
 ) -> dict[str, str]:

@@ -10,11 +10,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
+from nnefc.symbolic import Extent, now
 
 Array = np.ndarray[Any, Any]
 
@@ -35,6 +36,8 @@ class Known:
 
     `is_extent`: its items are of tract's type `tdim`, for extents; their arithmetic is that of
     integers, and they become of whatever type they are combined with.
+
+    Items that depend on symbols (`nnefc.symbolic`) are in an array of objects, of the type int64.
     """
 
     array: Array
@@ -44,6 +47,11 @@ class Known:
     @property
     def type(self) -> TensorType:
         return TensorType(self.dtype, self.array.shape)
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether items depend on symbols."""
+        return self.array.dtype == object and self.dtype is DType.INT64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,28 +166,35 @@ def named_type(name: Any) -> DatumType:
     return datum_type(name)
 
 
-def number(value: Number) -> Known:
+def number(value: Number | Extent) -> Known:
     """A literal as a tensor of rank 0."""
     if isinstance(value, bool):
         return Known(np.array(value), DType.BOOL)
-    if isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 63:
+    if isinstance(value, int | Extent):
+        if not -(1 << 63) <= now(value) < 1 << 63:
             raise Wrong("tract/number", f"{value} does not fit in 64 bits")
-        return Known(np.array(value, np.int64), DType.INT64, is_extent=True)
+        return Known(integer_array(value), DType.INT64, is_extent=True)
     with np.errstate(over="ignore"):
         return Known(np.array(value, np.float32), DType.FLOAT32)
 
 
 def extents(shape: Sequence[int]) -> Known:
     """A shape as a tensor of rank 1."""
-    return Known(np.array(shape, np.int64), DType.INT64, is_extent=True)
+    return Known(integer_array(shape), DType.INT64, is_extent=True)
+
+
+def integer_array(items: Any) -> Array:
+    """Integers as int64, or, if some depend on symbols, as they are."""
+    array = np.array(items, object)
+    symbolic = any(isinstance(item, Extent) for item in array.flat)
+    return array if symbolic else array.astype(np.int64)
 
 
 def operand(value: Any) -> Operand:
     """Any value as a tensor: numbers have rank 0, arrays of numbers one more than their items."""
     if isinstance(value, Value | Known):
         return value
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | Extent):
         return number(value)
     if isinstance(value, Quantized):
         raise Wrong("tract/quantized", "this operator does not take quantized tensors")
@@ -202,7 +217,10 @@ def _stacked(items: tuple[Any, ...]) -> Known:
     if not known:
         return Known(np.zeros(0, np.float32), DType.FLOAT32)
     dtype = widest([part.dtype for part in known])
-    array = np.stack([part.array.astype(dtype.numpy) for part in known])
+    if any(part.is_symbolic for part in known) and dtype is DType.INT64:
+        array = np.stack([part.array.astype(object) for part in known])
+    else:
+        array = np.stack([part.array.astype(dtype.numpy) for part in known])
     return Known(array, dtype, all(part.is_extent for part in known))
 
 
@@ -215,6 +233,8 @@ def integers(value: Any) -> tuple[int, ...]:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(i for item in items for i in integers(item))
+    if isinstance(value, Extent):
+        return (cast(int, value),)
     if isinstance(value, bool | int):
         return (int(value),)
     if isinstance(value, float) and value.is_integer():
@@ -240,7 +260,7 @@ def _not_known(value: Any, what: str) -> Wrong:
 
 def scalar(value: Any) -> float:
     """A known number."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | Extent):
         return float(value)
     if isinstance(value, Known) and value.array.size == 1 and value.dtype is not DType.STRING:
         return float(value.array.reshape(()))

@@ -12,6 +12,7 @@ from nnefc.frontends.tract.maker import FOLDED, Maker, converted
 from nnefc.frontends.tract.quantization import encoded, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
+    Array,
     Known,
     Quantized,
     Wrong,
@@ -24,6 +25,7 @@ from nnefc.frontends.tract.values import (
 )
 from nnefc.ir import DType
 from nnefc.ops.common import sequence
+from nnefc.symbolic import is_symbolic, largest
 
 
 @operator("tract_nnef")
@@ -88,18 +90,25 @@ def tract_core_shape_of(make: Maker, input: Any) -> Any:
 def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
     """Numbers from `start` up to `end`, which is not among them."""
     bounds = [operand(x) for x in (start, end, step)]
+    dtype = make.unified(*bounds)[0].type.dtype
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)
+        count = math.ceil((last - first) / stride) if stride else 0
     else:
         first, last, stride = (integers(x)[0] for x in bounds)
+        count = -((first - last) // stride) if stride else 0
     if stride == 0:
         raise Wrong("tract/attribute", "step must not be 0")
-    count = max(0, int(np.ceil((last - first) / stride)))
+    count = largest([0, count])
+    if is_symbolic([count]):
+        return make.cast(make.iota(count, integers(start)[0], integers(step)[0]), dtype)
     make.budget.take_items(count)
-    like = make.unified(*bounds)[0]
-    items = first + stride * np.arange(count)
+    if is_symbolic([first, stride]):
+        items = Known(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent=True)
+        return make.cast(items, dtype)
     is_extent = all(isinstance(x, Known) and x.is_extent for x in bounds)
-    return Known(items.astype(like.type.dtype.numpy), like.type.dtype, is_extent)
+    steps: Array = np.arange(count)
+    return Known((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
 
 
 @operator("tract_core", quantized=True)

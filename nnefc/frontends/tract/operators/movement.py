@@ -15,6 +15,7 @@ from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.frontends.tract.values import Known, Operand, Wrong, integers, operand
 from nnefc.ir import DType
 from nnefc.ops.common import sequence
+from nnefc.ops.slicing import Indices
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
@@ -55,7 +56,7 @@ def reshape(
         if given and rest % given == 0:
             middle[middle.index(-1)] = rest // given
     full = (*dims[:start], *middle, *dims[end:])
-    if math.prod(full) != math.prod(dims) or min(full, default=0) < 0:
+    if math.prod(full) != math.prod(dims) or any(n < 0 for n in full):
         message = f"{list(dims)} cannot be reshaped to {list(full)}"
         raise Wrong("argument/reshape", message, "the number of items stays the same")
     return make.reshape(input, full)
@@ -151,7 +152,7 @@ def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int 
     extent = x.type.dims[axis]
     if (begin, end, stride) == (0, extent, 1):
         return x
-    count = len(range(begin, end, stride))
+    count = Indices(begin, end, stride).count
     if isinstance(x, Known) or count == 0:
         where = [slice(None)] * x.type.rank
         where[axis] = slice(begin, end if end >= 0 else None, stride)
@@ -253,7 +254,7 @@ def _pad_constant(make: Maker, x: Operand, padding: Pairs, value: float) -> Oper
 @operator("tract_nnef")
 def tile(make: Maker, input: Operand, repeats: tuple[int, ...]) -> Any:
     rank = input.type.rank
-    if len(repeats) != rank or min(repeats, default=0) < 0:
+    if len(repeats) != rank or any(n < 0 for n in repeats):
         raise Wrong("argument/tile", f"repeats = {list(repeats)} for a tensor of rank {rank}")
     if all(r == 1 for r in repeats):
         return input
@@ -263,7 +264,7 @@ def tile(make: Maker, input: Operand, repeats: tuple[int, ...]) -> Any:
 @operator("tract_core")
 def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) -> Any:
     """Dimensions are aligned at the last one."""
-    if min(shape, default=0) < 0:
+    if any(n < 0 for n in shape):
         raise Wrong("argument/broadcast", f"shape = {list(shape)} has a negative extent")
     if input.type.rank > len(shape):
         message = f"rank {input.type.rank} does not fit into {list(shape)}"
@@ -279,9 +280,9 @@ def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) ->
 def tract_core_trilu(make: Maker, input: Operand, k: int = 0, upper: bool = True) -> Any:
     """Items above or below a diagonal, zeros elsewhere."""
     *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)
-    column = Known(np.arange(columns, dtype=np.int64)[None, :], DType.INT64)
+    column = make.reshape(make.iota(columns), (1, columns))
     offset = min(max(k, -rows), columns)  # beyond that it does not matter
-    diagonal = Known(np.arange(rows, dtype=np.int64)[:, None] + offset, DType.INT64)
+    diagonal = make.reshape(make.iota(rows, offset), (rows, 1))
     kept = make("ge" if upper else "le", column, diagonal)
     mask = make.aligned_right(kept, input.type.rank)
     return make("select", mask, input, make.cast(operand(0), input.type.dtype))
@@ -309,7 +310,7 @@ def tract_core_one_hot(
     shape = [1] * (input.type.rank + 1)
     shape[at] = dim
     take_room(make.budget, dim)
-    numbers = Known(np.arange(dim).reshape(shape), DType.INT64)
+    numbers = make.reshape(make.iota(dim), shape)
     hot = make("eq", unsqueeze(make, indices, (at,)), numbers)
     on, off = (operand(float(v)) for v in (value_on, value_off))
     return make("select", hot, on, off)

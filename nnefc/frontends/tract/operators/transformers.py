@@ -55,8 +55,10 @@ def tract_transformers_sdpa(
             q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
             k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
     if is_causal:
-        later = np.arange(keys)[None, :] > np.arange(rows)[:, None]
-        mask = Known(np.where(later, -np.inf, 0.0).astype(np.float32), DType.FLOAT32)
+        key = make.reshape(make.iota(keys), (1, keys))
+        row = make.reshape(make.iota(rows), (rows, 1))
+        hidden = Known(np.array(-np.inf, np.float32), DType.FLOAT32)
+        mask = make("select", make("gt", key, row), hidden, 0.0)
     scores = make("mul", matmul(make, q, k, False, True), factor)
     if mask is not None:
         scores = _masked(make, scores, mask, len(shape), groups)

@@ -1,0 +1,271 @@
+"""Plans of a model whose shapes are known at a call: found, computed of symbols, or made.
+
+    shapes ──▶ a plan of before ──▶ a pattern that holds for them ──▶ a new pattern
+               (LRU of models)      (ParametricModel.at)             (front end, passes, lowering)
+
+A pattern is a program of extents (`nnefc.symbolic`), made once for lengths that are alike; see
+docs/design/dynamic.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nnefc.errors import NnefError
+from nnefc.frontends.tract.names import STATE
+from nnefc.runtime.model import CompiledModel
+from nnefc.runtime.shared import SharedWeights
+from nnefc.symbolic import Extent, Trace
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir import Graph
+    from nnefc.runtime.objects import Progress
+    from nnefc.runtime.parametric import ParametricModel
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+
+PLANS: Final = 64
+PLAN_BYTES: Final = 256 << 20
+"""Plans that a model keeps, and how much memory they may take for values between launches."""
+PATTERNS: Final = 64
+"""Patterns that a model keeps."""
+ATTEMPTS: Final = 2
+"""Patterns that are tried to be made of a model for which there cannot be any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An extent of an input or a state."""
+
+    name: str
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A model for many shapes, and what has to be the same of all of them."""
+
+    model: ParametricModel
+    symbols: tuple[str, ...]
+    """Those that shapes of inputs tell, in the order of the function's parameters."""
+    groups: tuple[tuple[_Place, ...], ...]
+    """Extents of states that are one symbol: they are equal."""
+    states: frozenset[str]
+    fixed: Mapping[_Place, int]
+    """All other extents."""
+
+    def values(
+        self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
+    ) -> list[int] | None:
+        """What the function takes; None if shapes are not like those it was made for."""
+        if frozenset(states) != self.states or tuple(symbols) != self.symbols:
+            return None
+        every = {**shapes, **states}
+        if any(every[at.name][at.axis] != extent for at, extent in self.fixed.items()):
+            return None
+        values = list(symbols.values())
+        for first, *others in self.groups:
+            value = every[first.name][first.axis]
+            if any(every[at.name][at.axis] != value for at in others):
+                return None
+            values.append(value)
+        return values
+
+
+class Plans:
+    """The plans of a model by the shapes of a call; weights are in memory once."""
+
+    def __init__(
+        self, source: Source, how: Mapping[str, Any], progress: Progress | None = None
+    ) -> None:
+        """`how`: `threads`, `accuracy` and `methods`, as for `nnefc.api.compile_with`."""
+        self._source = source
+        self._how = dict(how)
+        self._progress = progress
+        self._shared = SharedWeights()
+        for array in source.weights.arrays():
+            self._shared.keep(array)
+        self._made: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._patterns: list[_Pattern] = []
+        """The one that was used last is the first."""
+        self._failed = 0
+        self._kept: dict[str, Shape] = {}
+        """Shapes of states of the call before."""
+        self._growing: dict[str, set[int]] = {}
+        """Axes of states whose extents have changed from one call to the next."""
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @property
+    def patterns(self) -> int:
+        """How often front end, passes and lowering have run for all plans that came of it."""
+        return len(self._patterns)
+
+    def find(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """The plan for shapes of the inputs and of states; NnefError if they do not fit."""
+        with self._lock:
+            self._watch(states)
+            return self._kept_or_made(
+                (*shapes.values(), *states.items()),
+                lambda: self._computed(shapes, states) or self._compiled(shapes, states),
+            )
+
+    def exact(self, shapes: Shapes) -> CompiledModel:
+        """A plan that is made for these shapes alone, without states."""
+        with self._lock:
+            return self._kept_or_made(
+                (*shapes.values(), "exact"), lambda: self._compiled(shapes, {})
+            )
+
+    def _kept_or_made(self, key: Any, make: Callable[[], CompiledModel]) -> CompiledModel:
+        """The plan that is kept under a key; those that were used longest ago may go for it."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+            self._drop()
+        self._made.move_to_end(key)
+        return found
+
+    def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """A plan of which nothing is taken from others but weights."""
+        from nnefc.api import compile_with
+
+        graph = self._source.graph(shapes, states=states)
+        return compile_with(graph, progress=self._progress, packed=self._shared.packed, **self._how)
+
+    def _watch(self, states: Shapes) -> None:
+        """Note which extents of states change."""
+        for name, shape in states.items():
+            before = self._kept.get(name, shape)
+            if before != shape and len(before) == len(shape):
+                changed = {i for i, pair in enumerate(zip(before, shape)) if pair[0] != pair[1]}
+                self._growing.setdefault(name, set()).update(changed)
+        self._kept = dict(states)
+
+    def _drop(self) -> None:
+        """Let the plans go that were used longest ago, as long as there are too many."""
+        while len(self._made) > 1 and (
+            len(self._made) > PLANS
+            or sum(plan.arena_bytes for plan in self._made.values()) > PLAN_BYTES
+        ):
+            self._made.popitem(last=False)
+
+    # -- patterns
+
+    def _computed(self, shapes: Shapes, states: Shapes) -> CompiledModel | None:
+        """A plan of a pattern; None if there is none, nor can be made."""
+        symbols = self._source.symbol_values(shapes)
+        for i, pattern in enumerate(self._patterns):
+            values = pattern.values(symbols, shapes, states)
+            found = None if values is None else pattern.model.at(values)
+            if found is not None:
+                self._patterns.insert(0, self._patterns.pop(i))
+                return self._called(found, shapes, states)
+        growing = any(name in self._growing for name in states)
+        if (not symbols and not growing) or self._failed >= ATTEMPTS:
+            return None
+        try:
+            pattern = self._traced(symbols, shapes, states)
+        except Exception:  # operations that need plain numbers; errors that plain numbers tell
+            self._failed += 1
+            return None
+        self._patterns.insert(0, pattern)
+        del self._patterns[PATTERNS:]
+        self._failed = 0
+        values = pattern.values(symbols, shapes, states)
+        assert values is not None
+        found = pattern.model.at(values)
+        assert found is not None, "a pattern holds for what it was made for"
+        return self._called(found, shapes, states)
+
+    def _called(self, compiled: Any, shapes: Shapes, states: Shapes) -> CompiledModel:
+        origin = _Called(lambda: self._source.graph(shapes, states=states))
+        return CompiledModel(compiled, origin, threads=self._how["threads"])
+
+    def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
+        """A new pattern; any exception if there cannot be one."""
+        from nnefc.ahead import expecting_usual
+        from nnefc.api import lowered
+        from nnefc.arguments import memory_for
+        from nnefc.runtime.parametric import ParametricModel
+
+        trace = Trace()
+
+        def lift(_: str, value: int) -> int:
+            extent = trace.symbol(value)
+            # what is chosen for one number is good for others of its size
+            assert cast(Any, extent).bit_length() == value.bit_length()
+            return extent
+
+        lifted: dict[str, tuple[int, ...]] = {}
+        groups: dict[int, list[_Place]] = {}
+        inputs = {name: lift(name, value) for name, value in symbols.items()}
+        extents: dict[int, int] = {}
+        for name, shape in states.items():
+            dims = list(shape)
+            for axis in sorted(self._growing.get(name, ())):
+                value = shape[axis]
+                if value not in extents:
+                    extents[value] = lift(name, value)
+                dims[axis] = extents[value]
+                groups.setdefault(value, []).append(_Place(name, axis))
+            lifted[name] = tuple(dims)
+        graph = self._source.graph(shapes, states=lifted, lift=lambda name, _: inputs[name])
+        program = lowered(graph, growing=True, **self._how)
+        how = self._how["threads"], self._how["accuracy"]
+        with memory_for("compile the model"), expecting_usual(*how):
+            model = ParametricModel(trace, program, graph, self._progress, self._shared.packed)
+        return _Pattern(
+            model,
+            tuple(symbols),
+            tuple(map(tuple, groups.values())),
+            frozenset(states),
+            dict(_fixed(graph)),
+        )
+
+
+def _fixed(graph: Graph) -> list[tuple[_Place, int]]:
+    """The extents of inputs and states that no symbol stands for."""
+    return [
+        (_Place(value.name.removeprefix(STATE), axis), extent)
+        for value in graph.inputs
+        for axis, extent in enumerate(value.type.dims)
+        if not isinstance(extent, Extent)
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Called:
+    """The origin of a plan that a call has asked for."""
+
+    make: Callable[[], Graph]
+
+    @property
+    def graph(self) -> Graph:
+        return self.make()
+
+    def save(self, *_: Any, **__: Any) -> None:
+        raise needs_shapes("save")
+
+    def emit_c(self, *_: Any, **__: Any) -> list[str]:
+        raise needs_shapes("emit_c")
+
+    def reduce(self, model: CompiledModel) -> Any:
+        raise needs_shapes("pickle")
+
+
+def needs_shapes(what: str) -> NnefError:
+    """The error of what a model with symbols cannot do."""
+    return NnefError.of(
+        "input/shape",
+        f"{what} is for a model whose inputs have known shapes",
+        hint="model.for_shapes({'input': (1, 16)}) gives one, as does compile(..., shapes=...)",
+    )

@@ -1,0 +1,319 @@
+"""Integers that know how they are computed of symbols: what they tell holds for other values, too.
+
+A `Trace` gives an `Extent` for each symbol.  It behaves like the integer that the symbol stands for
+now; arithmetic gives further extents, and whatever leaves that world is noted as a condition: the
+outcome of a comparison, or, where an extent becomes a plain integer, that it has this value.  What
+has been computed with extents is then a function of the symbols, which holds for all values for
+which the conditions do:
+
+    trace = Trace()
+    n = trace.symbol("n", 64)
+    tiles = n // 16 if n >= 32 else 1
+    trace.function([tiles, 4 * n])(96)      # [6, 384]
+    trace.function([tiles, 4 * n])(16)      # None: n >= 32 is a condition
+
+Extents have no hash: sets and dictionaries could not tell that two are equal now, but not always.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+Number = int | float
+Function = Callable[..., "list[int] | None"]
+"""Values of the symbols, in order, to values of extents; None where a condition does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A line of the function: an assignment to `target`, or a condition; `uses` are targets."""
+
+    target: str
+    text: str
+    uses: tuple[str, ...]
+
+
+class Trace:
+    """What is computed of symbols, and compared, in the order in which it happens."""
+
+    def __init__(self) -> None:
+        self._symbols: list[str] = []
+        self._steps: list[_Step] = []
+        self._made: dict[str, Extent] = {}
+        self._conditions: set[str] = set()
+
+    def symbol(self, value: int) -> int:
+        """An extent that passes for an integer, with its value now."""
+        name = f"s{len(self._symbols)}"
+        self._symbols.append(name)
+        return cast(int, Extent(self, value, name))
+
+    def make(self, text: str, value: Number, *uses: Any) -> Extent:
+        """What an expression of extents gives, of which there is one for each text."""
+        found = self._made.get(text)
+        if found is None:
+            name = f"v{len(self._made)}"
+            found = self._made[text] = Extent(self, value, name)
+            self._steps.append(_Step(name, text, _names(uses)))
+        return found
+
+    def require(self, text: str, *uses: Any) -> None:
+        """Note a condition, which holds now."""
+        if text not in self._conditions:
+            self._conditions.add(text)
+            self._steps.append(_Step("", text, _names(uses)))
+
+    @property
+    def conditions(self) -> list[str]:
+        """The conditions, in the order in which they were noted."""
+        return [step.text for step in self._steps if not step.target]
+
+    def function(self, results: Sequence[Number]) -> Function:
+        """The function of the symbols that computes `results`, numbers of this trace or plain."""
+        needed = {x.name for x in results if isinstance(x, Extent)}
+        body: list[str] = []
+        for step in reversed(self._steps):
+            if step.target and step.target not in needed:
+                continue
+            needed.update(step.uses)
+            assignment = f"{step.target} = {step.text}"
+            body.append(assignment if step.target else f"if not ({step.text}): return None")
+        body.reverse()
+        returned = ", ".join(map(_text, results))
+        lines = [f"def function({', '.join(self._symbols)}):", *body, f"return [{returned}]"]
+        namespace: dict[str, Any] = {
+            "inf": math.inf,
+            "nan": math.nan,
+            "ceil": math.ceil,
+            "floor": math.floor,
+            "bits": _bits,
+        }
+        exec("\n ".join(lines), namespace)
+        return namespace["function"]
+
+
+class Extent:
+    """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
+
+    __slots__ = ("name", "trace", "value")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, trace: Trace, value: Number, name: str) -> None:
+        self.trace = trace
+        self.value = value
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"{self.value}:{self.name}"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else repr(self)
+
+    # -- out of this world
+
+    def _pinned(self) -> Number:
+        self.trace.require(f"{self.name} == {_text(self.value)}", self)
+        return self.value
+
+    def __index__(self) -> int:
+        return operator.index(cast(int, self._pinned()))
+
+    def __int__(self) -> int:
+        return int(self._pinned())
+
+    def __float__(self) -> float:
+        return float(self._pinned())
+
+    def __bool__(self) -> bool:
+        return bool(_compared(self, "!=", "==", operator.ne, 0))
+
+    # -- comparisons
+
+    def __eq__(self, other: object) -> Any:
+        return _compared(self, "==", "!=", operator.eq, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _compared(self, "!=", "==", operator.ne, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared(self, "<", ">=", operator.lt, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared(self, "<=", ">", operator.le, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared(self, ">", "<=", operator.gt, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared(self, ">=", "<", operator.ge, other)
+
+    # -- arithmetic
+
+    def __add__(self, other: Any) -> Any:
+        return _computed(self, "+", operator.add, other)
+
+    def __sub__(self, other: Any) -> Any:
+        return _computed(self, "-", operator.sub, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return _computed(self, "*", operator.mul, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _computed(self, "//", lambda x, y: x // y, other)
+
+    def __mod__(self, other: Any) -> Any:
+        return _computed(self, "%", operator.mod, other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _computed(self, "/", lambda x, y: x / y, other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: Any) -> Any:
+        return _computed(other, "-", operator.sub, self)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _computed(other, "//", lambda x, y: x // y, self)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _computed(other, "%", operator.mod, self)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _computed(other, "/", lambda x, y: x / y, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __neg__(self) -> Any:
+        return self.trace.make(f"-{self.name}", -self.value, self)
+
+    def __abs__(self) -> Any:
+        return self._call("abs", abs)
+
+    def __ceil__(self) -> Any:
+        return self if isinstance(self.value, int) else self._call("ceil", math.ceil)
+
+    def __floor__(self) -> Any:
+        return self if isinstance(self.value, int) else self._call("floor", math.floor)
+
+    def __trunc__(self) -> Any:
+        return math.floor(cast(Any, self)) if self >= 0 else math.ceil(cast(Any, self))
+
+    def __round__(self) -> Any:
+        return self if isinstance(self.value, int) else self._call("round", round)
+
+    def bit_length(self) -> Any:
+        value = cast(int, self.value)
+        return self.trace.make(f"{self.name}.bit_length()", value.bit_length(), self)
+
+    def _call(self, name: str, function: Callable[[Any], Number]) -> Any:
+        return self.trace.make(f"{name}({self.name})", function(self.value), self)
+
+
+def _names(uses: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(x.name for x in uses if isinstance(x, Extent))
+
+
+def _text(number: Any) -> str:
+    if isinstance(number, Extent):
+        return number.name
+    return f"({number!r})" if number < 0 else repr(number)
+
+
+_SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
+    ("+", 0): lambda x: x,
+    ("-", 0): lambda x: x,
+    ("*", 1): lambda x: x,
+    ("*", 0): lambda x: 0,
+    ("//", 1): lambda x: x,
+    ("%", 1): lambda x: 0,
+}
+"""What operations with a number on the right give for any integer on the left."""
+
+
+def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right: Any) -> Any:
+    """The result of an operation, one side of which is an extent at least."""
+    if not (isinstance(left, Number | Extent) and isinstance(right, Number | Extent)):
+        return NotImplemented
+    if isinstance(right, int) and isinstance(now(left), int) and (sign, right) in _SIMPLE:
+        return _SIMPLE[sign, right](left)
+    trace = left.trace if isinstance(left, Extent) else cast(Extent, right).trace
+    value = compute(now(left), now(right))
+    return trace.make(f"{_text(left)} {sign} {_text(right)}", value, left, right)
+
+
+def _compared(
+    left: Extent, sign: str, opposite: str, compute: Callable[[Any, Any], Any], right: Any
+) -> Any:
+    """The outcome of a comparison, which becomes a condition."""
+    if not isinstance(right, Number | Extent):
+        return NotImplemented
+    holds = bool(compute(left.value, now(right)))
+    if left is not right:
+        text = f"{left.name} {sign if holds else opposite} {_text(right)}"
+        left.trace.require(text, left, right)
+    return holds
+
+
+def now(number: Any) -> Any:
+    """What a number is now, without a condition: for choices that are right in any case."""
+    return number.value if isinstance(number, Extent) else number
+
+
+def largest(numbers: Sequence[Any]) -> Any:
+    """The largest of some, whichever that is: `max` would make a condition of it."""
+    return _extreme("max", max, numbers)
+
+
+def smallest(numbers: Sequence[Any]) -> Any:
+    """The smallest of some, whichever that is."""
+    return _extreme("min", min, numbers)
+
+
+def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequence[Any]) -> Any:
+    extents = {x.name: x for x in numbers if isinstance(x, Extent)}
+    plain = [x for x in numbers if not isinstance(x, Extent)]
+    several = [*extents.values(), *([choose(plain)] if plain else [])]
+    if len(several) == 1 or not extents:
+        return several[0]
+    text = f"{name}({', '.join(map(_text, several))})"
+    trace = next(iter(extents.values())).trace
+    return trace.make(text, choose(map(now, several)), *several)
+
+
+def float_bits(number: Number) -> int:
+    """The bits of a float64, as an integer."""
+    if isinstance(number, Extent):
+        return cast(int, number.trace.make(f"bits({number.name})", _bits(number.value), number))
+    return _bits(number)
+
+
+def _bits(number: Number) -> int:
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def pinned(value: Any) -> Any:
+    """A value, and what is in it if it is a tuple, with plain numbers in the place of extents."""
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return tuple(pinned(item) for item in items)
+    if isinstance(value, Extent):
+        return float(value) if isinstance(value.value, float) else int(value)
+    return value
+
+
+def is_symbolic(numbers: Iterable[Any]) -> bool:
+    """Whether any of some numbers depends on symbols."""
+    return any(isinstance(x, Extent) for x in numbers)

@@ -1,0 +1,193 @@
+"""Plans that are computed of patterns: as good as those that are made for their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc.dynamic import DynamicModel
+
+Array = np.ndarray[Any, Any]
+HEAD = """version 1.0;
+extension tract_registry tract_core;
+extension tract_registry tract_transformers;
+extension tract_symbol B;
+extension tract_symbol S;
+extension tract_symbol T;
+"""
+W = np.random.default_rng(0).standard_normal((6, 8)).astype(np.float32)
+
+MOVES = """graph g(x) -> (y, z) {
+  x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+  n = tract_core_shape_of(x);
+  rows = n[1];
+  half = rows / 2;
+  first = tract_core_dyn_slice(x, 0, half, len = half, axis = 1);
+  last = slice(x, axes = [1], begin = [half], end = [rows], stride = [1]);
+  turned = concat([last, first], axis = 1);
+  flat = reshape(turned, shape = [n[0] * rows, 6]);
+  y = transpose(reshape(flat, shape = [n[0], rows, 2, 3]), axes = [0, 2, 1, 3]);
+  z = tract_core_broadcast(mean_reduce(x, axes = [1]), shape = [n[0], rows, 6]);
+}"""
+
+
+def moves(x: Array) -> list[Array]:
+    half = x.shape[1] // 2
+    turned = np.concatenate([x[:, half:], x[:, :half]], 1)
+    y = turned.reshape(*x.shape[:2], 2, 3).transpose(0, 2, 1, 3)
+    return [y, np.broadcast_to(x.mean(1, keepdims=True, dtype=np.float64), x.shape)]
+
+
+NUMBERS = """graph g(x) -> (y, z, v) {
+  x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+  n = tract_core_shape_of(x);
+  places = tract_core_cast(tract_core_range(0, n[1], 1), to = 'f32');
+  y = add(x, reshape(places, shape = [1, n[1], 1]));
+  from_it = tract_core_cast(tract_core_range(n[1], n[1] + 3, 1), to = 'f32');
+  z = mul(sum_reduce(x, axes = [1, 2]), reshape(from_it, shape = [1, 1, 3]));
+  v = tract_core_trilu(tract_core_broadcast([[[1.0]]], shape = [n[0], n[1], n[1]]), 0, false);
+}"""
+
+
+def numbers(x: Array) -> list[Array]:
+    b, s, _ = x.shape
+    places: Array = np.arange(s + 3)
+    y = x + places[:s, None]
+    z = x.sum((1, 2), keepdims=True, dtype=np.float64) * places[s:]
+    return [y, z, np.broadcast_to(np.tril(np.ones((s, s))), (b, s, s))]
+
+
+PRODUCTS = """graph g(x) -> (y, z, v) {
+  x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+  w = variable<scalar>(label = 'w', shape = [6, 8]);
+  h = tanh(matmul(x, unsqueeze(w, axes = [0])));
+  scores = matmul(h, h, transposeB = true);
+  y = matmul(softmax(scores, axes = [2]), h);
+  z = scores;
+  v = tract_transformers_sdpa(h, h, h, is_causal = true);
+}"""
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def products(x: Array) -> list[Array]:
+    h = np.tanh(x.astype(np.float64) @ W.astype(np.float64))
+    scores = h @ h.swapaxes(1, 2)
+    hidden = np.triu(np.full(scores.shape[1:], -np.inf), 1)
+    causal = softmax(scores / np.sqrt(8) + hidden) @ h
+    return [softmax(scores) @ h, scores, causal]
+
+
+TWO = """graph g(x, t) -> (y, m) {
+  x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+  t = tract_core_external(shape = [B, T, 6], datum_type = 'f32');
+  y = concat([x, t], axis = 1);
+  m = matmul(x, t, transposeB = true);
+}"""
+
+
+def two(x: Array, t: Array) -> list[Array]:
+    return [np.concatenate([x, t], 1), x.astype(np.float64) @ t.swapaxes(1, 2).astype(np.float64)]
+
+
+def compiled(folder: Path, body: str) -> DynamicModel:
+    nnefc.write_tensor(folder / "w.dat", W)
+    (folder / "graph.nnef").write_text(HEAD + body)
+    found = nnefc.compile(folder, threads=1)
+    assert isinstance(found, DynamicModel)
+    return found
+
+
+def items(*shape: int) -> Array:
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def compare(found: Any, expected: list[Array]) -> None:
+    for y, wanted in zip(found, expected, strict=True):
+        assert y.shape == wanted.shape
+        np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
+
+
+LENGTHS = st.integers(1, 40)
+
+
+@pytest.mark.parametrize(
+    ("body", "formula"),
+    [(MOVES, moves), (NUMBERS, numbers), (PRODUCTS, products)],
+    ids=["moves", "numbers", "products"],
+)
+def test_results_are_right_for_every_length(
+    body: str, formula: Callable[..., list[Array]], tmp_path: Path
+) -> None:
+    model = compiled(tmp_path, body)
+
+    @settings(
+        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(st.integers(1, 3), st.integers(2, 40))
+    def check(batch: int, length: int) -> None:
+        x = items(batch, length, 6)
+        compare(model(x), formula(x))
+
+    check()
+
+
+def test_symbols_of_several_inputs(tmp_path: Path) -> None:
+    model = compiled(tmp_path, TWO)
+
+    @settings(max_examples=25, deadline=None)
+    @given(st.integers(1, 3), LENGTHS, LENGTHS)
+    def check(batch: int, length: int, other: int) -> None:
+        x, t = items(batch, length, 6), items(batch, other, 6)
+        compare(model(x, t), two(x, t))
+
+    check()
+
+
+@pytest.mark.parametrize("body", [MOVES, NUMBERS, PRODUCTS], ids=["moves", "numbers", "products"])
+def test_lengths_of_one_size_have_one_pattern(body: str, tmp_path: Path) -> None:
+    model = compiled(tmp_path, body)
+    for length in range(33, 64, 3):
+        model(items(1, length, 6))
+    assert model.plans == 11
+    assert model._plans.patterns <= 2  # pyright: ignore[reportPrivateUsage]
+    assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
+
+
+CACHE = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [1, S, 6], datum_type = 'f32');
+  kept = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
+    past_sequence_shape = [1, T, 6], input_sequence_shape = [1, S, 6]);
+  y = tract_transformers_sdpa(x, kept, kept);
+}"""
+
+
+def test_a_growing_cache_has_few_patterns(tmp_path: Path) -> None:
+    model = compiled(tmp_path, CACHE)
+    session = model.session()
+    every = items(1, 60, 6)
+    begin = 0
+    for end in (5, *range(6, 61)):
+        x = every[:, begin:end]
+        past = every[:, :end].astype(np.float64)
+        expected = softmax(x @ past.swapaxes(1, 2) / np.sqrt(6)) @ past
+        np.testing.assert_allclose(session(x), expected, rtol=1e-4, atol=1e-5)
+        begin = end
+    assert model._plans.patterns <= 10  # pyright: ignore[reportPrivateUsage]
+
+
+def test_errors_have_plain_numbers(tmp_path: Path) -> None:
+    body = MOVES.replace("shape = [n[0] * rows, 6]", "shape = [n[0] * rows, 5]")
+    model = compiled(tmp_path, body)
+    with pytest.raises(nnefc.NnefError, match=r"\[2, 7, 6\] cannot be reshaped to \[14, 5\]"):
+        model(items(2, 7, 6))
