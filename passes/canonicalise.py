@@ -11,6 +11,7 @@ from nnefc.passes import (
     canonical_fourier,
     canonical_movement,
     canonical_resampling,
+    canonical_triangles,
     canonical_windows,
 )
 from nnefc.passes.base import replace
@@ -21,6 +22,7 @@ __all__ = [
     "canonical_fourier",
     "canonical_movement",
     "canonical_resampling",
+    "canonical_triangles",
     "canonical_windows",
 ]
 

@@ -7,10 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.ir import Expression, Shape, Step, Value
+from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
+from nnefc.ops.reference import apply, evaluate_expression, widen
+from nnefc.passes.base import is_elementwise, splat
 from nnefc.passes.known import Known
+from nnefc.symbolic import pinned
 
 Array = np.ndarray[Any, Any]
+
+VIEWS: Final = ("reshape", "squeeze", "unsqueeze")
 
 HIDDEN: Final = -1e30
 """Scores of so much and less are those of what is hidden: their exponentials are 0."""
@@ -41,10 +46,13 @@ class CausalMasks:
         return None
 
     def _diagonal(self, mask: Value, kind: str, scores: Shape) -> int | None:
-        key = mask, kind, scores[-2:]
+        if (found := _triangle(mask)) is not None:
+            return _diagonal_of(*found, kind, scores)
+        if mask not in self._known or mask.type.rank != len(scores):
+            return None
+        key = mask, kind, pinned(scores[-2:])
         if key not in self._diagonals:
-            items = self._known.items(mask) if mask.type.rank == len(scores) else None
-            shown = None if items is None else _shown(items, kind)
+            shown = _shown(self._known.items(mask), kind)
             self._diagonals[key] = None if shown is None else _diagonal(shown, scores)
         return self._diagonals[key]
 
@@ -93,6 +101,45 @@ def _diagonal(shown: Array, scores: Shape) -> int | None:
     row, column = np.ogrid[:rows, :columns]
     is_triangle = np.array_equal(matrix, column <= row + diagonal)
     return diagonal if diagonal >= 0 and is_triangle else None
+
+
+def _triangle(value: Value) -> tuple[Op, Array] | None:
+    """The triangle that all of a value is computed of, and what becomes of its items true, false.
+
+    Only that: the value is a function of each of its items.
+    """
+    op = value.op
+    if op is None or len(op.outputs) != 1:
+        return None
+    if op.name == "tri":
+        return op, np.array([True, False])
+    sources = [v for v in op.inputs if splat(v) is None]
+    if len(sources) != 1 or (found := _triangle(sources[0])) is None:
+        return None
+    triangle, items = found
+    if op.name in VIEWS:
+        same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
+        return found if same else None
+    operands = [
+        items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs
+    ]
+    if op.name == "elementwise":
+        type_ = TensorType(op.output.type.dtype, items.shape)
+        (result,) = evaluate_expression(op.attributes["expression"], operands, [type_])
+        return triangle, np.broadcast_to(result, items.shape)
+    if is_elementwise(op):
+        return triangle, np.broadcast_to(apply(op, operands)[0], items.shape)
+    return None
+
+
+def _diagonal_of(triangle: Op, items: Array, kind: str, scores: Shape) -> int | None:
+    """The diagonal of a mask whose items are these where the triangle is true, and false."""
+    shown = _shown(items, kind)
+    dims, a = triangle.output.type.dims, triangle.attributes
+    if shown is None or dims[-2:] != scores[-2:] or bool(shown[0]) == bool(shown[1]):
+        return None
+    is_lower = bool(shown[0]) != a["above"]
+    return a["k"] if is_lower and a["k"] >= 0 else None
 
 
 def _ending_with(expression: Expression, result: int) -> tuple[Expression, list[int]]:

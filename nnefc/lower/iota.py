@@ -1,9 +1,9 @@
-"""Numbers in a row."""
+"""Numbers in a row, and triangles."""
 
 from __future__ import annotations
 
 from nnefc.ir import Op
-from nnefc.kernels.iota import IOTA
+from nnefc.kernels.iota import IOTA, TRI
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -24,3 +24,18 @@ def iota(lower: Lowering, op: Op) -> None:
         block=block,
     )
     lower.launch(Kernel("iota.integers"), words, ceil_div(count, block))
+
+
+@lowering("tri")
+def tri(lower: Lowering, op: Op) -> None:
+    *_, rows, columns = op.output.type.dims
+    block = per_tile(rows, columns * ITEM_NS, lower.threads)
+    words = TRI.pack(
+        y=lower.write(op.output),
+        rows=rows,
+        columns=columns,
+        k=op.attributes["k"],
+        above=op.attributes["above"],
+        block=block,
+    )
+    lower.launch(Kernel("iota.tri"), words, ceil_div(rows, block))
