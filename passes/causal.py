@@ -120,10 +120,8 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if op.name in VIEWS:
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
         return found if same else None
-    operands = [
-        items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs
-    ]
-    if op.name == "elementwise":
+    operands = [items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs]
+    if op.name == "fused":
         type_ = TensorType(op.output.type.dtype, items.shape)
         (result,) = evaluate_expression(op.attributes["expression"], operands, [type_])
         return triangle, np.broadcast_to(result, items.shape)

@@ -100,7 +100,7 @@ class _Parts:
         self._graph = graph
         self.count = len(concat.inputs)
         self.extents: Shape = concat.inputs[0].type.dims
-        self.inputs: dict[tuple[Value, View], int] = {}
+        self.inputs: list[tuple[Value, View]] = []
         self.steps: list[Step] = []
         """Operands are numbers of inputs; -1, -2, and so on are the steps."""
 
@@ -121,7 +121,12 @@ class _Parts:
         missing = len(self.extents) - len(dims)
         strides = [*(s if n > 1 else 0 for s, n in zip(found.strides, dims)), *[0] * missing]
         offset = found.offset + part * self.extents[-1] * strides[-1]
-        return self.inputs.setdefault((found.source, (offset, *strides)), len(self.inputs))
+        wanted = found.source, (offset, *strides)
+        for number, there in enumerate(self.inputs):
+            if there == wanted:
+                return number
+        self.inputs.append(wanted)
+        return len(self.inputs) - 1
 
     def compute(self, expression: Expression, operands: list[int]) -> int:
         """Add the steps of an expression with one result."""

@@ -191,3 +191,38 @@ def test_errors_have_plain_numbers(tmp_path: Path) -> None:
     model = compiled(tmp_path, body)
     with pytest.raises(nnefc.NnefError, match=r"\[2, 7, 6\] cannot be reshaped to \[14, 5\]"):
         model(items(2, 7, 6))
+
+
+MASKED = """graph g(x, past) -> (y) {
+  x = tract_core_external(shape = [1, S, 6], datum_type = 'f32');
+  past = tract_core_external(shape = [1, T, 6], datum_type = 'f32');
+  k = concat([past, x], axis = 1);
+  n = tract_core_shape_of(past)[1];
+  every = n + tract_core_shape_of(x)[1];
+  columns = unsqueeze(tract_core_range(0, every, 1), axes = [0]);
+  rows = unsqueeze(tract_core_range(n, every, 1), axes = [1]);
+  y = tract_transformers_sdpa(x, k, k, MASK);
+}"""
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        "le(columns, rows)",
+        "ge(rows, columns)",
+        "not(gt(columns, rows))",
+        "lt(columns, rows + 1)",
+        "select(gt(columns, rows), -1e38, 0.0)",
+    ],
+)
+def test_causal_masks_of_any_length_are_not_computed(mask: str, tmp_path: Path) -> None:
+    model = compiled(tmp_path, MASKED.replace("MASK", mask))
+    for count, before in ((40, 33), (50, 60), (1, 17), (1, 30), (63, 32)):
+        x, past = items(1, count, 6), items(1, before, 6)
+        k = np.concatenate([past, x], 1).astype(np.float64)
+        hidden = np.arange(before + count) > np.arange(before, before + count)[:, None]
+        expected = softmax(np.where(hidden, -np.inf, x @ k.swapaxes(1, 2) / np.sqrt(6))) @ k
+        np.testing.assert_allclose(model(x, past), expected, rtol=1e-4, atol=1e-5)
+    assert 0 < model._plans.patterns < 5  # pyright: ignore[reportPrivateUsage]
+    plan = model.plan_for([(1, 40, 6), (1, 34, 6)], {})
+    assert [launch.kernel for launch in plan.launches if "tri" in launch.kernel] == []
