@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.digests import blake2b
-from nnefc.symbolic import Extent, float_bits
 
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
@@ -108,7 +107,12 @@ class Layout:
         """Size of the fixed part."""
 
     def pack(self, **values: Any) -> Words:
-        """The words for one launch; every field must be given."""
+        """The words for one launch; every field must be given; they may depend on symbols."""
+        from nnefc.symbolic import Extent, float_bits  # not needed to load a model
+
+        def integer(value: Any) -> Any:
+            return value if isinstance(value, Extent) else int(value)
+
         words: Words = []
         tables: Words = []
         for name, kind in self._fields:
@@ -119,17 +123,12 @@ class Layout:
                 words.append(float_bits(value))
             elif kind == "table":
                 words.append(self.nbytes + 8 * len(tables))
-                tables += map(_integer, value)
+                tables += map(integer, value)
             elif kind:
-                row = list(map(_integer, value))
+                row = list(map(integer, value))
                 assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
                 words += row + [0] * (int(kind) - len(row))
             else:
-                words.append(_integer(value))
+                words.append(integer(value))
         assert not values, f"no such fields: {', '.join(values)}"
         return words + tables
-
-
-def _integer(value: Any) -> Any:
-    """A word, which may depend on symbols."""
-    return value if isinstance(value, Extent) else int(value)

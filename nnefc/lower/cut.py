@@ -88,10 +88,11 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     heights = sizes(now(product.m), now(m_parts))
     m_block = even(m_parts, FIXED_PARTS) if fixed else m_parts
     m_blocks = ceil_div(m_parts, m_block)
-    rows = now(min(m_block * heights[-1], product.m))
+    highest = compressed_rows() if lower.growing else heights[-1]
+    rows = smallest([m_block * highest, product.m])
     lanes = lanes_of(str(product.dtype))
     vectors = ceil_div(product.n, lanes)
-    items = rows * product.depth
+    items = now(rows * product.depth)
     panel_ns = max(weights.panels.step * STREAM_NS, items * lanes / MACS_PER_NS, 1)
     start_ns = STREAM_START_NS + (FIX_NS * items if fixed else 0)
     panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
@@ -102,7 +103,7 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
         n_parts=n_parts,
         heights=heights,
         widths=(),
-        tiles=(_direct_heights(heights, lower), ()),
+        tiles=(_direct_heights(product, heights, lower), ()),
         m_block=m_block,
         n_block=1,
         units=units,
@@ -112,10 +113,12 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     )
 
 
-def _direct_heights(heights: tuple[int, ...], lower: Lowering) -> tuple[int, ...]:
+def _direct_heights(
+    product: Product, heights: tuple[int, ...], lower: Lowering
+) -> tuple[int, ...]:
     """Heights that a kernel has code for: few different ones."""
     most = compressed_rows()
-    if lower.growing and heights != (1,):
+    if lower.growing and product.m > 1:
         return tuple(range(1, most + 1))
     return (most - 1, most) if set(heights) <= {most - 1, most} else heights
 
