@@ -60,30 +60,26 @@ def max_pool_with_index(
     return y, index
 
 
-@operator("tract_nnef")
-def avg_pool(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    return _pooled(make, "avg_pool", input, size, border, border, padding, stride, dilation)
+def _pooling(name: str) -> None:
+    """A mean over windows; 'constant' counts items beyond the border, as 0."""
+
+    def function(
+        make: Maker,
+        input: Operand,
+        size: tuple[int, ...],
+        border: str = "constant",
+        padding: Pairs = (),
+        stride: tuple[int, ...] = (),
+        dilation: tuple[int, ...] = (),
+    ) -> Any:
+        return _pooled(make, name, input, size, border, border, padding, stride, dilation)
+
+    function.__name__ = name
+    operator("tract_nnef")(function)
 
 
-@operator("tract_nnef")
-def rms_pool(
-    make: Maker,
-    input: Operand,
-    size: tuple[int, ...],
-    border: str = "constant",
-    padding: Pairs = (),
-    stride: tuple[int, ...] = (),
-    dilation: tuple[int, ...] = (),
-) -> Any:
-    return _pooled(make, "rms_pool", input, size, border, border, padding, stride, dilation)
+for _name in ("avg_pool", "rms_pool"):
+    _pooling(_name)
 
 
 def _pooled(

@@ -17,70 +17,41 @@ def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bo
     return make("sum_reduce", input, axes=where, normalize=normalize)
 
 
-@operator("tract_nnef")
-def mean_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("mean_reduce", input, axes=axes_of(axes, input.type.rank))
+def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = None) -> None:
+    """An operator that is the operation of its name, along axes, of items that become `of`."""
+
+    def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+        x = input if of is None else make.cast(input, of)
+        return make(name, x, axes=axes_of(axes, x.type.rank))
+
+    function.__name__ = prefix + name
+    operator(registry)(function)
 
 
-@operator("tract_nnef")
-def max_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("max_reduce", input, axes=axes_of(axes, input.type.rank))
+for _name in ("mean_reduce", "max_reduce", "min_reduce", "moments"):
+    _reduction("tract_nnef", _name)
+for _name in ("all_reduce", "any_reduce"):
+    _reduction("tract_nnef", _name, of=DType.BOOL)
+for _name in ("product_reduce", "argmax_reduce_last", "argmin_reduce_last"):
+    _reduction("tract_core", _name, "tract_core_")
 
 
-@operator("tract_nnef")
-def min_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("min_reduce", input, axes=axes_of(axes, input.type.rank))
+def _place_of(name: str) -> None:
+    """An operator that gives the first place of an extreme, as int64."""
+
+    def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+        y = make(name, input, axes=axes_of(axes, input.type.rank))
+        if isinstance(y, Value) and y.op is not None:
+            y.type = y.type.with_dtype(DType.INT64)
+            return y
+        return make.cast(y, DType.INT64)
+
+    function.__name__ = name
+    operator("tract_nnef")(function)
 
 
-@operator("tract_nnef")
-def all_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    where = axes_of(axes, input.type.rank)
-    return make("all_reduce", make.cast(input, DType.BOOL), axes=where)
-
-
-@operator("tract_nnef")
-def any_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    where = axes_of(axes, input.type.rank)
-    return make("any_reduce", make.cast(input, DType.BOOL), axes=where)
-
-
-@operator("tract_core")
-def tract_core_product_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("product_reduce", input, axes=axes_of(axes, input.type.rank))
-
-
-def _index(make: Maker, name: str, x: Operand, axes: tuple[int, ...]) -> Operand:
-    """The place of an extreme, as int64."""
-    y = make(name, x, axes=axes_of(axes, x.type.rank))
-    if isinstance(y, Value) and y.op is not None:
-        y.type = y.type.with_dtype(DType.INT64)
-        return y
-    return make.cast(y, DType.INT64)
-
-
-@operator("tract_nnef")
-def argmax_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return _index(make, "argmax_reduce", input, axes)
-
-
-@operator("tract_nnef")
-def argmin_reduce(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return _index(make, "argmin_reduce", input, axes)
-
-
-@operator("tract_core")
-def tract_core_argmax_reduce_last(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("argmax_reduce_last", input, axes=axes_of(axes, input.type.rank))
-
-
-@operator("tract_core")
-def tract_core_argmin_reduce_last(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("argmin_reduce_last", input, axes=axes_of(axes, input.type.rank))
-
-
-@operator("tract_nnef")
-def moments(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-    return make("moments", input, axes=axes_of(axes, input.type.rank))
+for _name in ("argmax_reduce", "argmin_reduce"):
+    _place_of(_name)
 
 
 # -- softmax
