@@ -268,6 +268,29 @@ def test_states_can_be_set(cache: DynamicModel) -> None:
     np.testing.assert_array_equal(found["all"], np.concatenate([rows(6), rows(2)])[None])
 
 
+@pytest.mark.parametrize("how", ["", ", reset_every_turn = 1", ", external_state = 1"])
+def test_loops_begin_anew_in_every_call(tmp_path: Path, how: str) -> None:
+    """In every call of a session as well."""
+    sums = model(
+        tmp_path,
+        f"""fragment step(x: tensor<scalar>, sum: tensor<scalar>) -> (new: tensor<scalar>)
+        {{ new = sum + x; }}
+        graph g(x, first) -> (total) {{
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          first = tract_core_external(shape = [1, 4], datum_type = 'f32');
+          total = tract_core_scan('step', scan = [('x', x, 0, 1)], full = [],
+            state = [('sum', first, 'new')], output = [('new', 'last', 0, 1)]{how});
+        }}""",
+        "extension tract_symbol S;\n",
+    )
+    session = sums.session()
+    for count in (3, 2, 1):
+        first = np.full((1, 4), float(count), np.float32)
+        want = first + rows(count).sum(0)
+        np.testing.assert_allclose(session(rows(count), first), want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(sums(rows(count), first), want, rtol=1e-5, atol=1e-6)
+
+
 def test_an_empty_extent(cache: DynamicModel) -> None:
     """Nothing has come: everything is nothing, and the sum of nothing is 0."""
     found, total = cache(np.zeros((1, 0, 4), np.float32))

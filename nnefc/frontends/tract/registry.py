@@ -50,6 +50,7 @@ REGISTRIES: Final = (
 )
 MODULES: Final = (
     "arithmetic",
+    "boxes",
     "external",
     "gathering",
     "movement",

@@ -18,7 +18,7 @@ from nnefc.ir import Graph, TensorType
 from nnefc.limits import Limits
 from nnefc.syntax import ast
 
-SESSIONS: Final = ("_kv_cache", "_kv_sdpa", "tract_extra_exp_", "_non_zero")
+SESSIONS: Final = ("_kv_cache", "_kv_sdpa", "tract_extra_exp_", "_non_zero", "_non_max_suppression")
 """Parts of the names of operators that keep a state from call to call, or of whose results only a
 run tells how many items there are: models with them are run by sessions."""
 

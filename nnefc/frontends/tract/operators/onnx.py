@@ -31,20 +31,29 @@ def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> 
         return Known(found.reshape(len(dims), -1), DType.INT64)
     flat = make.reshape(input, (volume,))
     is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
-    places = Known(np.arange(volume, dtype=np.int64), DType.INT64)
-    behind = Known(places.array + volume, DType.INT64)
-    keys, _ = make("topk", make("select", is_set, places, behind), k=volume, axis=0, largest=False)
-    where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
+    where, count = places_of(make, is_set)
     rows: list[Any] = []
     for axis in range(len(dims)):
         step = math.prod(dims[axis + 1 :])
         index = make("remainder", make("div", where, step), dims[axis])
         rows.append(make.reshape(index, (1, volume)))
     result = make("concat", rows, axis=0) if len(rows) > 1 else rows[0]
-    count = make("sum_reduce", make.cast(is_set, DType.INT64), axes=(0,))
     assert isinstance(result, Value)
-    make.counted[result] = 1, make.value(make.reshape(count, ()))
+    make.counted[result] = 1, make.value(count)
     return result
+
+
+def places_of(make: Maker, flags: Operand) -> tuple[Operand, Operand]:
+    """Places of the flags [n] that are set, in order, and behind them those of the others; how many
+    are set.
+    """
+    (volume,) = flags.type.dims
+    places = Known(np.arange(volume, dtype=np.int64), DType.INT64)
+    behind = Known(places.array + volume, DType.INT64)
+    keys, _ = make("topk", make("select", flags, places, behind), k=volume, axis=0, largest=False)
+    where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
+    count = make("sum_reduce", make.cast(flags, DType.INT64), axes=(0,))
+    return where, make.reshape(count, ())
 
 
 # -- resources
@@ -88,6 +97,5 @@ for _name in ("random", "multinomial"):
     refuse(f"tract_onnx_{_name}", "its results are random")
 for _name in ("ml_direct_lookup", "ml_reverse_lookup", "ml_tree_ensemble_classifier"):
     refuse(f"tract_onnx_{_name}", "classical machine learning is not compiled")
-refuse("tract_onnx_non_max_suppression", "how many boxes remain only a run tells")
 for _name in ("load", "store", "force_eval"):
     refuse(f"tract_core_{_name}", "tract has no such operator any more")
