@@ -77,7 +77,7 @@ fragment unused( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = qux(x); }
     assert "'baz' (used here)" in baz.message
     assert "'foo' (used here, 4 times)" in foo.message
     assert (foo.line, foo.column) == (9, 9)
-    assert "also on line 9, 10, 10" in foo.hint
+    assert "also at 9:22, 10:3, 10:26" in foo.hint
     assert "'bar'" in bar.message
     assert "registry tract_onnx, which is not declared" in lrn.message
     assert "extension tract_registry tract_onnx;" in lrn.hint
@@ -142,16 +142,16 @@ def test_assertions_that_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "code", "size", "rule"),
+    ("shape", "code", "size", "rule", "words"),
     [
-        ((2, 48), 0x3040, 2 * 18, "data/blocks"),
-        ((2, 64), 0x3040, 3 * 18, "data/length"),
-        ((2, 64), 0x2040, 3 * 18, "data/length"),
-        ((2, 64), 0x3080, 2 * 36, "data/length"),
+        ((2, 48), 0x3040, 2 * 18, "data/blocks", "rows of 48 items"),
+        ((2, 64), 0x3040, 3 * 18, "data/length", "72: 4 blocks q4_0 of 18 bytes"),
+        ((2, 64), 0x2040, 5 * 18, "data/length", "72: 4 blocks q4_0_legacy of 18 bytes"),
+        ((2, 64), 0x3080, 2 * 36, "data/length", "144: 4 blocks q8_1 of 36 bytes"),
     ],
 )
 def test_wrong_numbers_of_blocks(
-    tmp_path: Path, shape: tuple[int, ...], code: int, size: int, rule: str
+    tmp_path: Path, shape: tuple[int, ...], code: int, size: int, rule: str, words: str
 ) -> None:
     data = tensor_file(shape, 0xFFFFFFFF, code, data=bytes(size), vendor=0x5452)
     weight = f"variable(shape = {list(shape)}, label = 'w')"
@@ -159,6 +159,7 @@ def test_wrong_numbers_of_blocks(
     (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
     assert found.rule == rule
     assert "w.dat" in found.message
+    assert words in found.message
     assert found.line == 7
 
 

@@ -65,7 +65,10 @@ def check_foreign(header: TensorHeader, place: Place) -> None:
         raise NnefError.of("data/blocks", message, place)
     rows, nbytes = _rows(header)
     if header.data_length != rows * nbytes:
-        raise _length(header, str(rows * nbytes), place)
+        name = BLOCKS[header.code]
+        size = BLOCK_BYTES[name]
+        blocks = f"{rows * nbytes}: {rows * nbytes // size} blocks {name} of {size} bytes"
+        raise _length(header, blocks, place)
 
 
 def decode_foreign(header: TensorHeader, data: Array, place: Place) -> tuple[Array, str | None]:

@@ -397,7 +397,7 @@ def _report_unknown(context: Context, document: ast.Document) -> None:
     for name, places in {**context.unknown, **unknown(document, context.operators)}.items():
         rule = "tract/operator"
         often = f", {len(places)} times" if len(places) > 1 else ""
-        lines = ", ".join(str(p.line) for p in places[1:6])
+        others = ", ".join(f"{p.line}:{p.column}" for p in places[1:6])
         message = f"there is no operator '{name}' (used here{often})"
         if name in everything:
             registry = everything[name].registry
@@ -408,6 +408,7 @@ def _report_unknown(context: Context, document: ast.Document) -> None:
             hint = refused()[name]
         else:
             hint = suggestion(name, [*everything, *context.fragments])
-        if lines:
-            hint = f"{hint}; also on line {lines}".lstrip("; ")
+        if others:
+            mark = "" if hint.endswith("?") or not hint else ";"
+            hint = f"{hint}{mark} also at {others}".lstrip()
         context.diagnostics.error(rule, message, places[0], hint=hint)
