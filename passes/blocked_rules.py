@@ -56,7 +56,7 @@ def gains(op: Op, block: int, known: Known) -> bool:
         return False
     if op.inputs[0].type.nbytes > CACHED:
         return False
-    return op.output.type.dims[1] >= block and accepts(op, known)
+    return op.output.type.rank > 1 and op.output.type.dims[1] >= block and accepts(op, known)
 
 
 def tensors(op: Op, known: Known) -> list[int]:
