@@ -48,11 +48,12 @@ class CausalMasks:
     def _diagonal(self, mask: Value, kind: str, scores: Shape) -> int | None:
         if (found := _triangle(mask)) is not None:
             return _diagonal_of(*found, kind, scores)
-        if mask not in self._known or mask.type.rank != len(scores):
+        if mask.type.rank != len(scores) or mask not in self._known:
             return None
         key = mask, kind, pinned(scores[-2:])
         if key not in self._diagonals:
-            shown = _shown(self._known.items(mask), kind)
+            items = self._known.items(mask)
+            shown = None if items is None else _shown(items, kind)
             self._diagonals[key] = None if shown is None else _diagonal(shown, scores)
         return self._diagonals[key]
 

@@ -58,7 +58,7 @@ NUMBERS = """graph g(x) -> (y, z, v) {
 
 def numbers(x: Array) -> list[Array]:
     b, s, _ = x.shape
-    places: Array = np.arange(s + 3)
+    places = np.arange(s + 3, dtype=np.int64)
     y = x + places[:s, None]
     z = x.sum((1, 2), keepdims=True, dtype=np.float64) * places[s:]
     return [y, z, np.broadcast_to(np.tril(np.ones((s, s))), (b, s, s))]

@@ -12,7 +12,6 @@ from nnefc.frontends.tract.maker import FOLDED, Maker, converted
 from nnefc.frontends.tract.quantization import encoded, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
-    Array,
     Known,
     Quantized,
     Wrong,
@@ -107,7 +106,7 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
         items = Known(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent=True)
         return make.cast(items, dtype)
     is_extent = all(isinstance(x, Known) and x.is_extent for x in bounds)
-    steps: Array = np.arange(count)
+    steps = np.arange(count, dtype=np.int64)
     return Known((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
 
 
