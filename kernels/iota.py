@@ -11,14 +11,13 @@ from nnefc.kernels.memory import WRITE, address, load_word
 from nnefc.kernels.template import KernelFunction, Layout, family
 
 IOTA = Layout("y:ref count start step block")
-"""`count` integers of 64 bits from `start` on, at a distance of `step`; a tile is `block` of them.
-"""
+"""`count` integers from `start` on, at a distance of `step`; a tile is `block` of them."""
 Y, COUNT, START, STEP, BLOCK = IOTA.offsets
 
 
 @family("iota.integers")
-def integers() -> KernelFunction:
-    write = WRITE["int64"]
+def integers(dtype: str) -> KernelFunction:
+    write = WRITE[dtype]
 
     def kernel(bases, params, first, last):
         y = address(bases, params + Y)

@@ -1,4 +1,4 @@
-"""Every operation with an extent that is a symbol: what holds for other values is right for them."""
+"""Every operation with an extent that is a symbol: what holds for other values is right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def _graph(like: Graph, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
     """The same operation over inputs of other shapes; NnefError if that is wrong."""
     (op,) = [op for op in like.ops if op.name != "constant"]
     graph = Graph(like.name)
-    inputs = [graph.add_input(TensorType(v.type.dtype, shapes[v.name]), v.name) for v in like.inputs]
+    inputs = [
+        graph.add_input(TensorType(v.type.dtype, shapes[v.name]), v.name) for v in like.inputs
+    ]
     dtype = op.outputs[0].type.dtype
     made = build(graph, op.name, inputs, op.attributes, dtype=dtype)
     for value, old in zip(made.outputs, op.outputs, strict=True):

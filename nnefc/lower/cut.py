@@ -113,9 +113,7 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     )
 
 
-def _direct_heights(
-    product: Product, heights: tuple[int, ...], lower: Lowering
-) -> tuple[int, ...]:
+def _direct_heights(product: Product, heights: tuple[int, ...], lower: Lowering) -> tuple[int, ...]:
     """Heights that a kernel has code for: few different ones."""
     most = compressed_rows()
     if lower.growing and product.m > 1:

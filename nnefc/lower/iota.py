@@ -23,7 +23,9 @@ def iota(lower: Lowering, op: Op) -> None:
         step=op.attributes["step"],
         block=block,
     )
-    lower.launch(Kernel("iota.integers"), words, ceil_div(count, block))
+    lower.launch(
+        Kernel("iota.integers", (str(op.output.type.dtype),)), words, ceil_div(count, block)
+    )
 
 
 @lowering("tri")

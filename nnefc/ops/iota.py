@@ -49,7 +49,7 @@ SPECS: tuple[OpSpec, ...] = (
         signature="fragment iota( count: integer, start: integer = 0, step: integer = 1 )"
         " -> ( output: tensor<integer> )",
         section="tract",
-        summary="start, start + step, start + 2 step, ...: `count` integers of 64 bits.",
+        summary="start, start + step, start + 2 step, ...: `count` integers.",
         infer=_iota,
         reference=iota,
         samples=(_sample(1, 0, 1), _sample(5, 0, 1), _sample(33, -7, 3), _sample(1000, 12, -2)),
