@@ -72,7 +72,7 @@ def test_kernels_that_are_not_ours_have_no_name() -> None:
 def test_names_depend_on_each_fact_of_the_instruction_set(field: str) -> None:
     isa = TABLE["x86-64-v2"]
     old: Any = getattr(isa, field)
-    other = {"fma": True, "tile": (9, 9), "features": "+x", "lookup": "x"}
+    other = {"fma": True, "tile": (9, 9), "features": "+x", "lookup": "x", "byte_dot": "x"}
     new = other[field] if field in other else old + old
     assert name_of(isa=replace(isa, **{field: new})) != name_of(isa=isa)
 
