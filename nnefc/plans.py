@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import STATE
+from nnefc.frontends.tract.names import state_name
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
 from nnefc.symbolic import Extent, Trace
@@ -41,7 +41,7 @@ ATTEMPTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An extent of an input or a state."""
+    """An extent of an input of the graph: of one of the document, or of a state."""
 
     name: str
     axis: int
@@ -59,6 +59,7 @@ class _Pattern:
     states: frozenset[str]
     fixed: Mapping[_Place, int]
     """All other extents."""
+    ranks: Mapping[str, int]
 
     def values(
         self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
@@ -66,7 +67,9 @@ class _Pattern:
         """What the function takes; None if shapes are not like those it was made for."""
         if frozenset(states) != self.states or tuple(symbols) != self.symbols:
             return None
-        every = {**shapes, **states}
+        every = {**shapes, **{state_name(name): shape for name, shape in states.items()}}
+        if any(len(every[name]) != rank for name, rank in self.ranks.items()):
+            return None
         if any(every[at.name][at.axis] != extent for at, extent in self.fixed.items()):
             return None
         values = list(symbols.values())
@@ -115,7 +118,7 @@ class Plans:
             self._watch(states)
             return self._kept_or_made(
                 (*shapes.values(), *states.items()),
-                lambda: self._computed(shapes, states) or self._compiled(shapes, states),
+                lambda: self._planned(shapes, states),
             )
 
     def exact(self, shapes: Shapes) -> CompiledModel:
@@ -160,33 +163,39 @@ class Plans:
 
     # -- patterns
 
-    def _computed(self, shapes: Shapes, states: Shapes) -> CompiledModel | None:
-        """A plan of a pattern; None if there is none, nor can be made."""
+    def _planned(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """A plan of a pattern, if there is one or can be; otherwise one of its own."""
         symbols = self._source.symbol_values(shapes)
         for i, pattern in enumerate(self._patterns):
-            values = pattern.values(symbols, shapes, states)
-            found = None if values is None else pattern.model.at(values)
-            if found is not None:
+            if (found := self._of(pattern, symbols, shapes, states)) is not None:
                 self._patterns.insert(0, self._patterns.pop(i))
-                return self._called(found, shapes, states)
+                return found
         growing = any(name in self._growing for name in states)
-        if (not symbols and not growing) or self._failed >= ATTEMPTS:
-            return None
-        try:
-            pattern = self._traced(symbols, shapes, states)
-        except Exception:  # operations that need plain numbers; errors that plain numbers tell
-            self._failed += 1
-            return None
-        self._patterns.insert(0, pattern)
-        del self._patterns[PATTERNS:]
-        self._failed = 0
-        values = pattern.values(symbols, shapes, states)
-        assert values is not None
-        found = pattern.model.at(values)
-        assert found is not None, "a pattern holds for what it was made for"
-        return self._called(found, shapes, states)
+        tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
+        if tried:
+            try:
+                pattern = self._traced(symbols, shapes, states)
+                found = self._of(pattern, symbols, shapes, states)
+                assert found is not None, "a pattern holds for what it was made for"
+            except Exception:  # what needs plain numbers, and errors, which plain numbers tell
+                found = None
+            else:
+                self._patterns.insert(0, pattern)
+                del self._patterns[PATTERNS:]
+                self._failed = 0
+                return found
+        model = self._compiled(shapes, states)
+        self._failed += tried
+        return model
 
-    def _called(self, compiled: Any, shapes: Shapes, states: Shapes) -> CompiledModel:
+    def _of(
+        self, pattern: _Pattern, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
+    ) -> CompiledModel | None:
+        """The plan of a pattern, if it holds."""
+        values = pattern.values(symbols, shapes, states)
+        compiled = None if values is None else pattern.model.at(values)
+        if compiled is None:
+            return None
         origin = _Called(lambda: self._source.graph(shapes, states=states))
         return CompiledModel(compiled, origin, threads=self._how["threads"])
 
@@ -216,7 +225,7 @@ class Plans:
                 if value not in extents:
                     extents[value] = lift(name, value)
                 dims[axis] = extents[value]
-                groups.setdefault(value, []).append(_Place(name, axis))
+                groups.setdefault(value, []).append(_Place(state_name(name), axis))
             lifted[name] = tuple(dims)
         graph = self._source.graph(shapes, states=lifted, lift=lambda name, _: inputs[name])
         program = lowered(graph, growing=True, **self._how)
@@ -229,13 +238,14 @@ class Plans:
             tuple(map(tuple, groups.values())),
             frozenset(states),
             dict(_fixed(graph)),
+            {value.name: value.type.rank for value in graph.inputs},
         )
 
 
 def _fixed(graph: Graph) -> list[tuple[_Place, int]]:
     """The extents of inputs and states that no symbol stands for."""
     return [
-        (_Place(value.name.removeprefix(STATE), axis), extent)
+        (_Place(value.name, axis), extent)
         for value in graph.inputs
         for axis, extent in enumerate(value.type.dims)
         if not isinstance(extent, Extent)

@@ -229,7 +229,8 @@ def _names(uses: Iterable[Any]) -> tuple[str, ...]:
 def _text(number: Any) -> str:
     if isinstance(number, Extent):
         return number.name
-    return f"({number!r})" if number < 0 else repr(number)
+    plain = float(number) if isinstance(number, float) else int(number)
+    return f"({plain!r})" if plain < 0 else repr(plain)
 
 
 _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {

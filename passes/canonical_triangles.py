@@ -24,6 +24,8 @@ def _line(value: Value) -> _Line | None:
     if op is None or op.name != "iota" or op.attributes["step"] != 1:
         return None
     axes = [axis for axis, extent in enumerate(dims) if extent != 1]
+    if len(axes) > 1:  # folded
+        return None
     return _Line(axes[0] if axes else None, op.attributes["start"])
 
 

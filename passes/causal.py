@@ -46,9 +46,11 @@ class CausalMasks:
         return None
 
     def _diagonal(self, mask: Value, kind: str, scores: Shape) -> int | None:
+        if mask.type.rank != len(scores):
+            return None
         if (found := _triangle(mask)) is not None:
             return _diagonal_of(*found, kind, scores)
-        if mask.type.rank != len(scores) or mask not in self._known:
+        if mask not in self._known:
             return None
         key = mask, kind, pinned(scores[-2:])
         if key not in self._diagonals:

@@ -94,9 +94,9 @@ def _merge(launches: Sequence[Launch], lifetimes: dict[Buffer, Lifetime]) -> dic
     owner: dict[Buffer, Buffer] = {}
     ends = {b: span.last for b, span in lifetimes.items()}
     for i, launch in enumerate(launches):
-        if not launch.in_place:
-            continue
         refs = launch.refs
+        if not launch.in_place or is_symbolic(ref.offset for ref in (*refs, *launch.in_place)):
+            continue
         written = {(r.buffer, r.offset) for r in refs if r.writes}
         allowed = {r.buffer for r in launch.in_place if r.offset == 0}
         # Another look at the same buffer, such as a part of it that may well start where all of it

@@ -105,11 +105,11 @@ class ParametricModel:
         """What is compiled, with the plan for these values; None if it does not hold for them."""
         try:
             values = self._function(*symbols)
+            if values is None:
+                return None
+            params, tiles, (arena_bytes,), dims = (each.at(values) for each in self._numbers)
         except (ArithmeticError, ValueError):
             return None
-        if values is None:
-            return None
-        params, tiles, (arena_bytes,), dims = (each.at(values) for each in self._numbers)
         launches = self._launches.copy()
         launches[:, TILES] = tiles
         shapes = dims.tolist()

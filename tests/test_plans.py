@@ -226,3 +226,74 @@ def test_causal_masks_of_any_length_are_not_computed(mask: str, tmp_path: Path) 
     assert 0 < model._plans.patterns < 5  # pyright: ignore[reportPrivateUsage]
     plan = model.plan_for([(1, 40, 6), (1, 34, 6)], {})
     assert [launch.kernel for launch in plan.launches if "tri" in launch.kernel] == []
+
+
+def one(statements: str) -> str:
+    return f"""graph g(x) -> (y) {{
+      x = tract_core_external(shape = [B, S], datum_type = 'f32');
+      s = tract_core_shape_of(x)[1];
+      {statements}
+    }}"""
+
+
+FOLDED = """
+  b = tract_core_shape_of(x)[0];
+  places = reshape(tract_core_range(0, b * s, 1), shape = [b, s]);
+  y = select(le(places, unsqueeze(tract_core_range(0, s, 1), axes = [0])), 0.0, x);
+"""
+END = "y = slice(x, axes = [1], begin = [0], end = [shape_of(x)[1] - 33], stride = [1]);"
+VALUE = "y = mul(x, tract_core_cast(s, to = 'f32'));"
+
+
+def folded(x: Array) -> Array:
+    places = np.arange(x.size).reshape(x.shape)
+    return np.where(places <= np.arange(x.shape[1]), 0.0, x)
+
+
+@pytest.mark.parametrize(
+    ("statements", "formula"),
+    [
+        (FOLDED, folded),
+        (END, lambda x: x if x.shape[1] == 33 else x[:, : x.shape[1] - 33]),
+        (VALUE, lambda x: x * x.shape[1]),
+    ],
+    ids=["folded", "end", "value"],
+)
+def test_extents_in_places_of_numbers(
+    statements: str, formula: Callable[[Array], Array], tmp_path: Path
+) -> None:
+    model = compiled(tmp_path, one(statements))
+    for length in (40, 33, 50, 34):
+        x = items(2, length)
+        y = model(x)
+        np.testing.assert_allclose(y, formula(x), rtol=1e-5)
+        np.testing.assert_array_equal(y, model.for_shapes({"x": (2, length)})(x))
+    assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
+
+
+def test_calls_that_are_wrong_do_not_count(tmp_path: Path) -> None:
+    model = compiled(tmp_path, one("y = reshape(x, shape = [2, s / 2, -1]);"))
+    for length in (5, 7, 9):
+        with pytest.raises(nnefc.NnefError, match="reshape"):
+            model(items(1, length))
+    for length in (40, 44):
+        x = items(1, length)
+        np.testing.assert_array_equal(model(x), x.reshape(2, length // 2, -1))
+    assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
+
+
+HALVES = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [1, 2, S, 8], datum_type = 'f32');
+  parts = split(x, axis = 1, ratios = [1, 1]);
+  y = concat([exp(parts[0]), mul(exp(parts[1]), 2.0)], axis = 1);
+}"""
+
+
+def test_parts_whose_places_depend_on_symbols(tmp_path: Path) -> None:
+    body = HALVES.replace("parts = split", "(a, b) = split").replace("parts[0]", "a")
+    model = compiled(tmp_path, body.replace("parts[1]", "b"))
+    for length in (40, 41, 63):
+        x = items(1, 2, length, 8)
+        expected = np.exp(x) * np.array([1.0, 2.0])[:, None, None]
+        np.testing.assert_allclose(model(x), expected, rtol=1e-5)
+    assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]

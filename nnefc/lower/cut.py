@@ -98,6 +98,10 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
     n_parts = ceil_div(vectors, smallest([panels, vectors]))
     units = math.prod(product.batch) * m_blocks * n_parts
+    k_block = max(product.depth, 1)
+    if fixed:  # there is memory for so many items of each row
+        k_block = MOST_BYTES // (ITEM * rows) // BLOCK * BLOCK
+        assert k_block > 0
     return Cut(
         m_parts=m_parts,
         n_parts=n_parts,
@@ -108,8 +112,7 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
         n_block=1,
         units=units,
         unit_block=ceil_div(units, MAX_TILES),
-        # there is memory for so many items of each row in fixed point
-        k_block=MOST_BYTES // (ITEM * rows) // BLOCK * BLOCK if fixed else max(product.depth, 1),
+        k_block=k_block,
     )
 
 

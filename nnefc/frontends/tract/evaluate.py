@@ -28,6 +28,7 @@ from nnefc.frontends.tract.values import (
 )
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.common import sequence
+from nnefc.symbolic import Extent
 from nnefc.syntax import ast
 
 EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -209,7 +210,7 @@ class Evaluator:
             return BROKEN
         if isinstance(value, Unbound):
             return value
-        if isinstance(value, int | float):
+        if isinstance(value, int | float | Extent):
             return {"-": -value, "+": value, "!": not value}[node.operator]
         return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
 
@@ -232,7 +233,7 @@ class Evaluator:
             if not -(1 << 63) <= exact < 1 << 63:
                 message = f"{exact} does not fit in 64 bits"
                 return self._report(Wrong("tract/number", message), node.at, frame)
-        if isinstance(left, bool | int | float) and isinstance(right, bool | int | float):
+        if isinstance(left, int | float | Extent) and isinstance(right, int | float | Extent):
             # numbers stay numbers, which take the type of what they meet
             return value.array.reshape(()).item() if isinstance(value, Known) else value
         return value

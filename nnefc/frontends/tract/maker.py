@@ -82,7 +82,7 @@ class Maker:
         spec = operations()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
-        if _foldable(spec, tensors, types):
+        if _foldable(spec, tensors, attributes, types):
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
                 raise Wrong("type/operand", "; ".join(problems))
             return self._folded(spec, tensors, attributes, types)
@@ -324,8 +324,15 @@ def _narrowed(array: Array, dtype: DType) -> Array:
     return array.astype(dtype.numpy)
 
 
-def _foldable(spec: OpSpec, tensors: Sequence[Operand], types: Sequence[TensorType]) -> bool:
+def _foldable(
+    spec: OpSpec,
+    tensors: Sequence[Operand],
+    attributes: Mapping[str, Any],
+    types: Sequence[TensorType],
+) -> bool:
     if spec.reference is None or not all(isinstance(x, Known) for x in tensors):
+        return False
+    if is_symbolic(attributes.values()):
         return False
     return all(not is_symbolic(type_.dims) and type_.volume <= FOLDED for type_ in types)
 

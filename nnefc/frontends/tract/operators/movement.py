@@ -16,6 +16,7 @@ from nnefc.frontends.tract.values import Known, Operand, Wrong, integers, operan
 from nnefc.ir import DType
 from nnefc.ops.common import sequence
 from nnefc.ops.slicing import Indices
+from nnefc.symbolic import Extent
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
@@ -187,7 +188,7 @@ def slice_(
         if step < 1:
             raise Wrong("argument/slice", f"stride = {step}; it must be at least 1")
         first = min(max(first + extent if first < 0 else first, 0), extent)
-        if last == 0 and i < len(written) and isinstance(written[i], int):
+        if last == 0 and i < len(written) and isinstance(written[i], int | Extent):
             last = extent
         last = min(max(last + extent if last < 0 else last, 0), extent)
         input = _part(make, input, at, first, max(first, last), step)
