@@ -246,16 +246,25 @@ VALUE = "y = mul(x, tract_core_cast(s, to = 'f32'));"
 
 
 def folded(x: Array) -> Array:
-    places = np.arange(x.size).reshape(x.shape)
-    return np.where(places <= np.arange(x.shape[1]), 0.0, x)
+    rows, columns = x.shape
+    places = np.arange(rows * columns, dtype=np.int64).reshape((rows, columns))
+    return np.where(places <= np.arange(columns, dtype=np.int64), 0.0, x)
+
+
+def ended(x: Array) -> Array:
+    return x if x.shape[1] == 33 else x[:, : x.shape[1] - 33]
+
+
+def scaled(x: Array) -> Array:
+    return x * x.shape[1]
 
 
 @pytest.mark.parametrize(
     ("statements", "formula"),
     [
         (FOLDED, folded),
-        (END, lambda x: x if x.shape[1] == 33 else x[:, : x.shape[1] - 33]),
-        (VALUE, lambda x: x * x.shape[1]),
+        (END, ended),
+        (VALUE, scaled),
     ],
     ids=["folded", "end", "value"],
 )
