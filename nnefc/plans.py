@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -173,13 +174,10 @@ class Plans:
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
-            try:
+            with suppress(Exception):  # what needs plain numbers, and errors, which these tell
                 pattern = self._traced(symbols, shapes, states)
                 found = self._of(pattern, symbols, shapes, states)
                 assert found is not None, "a pattern holds for what it was made for"
-            except Exception:  # what needs plain numbers, and errors, which plain numbers tell
-                found = None
-            else:
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0
@@ -208,7 +206,7 @@ class Plans:
 
         trace = Trace()
 
-        def lift(_: str, value: int) -> int:
+        def lift(value: int) -> int:
             extent = trace.symbol(value)
             # what is chosen for one number is good for others of its size
             assert cast(Any, extent).bit_length() == value.bit_length()
@@ -216,18 +214,18 @@ class Plans:
 
         lifted: dict[str, tuple[int, ...]] = {}
         groups: dict[int, list[_Place]] = {}
-        inputs = {name: lift(name, value) for name, value in symbols.items()}
+        inputs = {name: lift(value) for name, value in symbols.items()}
         extents: dict[int, int] = {}
         for name, shape in states.items():
             dims = list(shape)
             for axis in sorted(self._growing.get(name, ())):
                 value = shape[axis]
                 if value not in extents:
-                    extents[value] = lift(name, value)
+                    extents[value] = lift(value)
                 dims[axis] = extents[value]
                 groups.setdefault(value, []).append(_Place(state_name(name), axis))
             lifted[name] = tuple(dims)
-        graph = self._source.graph(shapes, states=lifted, lift=lambda name, _: inputs[name])
+        graph = self._source.graph(shapes, states=lifted, lifted=inputs)
         program = lowered(graph, growing=True, **self._how)
         how = self._how["threads"], self._how["accuracy"]
         with memory_for("compile the model"), expecting_usual(*how):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.runtime.derived import Derived
     from nnefc.runtime.objects import Progress
+    from nnefc.runtime.planner import Draft
     from nnefc.runtime.program import Program, Work
 
 Array = np.ndarray[Any, Any]
@@ -75,29 +76,42 @@ def compile_program(
 
     `packed`: makes constants that are made of others, or has them already; None: they are made.
     """
-    from nnefc.runtime.planner import make_plan
+    return compile_draft(program, graph, progress, packed)[0]
+
+
+def compile_draft(
+    program: Program,
+    graph: Graph,
+    progress: Progress | None = None,
+    packed: Callable[[Derived], Array] | None = None,
+) -> tuple[Compiled, Draft]:
+    """As `compile_program`, and the draft of the plan: numbers may depend on symbols, and the plan
+    is that for what they are now.
+    """
+    from nnefc.runtime.planner import draft
 
     inputs, outputs = tensors(graph)
     code = compile_kernels(program.kernels, progress, beside=native.functions("executor"))
-    plan = make_plan(program, len(inputs), len(outputs), code.offset)
+    drafted = draft(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
     arrays = [
         each if isinstance(each, np.ndarray) else packed(each) if packed else each.array()
         for each in program.constants
     ]
-    return Compiled(
+    compiled = Compiled(
         name=graph.name,
         inputs=inputs,
         outputs=outputs,
         variables=graph.variables,
         states=tuple(program.states),
         code=code,
-        plan=plan,
+        plan=drafted.plan(),
         work=total_work(launches),
         launches=lambda: launches,
         constants=lambda: arrays,
         constant_bytes=sum(array.nbytes for array in arrays),
     )
+    return compiled, drafted
 
 
 def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:

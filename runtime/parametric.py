@@ -8,15 +8,12 @@ other values of the symbols these are computed anew; code, weights and launches 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from nnefc.runtime import native
-from nnefc.runtime.code import Code, compile_kernels
-from nnefc.runtime.compiled import Compiled, LaunchInfo, launch_infos, tensors, total_work
-from nnefc.runtime.planner import TILES, Draft, assemble, draft
+from nnefc.runtime.compiled import Compiled, compile_draft
 from nnefc.runtime.tensors import TensorSpec
 from nnefc.symbolic import Extent, Function, Trace, now
 
@@ -65,41 +62,15 @@ class ParametricModel:
         progress: Progress | None,
         packed: Callable[[Derived], Array],
     ) -> None:
-        self._inputs, self._outputs = tensors(graph)
-        self._name, self._variables = graph.name, graph.variables
-        self._states = tuple(program.states)
-        kernels = program.kernels
-        self._code: Code = compile_kernels(kernels, progress, beside=native.functions("executor"))
-        self._arrays = [
-            each if isinstance(each, np.ndarray) else packed(each) for each in program.constants
-        ]
-        self._draft: Draft = draft(
-            program, len(self._inputs), len(self._outputs), self._code.offset
-        )
-        self._infos: tuple[LaunchInfo, ...] = launch_infos(program)
-        self._work = total_work(self._infos)
-        dims = [extent for spec in (*self._inputs, *self._outputs) for extent in spec.shape]
+        self._compiled, self._draft = compile_draft(program, graph, progress, packed)
+        specs = (*self._compiled.inputs, *self._compiled.outputs)
+        dims = [extent for spec in specs for extent in spec.shape]
         self._numbers = [
             _Symbolic.of(each)
             for each in (self._draft.params, self._draft.tiles, [self._draft.arena_bytes], dims)
         ]
         results = [x for each in self._numbers for x in each.extents]
         self._function: Function = trace.function(cast(Sequence[int], results))
-        self._launches = np.zeros((len(self._draft.kernels), 4), np.int64)
-        self._launches[:] = self._present_launches()
-
-    def _present_launches(self) -> Words:
-        from nnefc.kernels.abi import LAUNCH
-
-        return np.array(
-            [
-                LAUNCH.pack(kernel=kernel, params=8 * start, tiles=now(tiles), unused=0)
-                for kernel, start, tiles in zip(
-                    self._draft.kernels, self._draft.starts, self._draft.tiles, strict=True
-                )
-            ],
-            np.int64,
-        ).reshape(-1, len(LAUNCH.offsets))
 
     def at(self, symbols: Sequence[int]) -> Compiled | None:
         """What is compiled, with the plan for these values; None if it does not hold for them."""
@@ -110,26 +81,13 @@ class ParametricModel:
             params, tiles, (arena_bytes,), dims = (each.at(values) for each in self._numbers)
         except (ArithmeticError, ValueError):
             return None
-        launches = self._launches.copy()
-        launches[:, TILES] = tiles
         shapes = dims.tolist()
         inputs, outputs = (
             tuple(self._spec(spec, shapes) for spec in specs)
-            for specs in (self._inputs, self._outputs)
+            for specs in (self._compiled.inputs, self._compiled.outputs)
         )
-        return Compiled(
-            name=self._name,
-            inputs=inputs,
-            outputs=outputs,
-            variables=self._variables,
-            states=self._states,
-            code=self._code,
-            plan=assemble(self._draft, launches, params, int(arena_bytes)),
-            work=self._work,
-            launches=lambda: self._infos,
-            constants=lambda: self._arrays,
-            constant_bytes=sum(array.nbytes for array in self._arrays),
-        )
+        plan = self._draft.plan_of(params, tiles, int(arena_bytes))
+        return replace(self._compiled, inputs=inputs, outputs=outputs, plan=plan)
 
     @staticmethod
     def _spec(spec: TensorSpec, dims: list[int]) -> TensorSpec:

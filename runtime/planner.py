@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.kernels.abi import BASE_ARENA, BASES, LAUNCH
+from nnefc.kernels.abi import (
+    BASE_ARENA,
+    BASES,
+    LAUNCH,
+    LAUNCH_KERNEL,
+    LAUNCH_PARAMS,
+    LAUNCH_TILES,
+)
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.arena import arrange
 from nnefc.runtime.plan import BaseTable, Plan
 from nnefc.runtime.program import Program, Ref
+from nnefc.symbolic import now
 
 if TYPE_CHECKING:
     import numpy as np
 
     Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+WORD: Final = 8
+"""Bytes of a word."""
 
 
 def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
@@ -30,7 +42,7 @@ class Draft:
     kernels: list[int]
     """Of each distinct launch: where its kernel starts in the code."""
     starts: list[int]
-    """The first of its parameters."""
+    """Where its parameters start, in bytes."""
     tiles: list[int]
     params: list[int]
     launch_of: Words
@@ -39,34 +51,36 @@ class Draft:
     arena_lower_bound: int
 
     def plan(self) -> Plan:
-        """The plan, of plain numbers."""
+        """The plan for what numbers are now."""
         import numpy as np
 
-        launches = [
-            LAUNCH.pack(kernel=kernel, params=8 * start, tiles=tiles, unused=0)
-            for kernel, start, tiles in zip(self.kernels, self.starts, self.tiles, strict=True)
-        ]
-        words = np.array(launches, np.int64).reshape(-1, len(LAUNCH.offsets))
-        return assemble(self, words, np.array(self.params, np.int64), self.arena_bytes)
+        params, tiles = (
+            np.array([now(x) for x in each], np.int64) for each in (self.params, self.tiles)
+        )
+        return self.plan_of(params, tiles, now(self.arena_bytes))
 
+    def plan_of(self, params: Words, tiles: Words, arena_bytes: int) -> Plan:
+        """The plan with these words, of which `params` become its own."""
+        import numpy as np
 
-def assemble(draft: Draft, launches: Words, params: Words, arena_bytes: int) -> Plan:
-    """The plan of `launches`, each of which is there once, and parameters."""
-    words = launches[draft.launch_of]
-    words.flags.writeable = params.flags.writeable = False
-    return Plan(
-        launches=words,
-        launch_of=draft.launch_of,
-        params=params,
-        table=draft.table,
-        arena_bytes=arena_bytes,
-        arena_lower_bound=draft.arena_lower_bound,
-        parallel=bool((words[:, TILES] > 1).any()),
-    )
-
-
-TILES = LAUNCH.offsets[2] // 8
-"""The column of launches that has the number of tiles."""
+        launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
+        for offset, column in (
+            (LAUNCH_KERNEL, self.kernels),
+            (LAUNCH_PARAMS, self.starts),
+            (LAUNCH_TILES, tiles),
+        ):
+            launches[:, offset // WORD] = column
+        launches = launches[self.launch_of]
+        launches.flags.writeable = params.flags.writeable = False
+        return Plan(
+            launches=launches,
+            launch_of=self.launch_of,
+            params=params,
+            table=self.table,
+            arena_bytes=arena_bytes,
+            arena_lower_bound=self.arena_lower_bound,
+            parallel=bool((tiles > 1).any()),
+        )
 
 
 def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Draft:
@@ -91,7 +105,7 @@ def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel]
     params: list[int] = []
     starts: list[int] = []
     for launch in distinct:
-        starts.append(len(params))
+        starts.append(WORD * len(params))
         for word in launch.words:
             if isinstance(word, Ref):
                 buffer = word.buffer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -291,16 +291,16 @@ def elaborate(
     quantization: ast.QuantizationFile | None,
     limits: Limits,
     diagnostics: Diagnostics,
-    lift: Callable[[str, int], int] | None = None,
+    lifted: Mapping[str, int] | None = None,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
-    `lift`: gives each symbol and its value the number to compute with instead.  Raises NnefError
-    with all errors.
+    `lifted`: numbers to compute with in the place of the values of symbols.  Raises NnefError with
+    all errors.
     """
     values: Mapping[str, int] = symbols.bind(document, shapes)
-    if lift is not None:
-        values = {name: lift(name, value) for name, value in values.items()}
+    if lifted is not None:
+        values = lifted
         shapes = symbols.evaluated(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,14 +124,14 @@ class Source:
         diagnostics: Diagnostics | None = None,
         *,
         states: Mapping[str, Sequence[int]] | None = None,
-        lift: Callable[[str, int], int] | None = None,
+        lifted: Mapping[str, int] | None = None,
     ) -> Graph:
         """The graph for inputs of these `shapes`, by name; raises NnefError with all errors.
 
         `states`: shapes of what operators have kept, by their names; those that are not there have
         kept nothing.  They are inputs of the graph behind those of the document, and their new
         values are outputs behind those of the document, in the order of the operators.
-        `lift` gives numbers to compute with, for each symbol and its value (`nnefc.symbolic`).
+        `lifted`: numbers to compute with in the place of the values of symbols (`nnefc.symbolic`).
         """
         found = diagnostics or Diagnostics(limit=self._limits.errors)
         if wrong := [name for name in shapes if name not in self.inputs]:
@@ -148,7 +148,7 @@ class Source:
             quantization=self._quantization,
             limits=self._limits,
             diagnostics=found,
-            lift=lift,
+            lifted=lifted,
         )
 
 
