@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,7 +19,8 @@ Array = np.ndarray[Any, Any]
 VIEWS: Final = ("reshape", "squeeze", "unsqueeze")
 
 HIDDEN: Final = -1e30
-"""Scores of so much and less are those of what is hidden: their exponentials are 0."""
+"""Scores of so much and less are those of what is hidden, unless all of a row are: their
+exponentials are 0."""
 
 
 class CausalMasks:
@@ -26,7 +28,7 @@ class CausalMasks:
 
     def __init__(self, known: Known) -> None:
         self._known = known
-        self._diagonals: dict[tuple[Value, str, Shape], int | None] = {}
+        self._diagonals: dict[tuple[Value, str, float, Shape], int | None] = {}
 
     def without_mask(
         self, expression: Expression, others: tuple[Value, ...], scores: Shape
@@ -36,32 +38,44 @@ class CausalMasks:
         Gives what is left of the expression and of `others`, and the diagonal: row i looks at
         columns up to number i + diagonal.  None if there is no such mask.
         """
-        for mask, masked, kind in _candidates(expression):
+        for mask, masked, kind, low in _candidates(expression):
             if not 0 < mask <= len(others):
                 continue
-            diagonal = self._diagonal(others[mask - 1], kind, scores)
-            if diagonal is not None:
-                left, kept = _ending_with(expression, masked)
-                return left, tuple(others[i - 1] for i in kept), diagonal
+            left, kept = _ending_with(expression, masked)
+            rest = tuple(others[i - 1] for i in kept)
+            hidden = -math.inf if self._may_hide(left, rest) else HIDDEN
+            if low <= hidden:
+                diagonal = self._diagonal(others[mask - 1], kind, hidden, scores)
+                if diagonal is not None:
+                    return left, rest, diagonal
         return None
 
-    def _diagonal(self, mask: Value, kind: str, scores: Shape) -> int | None:
+    def _may_hide(self, expression: Expression, others: tuple[Value, ...]) -> bool:
+        """Whether an expression hides scores: those that the mask leaves may all be lower then."""
+        if any(_literal(step) <= HIDDEN for step in expression.steps):
+            return True
+        known = (self._known.items(value) for value in others)
+        return any(items is None or not np.all(items > HIDDEN) for items in known)
+
+    def _diagonal(self, mask: Value, kind: str, hidden: float, scores: Shape) -> int | None:
         if mask.type.rank != len(scores):
             return None
         if (found := _triangle(mask)) is not None:
-            return _diagonal_of(*found, kind, scores)
+            return _diagonal_of(*found, kind, hidden, scores)
         if mask not in self._known:
             return None
-        key = mask, kind, pinned(scores[-2:])
+        key = mask, kind, hidden, pinned(scores[-2:])
         if key not in self._diagonals:
             items = self._known.items(mask)
-            shown = None if items is None else _shown(items, kind)
+            shown = None if items is None else _shown(items, kind, hidden)
             self._diagonals[key] = None if shown is None else _diagonal(shown, scores)
         return self._diagonals[key]
 
 
-def _candidates(expression: Expression) -> list[tuple[int, int, str]]:
-    """(mask, what it is put on, how) of operands that the last step may hide scores with."""
+def _candidates(expression: Expression) -> list[tuple[int, int, str, float]]:
+    """(mask, what it is put on, how, what hides) of operands that the last step may hide scores
+    with; those that are added are what hides themselves.
+    """
     count = len(expression.inputs)
     last = expression.results[0] - count
     if last < 0:
@@ -69,27 +83,28 @@ def _candidates(expression: Expression) -> list[tuple[int, int, str]]:
     step = expression.steps[last]
     if step.op == "add":
         x, y = step.operands
-        return [(y, x, "added"), (x, y, "added")]
+        return [(y, x, "added", -math.inf), (x, y, "added", -math.inf)]
     if step.op == "select":
         mask, x, y = step.operands
         return [
-            (mask, masked, kind)
+            (mask, masked, kind, low)
             for masked, other, kind in ((x, y, "shows"), (y, x, "hides"))
-            if other >= count and _is_low(expression.steps[other - count])
+            if other >= count and (low := _literal(expression.steps[other - count])) <= HIDDEN
         ]
     return []
 
 
-def _is_low(step: Step) -> bool:
-    return step.op == "literal" and step.value is not None and step.value <= HIDDEN
+def _literal(step: Step) -> float:
+    """The value of a literal; NaN of other steps."""
+    return math.nan if step.value is None else float(step.value)
 
 
-def _shown(items: Array, kind: str) -> Array | None:
+def _shown(items: Array, kind: str, hidden: float) -> Array | None:
     """What a mask does not hide; None if it does something else."""
     if kind != "added":
         return items != (kind == "hides")
     shown = items == 0
-    return shown if np.all(shown | (items <= HIDDEN)) else None
+    return shown if np.all(shown | (items <= hidden)) else None
 
 
 def _diagonal(shown: Array, scores: Shape) -> int | None:
@@ -123,6 +138,8 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if op.name in VIEWS:
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
         return found if same else None
+    if op.output.type.rank != sources[0].type.rank:  # other dimensions would be the last ones
+        return None
     operands = [items if v is sources[0] else widen(splat(v), v.type.dtype) for v in op.inputs]
     if op.name == "fused":
         type_ = TensorType(op.output.type.dtype, items.shape)
@@ -133,9 +150,9 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     return None
 
 
-def _diagonal_of(triangle: Op, items: Array, kind: str, scores: Shape) -> int | None:
+def _diagonal_of(triangle: Op, items: Array, kind: str, hidden: float, scores: Shape) -> int | None:
     """The diagonal of a mask whose items are these where the triangle is true, and false."""
-    shown = _shown(items, kind)
+    shown = _shown(items, kind, hidden)
     dims, a = triangle.output.type.dims, triangle.attributes
     if shown is None or dims[-2:] != scores[-2:] or bool(shown[0]) == bool(shown[1]):
         return None

@@ -232,6 +232,32 @@ def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
     assert not {"concat", "constant"} & {op.name for op in graph.ops}
 
 
+@pytest.mark.parametrize("low", [-np.inf, -3e38])
+@pytest.mark.parametrize("added", [True, False])
+def test_behind_a_diagonal_all_may_be_hidden(low: float, added: bool) -> None:
+    """Of the first rows of a text that is filled up at its start, with what a run tells."""
+    q, k, v = normal(1, 3, 5, 4), normal(2, 3, 5, 4), normal(3, 3, 5, 4)
+    filled = np.zeros((3, 1, 5), np.float32)
+    filled[1, :, :2] = -np.inf
+    shown = np.tri(5, dtype=bool)[None]
+    causal = np.where(shown, 0, low).astype(np.float32)
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, k, v, filled)
+    scores = emit(graph, "matmul", a, b, transposeB=True)
+    scores = emit(graph, "mul", scores, constant(graph, 0.5, DType.FLOAT32))
+    scores = emit(graph, "add", scores, m)
+    if added:
+        scores = emit(graph, "add", scores, known(graph, causal))
+    else:
+        hidden = constant(graph, float(low), DType.FLOAT32)
+        scores = emit(graph, "select", known(graph, shown), scores, hidden)
+    weights = emit(graph, "softmax", scores, axes=(2,))
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    with np.errstate(invalid="ignore"):
+        wanted = attend(q, k, v, np.where(shown, filled, low) if not added else filled + causal)
+    close(run(graph, q, k, v, filled), wanted)
+
+
 def test_rows_without_keys_are_nan() -> None:
     q, k, v = normal(1, 3, 4), normal(2, 5, 4), normal(3, 5, 4)
     mask = np.zeros((3, 5), np.float32)
