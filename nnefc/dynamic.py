@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import STATE, settled
+from nnefc.frontends.tract.names import settled
 from nnefc.plans import Plans, needs_shapes
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.signature import Signature, check_names
 from nnefc.runtime.tensors import TensorSpec
+from nnefc.states import States
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ class Session:
 
     def __init__(self, model: DynamicModel) -> None:
         self._model = model
-        self._states: dict[str, Array] = {}
+        self._states = States()
         self._lock = threading.Lock()
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -70,11 +71,8 @@ class Session:
         """The results; those that `out` names are put there, too."""
         model = self._model
         plan = model.plan_for([_shape(x) for x in arrays], self.shapes)
-        states = [
-            self._states[spec.name.removeprefix(STATE)]
-            for spec in plan.inputs[len(model.input_names) :]
-        ]
-        given = [*arrays, *states]
+        states = self._states.given(plan.inputs)
+        given = [*arrays, *states.values()]
         count = len(model.output_names)
         if len(out) == count == len(plan.outputs) and not states:
             targets = [out[name] for name in model.output_names]
@@ -85,18 +83,18 @@ class Session:
         names = (spec.name for spec in plan.outputs)
         results, kept = settled(dict(zip(names, outputs, strict=True)))
         _fill(out, results)
-        self._states.update(kept)
+        self._states.keep(kept)
         return list(results.values())
 
     @property
     def shapes(self) -> dict[str, Shape]:
         """Shapes of what is kept now, by the names of the operators that keep it."""
-        return {name: state.shape for name, state in self._states.items()}
+        return self._states.shapes
 
     @property
     def states(self) -> dict[str, Array]:
         """What is kept now; assign arrays to the names to begin with them."""
-        return self._states
+        return self._states.arrays
 
     def reset(self) -> None:
         """Forget what has been kept."""

@@ -96,6 +96,8 @@ class Plans:
         for array in source.weights.arrays():
             self._shared.keep(array)
         self._made: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._arena_bytes = 0
+        """Of those."""
         self._patterns: list[_Pattern] = []
         """The one that was used last is the first."""
         self._failed = 0
@@ -134,6 +136,7 @@ class Plans:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
+            self._arena_bytes += found.arena_bytes
             self._drop()
         self._made.move_to_end(key)
         return found
@@ -156,11 +159,8 @@ class Plans:
 
     def _drop(self) -> None:
         """Let the plans go that were used longest ago, as long as there are too many."""
-        while len(self._made) > 1 and (
-            len(self._made) > PLANS
-            or sum(plan.arena_bytes for plan in self._made.values()) > PLAN_BYTES
-        ):
-            self._made.popitem(last=False)
+        while len(self._made) > 1 and (len(self._made) > PLANS or self._arena_bytes > PLAN_BYTES):
+            self._arena_bytes -= self._made.popitem(last=False)[1].arena_bytes
 
     # -- patterns
 
@@ -230,24 +230,26 @@ class Plans:
         how = self._how["threads"], self._how["accuracy"]
         with memory_for("compile the model"), expecting_usual(*how):
             model = ParametricModel(trace, program, graph, self._progress, self._shared.packed)
+        dims = {value.name: value.type.dims for value in graph.inputs}
+        dims |= {state_name(name): shape for name, shape in lifted.items()}
         return _Pattern(
             model,
             tuple(symbols),
             tuple(map(tuple, groups.values())),
             frozenset(states),
-            dict(_fixed(graph)),
-            {value.name: value.type.rank for value in graph.inputs},
+            _fixed(dims),
+            {name: len(shape) for name, shape in dims.items()},
         )
 
 
-def _fixed(graph: Graph) -> list[tuple[_Place, int]]:
+def _fixed(shapes: Shapes) -> dict[_Place, int]:
     """The extents of inputs and states that no symbol stands for."""
-    return [
-        (_Place(value.name, axis), extent)
-        for value in graph.inputs
-        for axis, extent in enumerate(value.type.dims)
+    return {
+        _Place(name, axis): extent
+        for name, dims in shapes.items()
+        for axis, extent in enumerate(dims)
         if not isinstance(extent, Extent)
-    ]
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

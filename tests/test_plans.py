@@ -186,6 +186,17 @@ def test_a_growing_cache_has_few_patterns(tmp_path: Path) -> None:
     assert model._plans.patterns <= 10  # pyright: ignore[reportPrivateUsage]
 
 
+def test_a_growing_cache_is_read_where_it_lies(tmp_path: Path) -> None:
+    model = compiled(tmp_path, CACHE)
+    session = model.session()
+    for _ in range(4):
+        session(items(1, 1, 6))
+    plan = model.plan_for([(1, 1, 6)], session.shapes)
+    labels = [launch.label.split()[0] for launch in plan.launches]
+    assert "attention" in labels
+    assert "concat" not in labels
+
+
 def test_errors_have_plain_numbers(tmp_path: Path) -> None:
     body = MOVES.replace("shape = [n[0] * rows, 6]", "shape = [n[0] * rows, 5]")
     model = compiled(tmp_path, body)

@@ -70,18 +70,20 @@ class Document:
         """The results of the last of so many cycles, computed in float64."""
         if self.source is None or not self.source.is_stateful:
             return _evaluated(self.graph, inputs, steps)
-        from nnefc.frontends.tract.names import settled, state_name
+        from nnefc.frontends.tract.names import settled
         from nnefc.ops.reference import evaluate
+        from nnefc.runtime.tensors import TensorSpec
+        from nnefc.states import States
 
         shapes = {value.name: value.type.dims for value in self.inputs}
         results: dict[str, Array] = {}
-        kept: dict[str, Array] = {}
+        states = States()
         for _ in range(steps):
-            states = {name: array.shape for name, array in kept.items()}
-            given = {state_name(name): array for name, array in kept.items()}
-            graph = self.source.graph(shapes, states=states)
-            results, after = settled(evaluate(graph, {**inputs, **given}).outputs)
-            kept |= after
+            graph = self.source.graph(shapes, states=states.shapes)
+            taken = [TensorSpec.of(value.name, value.type) for value in graph.inputs]
+            given = states.given(taken)
+            results, kept = settled(evaluate(graph, {**inputs, **given}).outputs)
+            states.keep(kept)
         return results
 
     def compiled(self, threads: int | None) -> CompiledModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.names import count_name, state_name, unused_name
+from nnefc.frontends.tract.names import count_name, grown_name, room_for, state_name, unused_name
 from nnefc.frontends.tract.quantization import (
     decoded,
     encoded,
@@ -47,6 +48,14 @@ SUBMODELS: Final = 8
 """Models within each other, at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an operator has kept: an input, and how much of it there is."""
+
+    value: Value
+    dims: tuple[int, ...]
+
+
 class Model:
     """What operators ask of the model they are in: its inputs, weights and symbols."""
 
@@ -72,7 +81,7 @@ class Model:
         self._quantized = quantized
         self._shapes = shapes
         self._states = states
-        self._kept: dict[str, tuple[Value | None, Operand]] = {}
+        self._kept: dict[str, tuple[Value | None, Operand, str]] = {}
         self._names: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()
 
@@ -127,18 +136,30 @@ class Model:
         self._unnamed[kind] += 1
         return f"{kind}_{self._unnamed[kind]}"
 
-    def state(self, name: str, dtype: DType) -> Value | None:
-        """What an operator has kept under a name, as an input; None if there is nothing yet."""
+    def state(self, name: str, dtype: DType, room: int | None = None) -> State | None:
+        """What an operator has kept under a name, as an input; None if there is nothing yet.
+
+        `room`: the axis along which there is more memory than items.
+        """
         shape = self._states.get(name)
         if name in self._kept:
             raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
         if shape is None:
             return None
-        return Value(TensorType(dtype, tuple(shape)), state_name(name))
+        dims = tuple(shape)
+        if room is not None:
+            if room >= len(dims):
+                raise Wrong("tract/state", f"the state '{name}' has shape {list(dims)}")
+            dims = room_for(dims, room)
+        return State(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
-    def keep(self, name: str, before: Value | None, after: Operand) -> None:
+    def keep(self, name: str, before: State | None, after: Operand) -> None:
         """What an operator keeps under a name for the next call."""
-        self._kept[name] = before, after
+        self._kept[name] = before and before.value, after, state_name(name)
+
+    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
+        """What an operator keeps behind a state that has room, along an axis."""
+        self._kept[name] = before.value, more, grown_name(name, axis)
 
     def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
         """A result as the codes that a quantization file says it has."""
@@ -166,7 +187,7 @@ class Model:
                 wrong.append(Wrong("identifier/parameter", message, hint))
             else:
                 self._add_input(value)
-        for before, _ in self._kept.values():
+        for before, _, _ in self._kept.values():
             if before is not None:
                 self._add_input(before)
         for result in document.graph.results:
@@ -181,8 +202,8 @@ class Model:
                 except Wrong as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
                     wrong.append(Wrong(what.rule, message, what.hint))
-        for name, (_, after) in self._kept.items():
-            self.graph.add_output(make.value(after, may_be_empty=True), state_name(name))
+        for _, after, name in self._kept.values():
+            self.graph.add_output(make.value(after, may_be_empty=True), name)
         for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
             if value in make.counted:
                 axis, count = make.counted[value]
@@ -223,14 +244,17 @@ class Embedded(Model):
             raise Wrong("tract/submodel", f"input '{name}' is not given")
         return self._given[name]
 
-    def state(self, name: str, dtype: DType) -> Value | None:
-        return self._outer.state(name, dtype)
+    def state(self, name: str, dtype: DType, room: int | None = None) -> State | None:
+        return self._outer.state(name, dtype, room)
 
     def state_name(self, kind: str) -> str:
         return self._outer.state_name(kind)
 
-    def keep(self, name: str, before: Value | None, after: Operand) -> None:
+    def keep(self, name: str, before: State | None, after: Operand) -> None:
         self._outer.keep(name, before, after)
+
+    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
+        self._outer.append(name, before, more, axis)
 
 
 def embedded(

@@ -1,8 +1,8 @@
-"""Names of inputs and outputs of a graph; it has some beside those of its document."""
+"""Inputs and outputs that a graph has beside those of its document: names, and room in them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ COUNT: Final = "count:"
 """What the names of outputs begin with that tell how many items of others are meant."""
 STATE: Final = "state:"
 """What the names of inputs and outputs begin with that operators keep from call to call."""
+
+GROWN: Final = "grown:"
+"""What the names of outputs begin with that come behind the items of a state."""
+_LEAST_ROOM: Final = 32
 
 
 def unused_name(name: str, taken: Collection[str]) -> str:
@@ -41,7 +45,7 @@ def state_name(name: str) -> str:
 
 
 def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """The shapes of what operators keep after a call, by name."""
+    """The shapes of what operators keep after a call that finds nothing, by name."""
     outputs = zip(graph.output_names, graph.outputs, strict=True)
     return {
         name.removeprefix(STATE): value.type.dims
@@ -65,15 +69,36 @@ def count_name(name: str, axis: int) -> str:
 
 
 def settled(outputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Results of a document, cut to the items that are meant, and what operators keep, by name."""
+    """Results of a document, cut to the items that are meant, and what is for the next call."""
     results: dict[str, Array] = {}
     kept: dict[str, Array] = {}
     for name, array in outputs.items():  # counts are behind what they count
         if name.startswith(COUNT):
             axis, counted = name.removeprefix(COUNT).split(":", 1)
             results[counted] = results[counted].take(range(int(array)), int(axis))
-        elif name.startswith(STATE):
-            kept[name.removeprefix(STATE)] = array
+        elif name.startswith((STATE, GROWN)):
+            kept[name] = array
         else:
             results[name] = array
     return results, kept
+
+
+def grown_name(name: str, axis: int) -> str:
+    """The output that comes behind the items of a state along an axis."""
+    return f"{GROWN}{axis}:{name}"
+
+
+def grown(output: str) -> tuple[str, int]:
+    """(name of the state, axis) of an output that is named by `grown_name`."""
+    axis, name = output.removeprefix(GROWN).split(":", 1)
+    return name, int(axis)
+
+
+def room_for(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    """The shape of the memory of a state that grows along an axis.
+
+    It is the same for lengths of as many bits, and has room for one more item at least.
+    """
+    bits = int(shape[axis].bit_length())  # plain: of an extent it is a condition
+    room = max(1 << bits, _LEAST_ROOM)
+    return (*shape[:axis], room, *shape[axis + 1 :])

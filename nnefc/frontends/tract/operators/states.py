@@ -20,8 +20,14 @@ from nnefc.frontends.tract.values import Operand, Wrong
 def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
-    before = model.state(name, x.type.dtype)
-    after = x if before is None else make("concat", [before, x], axis=axis)
+    before = model.state(name, x.type.dtype, room=axis if window is None else None)
+    after = x
+    if before is not None and before.dims[axis] > 0:
+        past = part(make, before.value, axis, 0, before.dims[axis])
+        after = make("concat", [past, x], axis=axis)
+    if before is not None and window is None:
+        model.append(name, before, x, axis)
+        return after
     if window is not None:
         extent = after.type.dims[axis]
         after = part(make, after, axis, max(0, extent - window), extent)
@@ -162,7 +168,7 @@ def _running(
     series = make.transpose(x, order)
     steps = series.type.dims[0]
     skipped = 0 if before is not None else min(skip, steps)
-    mean = initial if before is None else before
+    mean = initial if before is None else before.value
     parts: list[Operand] = []
     for begin, end, update in ((0, skipped, False), (skipped, steps, True)):
         if begin == end:
