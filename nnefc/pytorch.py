@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import torch
 
 TRACT: Final = "0.23.8"
-"""The version of tract that documents are written for."""
-_STATED: Final = f"#!/bin/sh\necho tract {TRACT}\n"
+"""The version of tract that documents are written for, the last one that the exporter knows."""
+_STATED: Final = "#!/bin/sh\necho tract {}\n"
 """Stands for tract's command line, which the exporter asks for its version and else would
 download; what it is for, a comparison of results, is not wanted."""
 
@@ -33,6 +33,7 @@ def export(
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
     assertions: Sequence[str] = (),
     compression: int = 1,
+    version: str = TRACT,
     **target: Any,
 ) -> Path:
     """Write a module, as it is traced for some inputs, to an archive; its path.
@@ -47,6 +48,8 @@ def export(
             them: `{"x": {0: "B"}}`. Extents with the same symbol are equal.
         assertions: What holds of symbols: `["S <= 512"]`.
         compression: How hard gzip tries, 1 to 9.
+        version: That of tract, for which the document is written; mixtures of experts of
+            transformers need "0.23.9".
         target: More options of `torch_to_nnef.TractNNEF`.
 
     Raises what torch_to_nnef raises if it cannot export the module.
@@ -66,12 +69,12 @@ def export(
     count = _count(results)
     with tempfile.TemporaryDirectory() as folder:
         tract = Path(folder) / "tract"
-        tract.write_text(_STATED)
+        tract.write_text(_STATED.format(version))
         tract.chmod(0o700)
         options: dict[str, Any] = {**_PRIVATE, **target}
         axes = {name: dict(each) for name, each in (dynamic_axes or {}).items()}
         stated = to_nnef.TractNNEF(
-            TRACT, specific_tract_binary_path=tract, dynamic_axes=axes, **options
+            version, specific_tract_binary_path=tract, dynamic_axes=axes, **options
         )
         written = to_nnef.export_model_to_nnef(
             module,

@@ -241,6 +241,32 @@ def reductions() -> Functions:
     }
 
 
+def truths() -> Functions:
+    """Truth values, with which PyTorch computes as if they were numbers."""
+    return {
+        "sum_of_two": (lambda m, n: m + n, M, N),
+        "product": (lambda m, n: m * n, M, N),
+        "minimum": (torch.minimum, M, N),
+        "maximum": (torch.maximum, M, N),
+        **named(torch, "eq ne lt le gt ge", M, N),
+        "ne_number": (lambda m: m != 0, M),
+        "of_integers": (lambda m, u: m + u, M, U),
+        "by_a_number": (lambda m: m * 2.5, M),
+        "quotient": (lambda m: m / 4, M),
+        "cumsum": (lambda m: m.cumsum(1), M),
+        "cumsum_first": (lambda m: m.cumsum(0), M),
+        "prod": (lambda m: m.prod(1), M),
+        "amax": (lambda m: m.amax(1), M),
+        "amin": (lambda m: m.amin(0), M),
+        "max_axis": (lambda m: torch.max(m, 1), M),
+        "sort": (lambda m: torch.sort(m, 1)[0], M),
+        "sign": (torch.sign, M),
+        "diff": (lambda m: m.diff(dim=1), M),
+        "count_nonzero": (lambda m: torch.count_nonzero(m, 1), M),
+        "equal": (lambda m, n: (m == n).all(), M, N),
+    }
+
+
 def cases() -> Iterator[Case]:
-    for kind in (unary, activations, binary, reductions):
+    for kind in (unary, activations, binary, reductions, truths):
         yield from of_functions(kind.__name__, kind())

@@ -84,6 +84,26 @@ class Mixture(nn.Module):
         return torch.einsum("besh,ehd,bse->bsd", y, self.down, weights)
 
 
+def experts(activation: str, *, normalized: bool) -> nn.Module:
+    """A mixture that has an operator of its own."""
+    from torch_to_nnef.op.custom_extractors.moe import MoEFFN
+
+    return MoEFFN(6, 8, 16, 2, activation, normalized)
+
+
+class Packed(nn.Module):
+    """Attention within sequences that lie one behind the other, each from position 0 on."""
+
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        sequence = (positions == 0).cumsum(1)
+        same = sequence[:, None, :, None] == sequence[:, None, None, :]
+        causal = torch.ones(x.size(1), x.size(1)).tril() > 0
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        scores = heads @ heads.mT
+        scores = scores.masked_fill(~(same & causal), -float("inf"))
+        return (scores.softmax(-1) @ heads).transpose(1, 2).flatten(2)
+
+
 class CausalConvolution(nn.Module):
     """A convolution that goes on from the samples before."""
 
@@ -198,6 +218,16 @@ def cases() -> Iterator[Case]:
     yield Case("t5-length", T5, (x,), ((x.repeat(1, 2, 1),),), length)
     yield Case("rotary-interleaved", Interleaved, (random(2, 5, 6),))
     yield Case("mixture", Mixture, (x,))
+    tokens, newer = random(7, 8), {"version": "0.23.9"}
+    for name in ("silu", "gelu", "relu"):
+        yield Case(
+            f"experts-{name}", lambda name=name: experts(name, normalized=name != "relu"),
+            (tokens,), ((tokens[:1],), (tokens.repeat(3, 1),)), {0: {0: "S"}}, newer,
+        )  # fmt: skip
+    places = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 0, 1, 2, 0]])
+    longer = (x.repeat(1, 2, 1), places.repeat(1, 2))
+    both = {0: {1: "S"}, 1: {1: "S"}}
+    yield Case("packed", Packed, (x, places), (longer,), both)
     yield Case("causal_convolution", CausalConvolution, (random(1, 4, 5), random(1, 4, 4)))
     yield Case(
         "causal_convolution-length", CausalConvolution, (random(1, 4, 5), random(1, 4, 4)),

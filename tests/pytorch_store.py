@@ -1,18 +1,25 @@
 """Some exports with inputs and results of PyTorch, kept for where it is not installed.
 
-`python -m tests.pytorch_store` writes them again.
+`python -m tests.pytorch_store` writes them again, `python -m tests.pytorch_store NAME...` some.
 """
 
 # pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from tests import pytorch_networks, pytorch_sequences, pytorch_tensors
+from tests import (
+    pytorch_arithmetic,
+    pytorch_networks,
+    pytorch_patterns,
+    pytorch_sequences,
+    pytorch_tensors,
+)
 from tests.pytorch_exports import array, export, results
 
 FOLDER = Path(__file__).parent / "data" / "pytorch"
@@ -20,15 +27,17 @@ STORED = (
     "resnet-size unet-size detector layer-deconv-grouped images-max_pool_indices "
     "images-grid_sample vit-by_hand-batch bert-length llama-length llama-fragment-length "
     "lstm-two-bidirectional lstm-projected gru-length streaming-length logmel codes-uint8 "
-    "mlp-f16 mlp-q40"
+    "mlp-f16 mlp-q40 experts-silu packed truths-cumsum"
 )
 
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    modules = (pytorch_networks, pytorch_sequences, pytorch_tensors)
+    modules = (
+        pytorch_arithmetic, pytorch_networks, pytorch_patterns, pytorch_sequences, pytorch_tensors
+    )  # fmt: skip
     cases = {case.name: case for module in modules for case in module.cases()}
-    for name in STORED.split():
+    for name in sys.argv[1:] or STORED.split():
         case = cases[name]
         torch.manual_seed(0)
         module = case.module().eval()

@@ -51,6 +51,7 @@ REGISTRIES: Final = (
 MODULES: Final = (
     "arithmetic",
     "boxes",
+    "experts",
     "external",
     "gathering",
     "movement",

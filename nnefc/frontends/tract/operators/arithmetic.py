@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from nnefc.frontends.tract import truth
 from nnefc.frontends.tract.checks import not_empty, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.quantization import plain
@@ -27,6 +28,8 @@ _UNCHANGED: Final = {"floor", "ceil", "round"}
 
 
 def _unary(name: str, x: Operand, make: Maker) -> Operand:
+    if name in truth.UNCHANGED and truth.are_truths(x):
+        return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
         if name in _UNCHANGED:
             return x
@@ -128,7 +131,12 @@ def _aligned(make: Maker, *operands: Any) -> list[Operand]:
 
 
 def _broadcast(make: Maker, name: str, *operands: Any) -> Any:
-    return make(name, *_aligned(make, *operands))
+    aligned = _aligned(make, *operands)
+    if truth.are_truths(*aligned):
+        found = truth.binary(make, name, *aligned)
+        if found is not None:
+            return found
+    return make(name, *aligned)
 
 
 @operator("tract_nnef", quantized=True)

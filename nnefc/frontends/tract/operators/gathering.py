@@ -85,4 +85,8 @@ def tract_core_scatter_nd(
 @operator("tract_core")
 def tract_core_topk(make: Maker, input: Operand, k: int, axis: int, largest: bool = True) -> Any:
     at = axis_of(axis, input.type.rank)
+    dtype = input.type.dtype
+    if dtype is DType.BOOL:
+        values, places = make("topk", make.cast(input, DType.UINT8), k=k, axis=at, largest=largest)
+        return make.cast(values, dtype), places
     return make("topk", input, k=k, axis=at, largest=largest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.frontends.tract import truth
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of
 from nnefc.frontends.tract.registry import operator
@@ -14,6 +15,8 @@ from nnefc.ir import DType, Value
 @operator("tract_nnef")
 def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bool = False) -> Any:
     where = axes_of(axes, input.type.rank)
+    if truth.are_truths(input):
+        input = make.cast(input, DType.INT64)
     return make("sum_reduce", input, axes=where, normalize=normalize)
 
 
@@ -22,7 +25,10 @@ def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = No
 
     def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
-        return make(name, x, axes=axes_of(axes, x.type.rank))
+        where = axes_of(axes, x.type.rank)
+        if of is None and truth.are_truths(x):
+            return truth.reduction(make, name, x, where)
+        return make(name, x, axes=where)
 
     function.__name__ = prefix + name
     operator(registry)(function)
@@ -40,7 +46,10 @@ def _place_of(name: str) -> None:
     """An operator that gives the first place of an extreme, as int64."""
 
     def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
-        y = make(name, input, axes=axes_of(axes, input.type.rank))
+        where = axes_of(axes, input.type.rank)
+        if truth.are_truths(input):
+            return make.cast(truth.reduction(make, name, input, where), DType.INT64)
+        y = make(name, input, axes=where)
         if isinstance(y, Value) and y.op is not None:
             y.type = y.type.with_dtype(DType.INT64)
             return y

@@ -1,0 +1,190 @@
+"""A mixture of experts: a router chooses those that each token passes through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nnefc.frontends.tract.checks import of_rank
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.arithmetic import tract_core_gelu_approx
+from nnefc.frontends.tract.operators.gathering import tract_core_gather
+from nnefc.frontends.tract.operators.products import matmul
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Operand, Wrong, scalar
+from nnefc.ir import DType
+
+_ACTIVATIONS: Final = ("swiglu", "silu", "gelu", "relu")
+_GATES: Final = ("softmax_topk", "softmax_all", "sigmoid", "raw")
+_LAYOUTS: Final = ("canonical", "linear")
+
+
+@operator("tract_transformers")
+def tract_moe_ffn(
+    make: Maker,
+    x: Operand,
+    wg: Operand,
+    w1: Operand,
+    w2: Operand,
+    w3: Operand | None = None,
+    wg_bias: Operand | None = None,
+    w1_bias: Operand | None = None,
+    w3_bias: Operand | None = None,
+    w2_bias: Operand | None = None,
+    k: int = 1,
+    activation: str = "swiglu",
+    gate: str = "softmax_topk",
+    act_alpha: Any = False,
+    act_limit: Any = False,
+    expert_layout: str = "canonical",
+) -> Any:
+    """The sum of what the k experts that a router chooses make of a token, by their weights.
+
+    x [.., d], wg [e, d], biases [e, ..]; w1 and w3 [e, d, h], w2 [e, h, d], or transposed if the
+    layout is `linear`. An expert is w2 (act(w1 x) * w3 x).
+    """
+    for name, value, known in (
+        ("activation", activation, _ACTIVATIONS),
+        ("gate", gate, _GATES),
+        ("expert_layout", expert_layout, _LAYOUTS),
+    ):
+        if value not in known:
+            raise Wrong("argument/moe_ffn", f"{name} = {value!r} is none of {', '.join(known)}")
+    shape = of_rank("moe_ffn", "x", x, 2, 3)
+    width = shape[-1]
+    experts = of_rank("moe_ffn", "wg", wg, 2)[0]
+    if not 0 < k <= experts:
+        raise Wrong("argument/moe_ffn", f"k = {k} of {experts} experts")
+    dtype = x.type.dtype
+    wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
+    tokens = make.cast(make.reshape(x, (x.type.volume // width, width)), wide)
+    weights, chosen = _routed(make, tokens, wg, wg_bias, k, gate)
+    ffn = _Experts(make, activation, act_alpha, act_limit, expert_layout == "linear")
+    matrices = tuple(None if w is None else _floats(make, w, wide) for w in (w1, w2, w3))
+    biases = tuple(
+        None if b is None else make.reshape(make.cast(b, wide), (experts, 1, b.type.dims[-1]))
+        for b in (w1_bias, w2_bias, w3_bias)
+    )
+    few = tokens.type.dims[0] * k <= experts
+    y = (_each if few else _every)(ffn, tokens, weights, chosen, matrices, biases)
+    return make.cast(make.reshape(y, shape), dtype)
+
+
+def _routed(
+    make: Maker, tokens: Operand, wg: Operand, bias: Operand | None, k: int, gate: str
+) -> tuple[Operand, Operand]:
+    """Weights and numbers of the experts of each token, both [n, k]."""
+    logits = matmul(make, tokens, make.cast(wg, tokens.type.dtype), False, True)
+    if bias is not None:
+        flat = make.reshape(make.cast(bias, tokens.type.dtype), (1, bias.type.volume))
+        logits = make("add", logits, flat)
+    if gate == "softmax_all":
+        logits = make("softmax", logits, axes=(1,))
+    best, chosen = make("topk", logits, k=k, axis=1, largest=True)
+    if gate == "softmax_topk":
+        best = make("softmax", best, axes=(1,))
+    elif gate == "sigmoid":
+        best = make("sigmoid", best)
+    return best, chosen
+
+
+def _floats(make: Maker, weight: Operand, dtype: DType) -> Operand:
+    return make.cast(weight, dtype) if weight.type.dtype.is_float else weight
+
+
+Weights = tuple[Operand | None, ...]
+"""Of the first, the second, and the gate's product, [e, .., ..]; those of biases are [e, 1, ..]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Experts:
+    """What an expert computes; `limit` is of OpenAI's clamped SwiGLU, with its `alpha`."""
+
+    make: Maker
+    activation: str
+    alpha: Any
+    limit: Any
+    transposed: bool
+
+    def hidden(self, x: Operand, matrices: Weights, biases: Weights) -> Operand:
+        """act(w1 x) * w3 x, [e, n, h] of x [1 or e, n, d]."""
+        first, _, third = matrices
+        assert first is not None
+        gate = self.product(x, first, biases[0])
+        up = None if third is None else self.product(x, third, biases[2])
+        if self.limit is not False and up is not None:
+            limit, alpha = scalar(self.limit), 1.702 if self.alpha is False else scalar(self.alpha)
+            gate = self.make("min", gate, limit)
+            up = self.make("add", self.make("clamp", up, -limit, limit), 1.0)
+            open_ = self.make("sigmoid", self.make("mul", gate, alpha))
+            return self.make("mul", up, self.make("mul", gate, open_))
+        active = self._active(gate, is_gated=up is not None)
+        return active if up is None else self.make("mul", active, up)
+
+    def product(self, x: Operand, weight: Operand, bias: Operand | None) -> Operand:
+        y = matmul(self.make, x, weight, False, self.transposed)
+        return y if bias is None else self.make("add", y, bias)
+
+    def _active(self, x: Operand, *, is_gated: bool) -> Operand:
+        """PyTorch's modules without a gate have the exact GELU; tract has the other for both."""
+        make = self.make
+        match self.activation:
+            case "relu":
+                return make("relu", x)
+            case "gelu" if is_gated:
+                return tract_core_gelu_approx(make, x)
+            case "gelu":
+                share = make("add", make("erf", make("mul", x, math.sqrt(0.5))), 1.0)
+                return make("mul", make("mul", x, 0.5), share)
+            case _:
+                return make("silu", x)
+
+
+def _each(
+    ffn: _Experts,
+    tokens: Operand,
+    weights: Operand,
+    chosen: Operand,
+    matrices: Weights,
+    biases: Weights,
+) -> Operand:
+    """Token by token, with the matrices of its experts: for fewer tokens than experts."""
+    make = ffn.make
+    rows, width = tokens.type.dims
+    k = chosen.type.dims[1]
+    flat = make.reshape(chosen, (rows * k,))
+
+    def taken(many: Weights) -> Weights:
+        return tuple(None if x is None else tract_core_gather(make, x, flat, 0) for x in many)
+
+    matrices, biases = taken(matrices), taken(biases)
+    repeated = make.repeated(make.reshape(tokens, (rows, 1, width)), (rows, k, width))
+    hidden = ffn.hidden(make.reshape(repeated, (rows * k, 1, width)), matrices, biases)
+    assert matrices[1] is not None
+    y = make.reshape(ffn.product(hidden, matrices[1], biases[1]), (rows, k, width))
+    weighted = make("mul", y, make.reshape(weights, (rows, k, 1)))
+    return make("sum_reduce", weighted, axes=(1,))
+
+
+def _every(
+    ffn: _Experts,
+    tokens: Operand,
+    weights: Operand,
+    chosen: Operand,
+    matrices: Weights,
+    biases: Weights,
+) -> Operand:
+    """All tokens through all experts, whose weights are 0 where they are not chosen."""
+    make = ffn.make
+    rows, width = tokens.type.dims
+    assert matrices[0] is not None and matrices[1] is not None
+    experts = matrices[0].type.dims[0]
+    k = chosen.type.dims[1]
+    number = make.reshape(make.cast(make.iota(experts), chosen.type.dtype), (experts, 1, 1))
+    is_chosen = make("eq", make.reshape(chosen, (1, rows, k)), number)
+    share = make("select", is_chosen, make.reshape(weights, (1, rows, k)), 0.0)
+    share = make("sum_reduce", share, axes=(2,))
+    hidden = ffn.hidden(make.reshape(tokens, (1, rows, width)), matrices, biases)
+    y = ffn.product(hidden, matrices[1], biases[1])
+    return make("sum_reduce", make("mul", y, share), axes=(0,))
