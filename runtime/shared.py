@@ -35,7 +35,7 @@ class SharedWeights:
         source = derived.source
         if id(owner(source)) not in self._kept:
             return derived.array()
-        key = (*view(source), derived.packing, derived.parameters)
+        key = (*view(source), derived.packing, derived.parameters, derived.dtype)
         found = self._packed.get(key)
         if found is None:
             found = self._packed.setdefault(key, derived.array(release_pages))

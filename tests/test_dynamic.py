@@ -13,6 +13,8 @@ import pytest
 import nnefc
 from nnefc import NnefError, plans, write_tensor
 from nnefc.dynamic import DynamicModel
+from nnefc.runtime.derived import Derived
+from nnefc.runtime.shared import SharedWeights
 
 Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
@@ -177,6 +179,16 @@ def test_weights_are_packed_once(linear: DynamicModel) -> None:
         linear(rows(count))
     packed = linear._plans._shared._packed  # pyright: ignore[reportPrivateUsage]
     assert len(packed) <= 1
+
+
+def test_weights_are_packed_for_each_type() -> None:
+    """The same items may be read as they are stored, and wider, in panels of the same sizes."""
+    shared, stored = SharedWeights(), np.arange(32, dtype=np.float16).reshape(2, 16)
+    shared.keep(stored)
+    for dtype in (None, np.dtype(np.float32)):
+        packed = shared.packed(Derived(stored, "panels", (1, 16), dtype))
+        assert packed.dtype == (dtype or stored.dtype)
+        np.testing.assert_array_equal(packed, stored.reshape(-1))
 
 
 def test_many_threads(linear: DynamicModel) -> None:
