@@ -317,3 +317,36 @@ def test_parts_whose_places_depend_on_symbols(tmp_path: Path) -> None:
         expected = np.exp(x) * np.array([1.0, 2.0])[:, None, None]
         np.testing.assert_allclose(model(x), expected, rtol=1e-5)
     assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
+
+
+OF_LENGTHS = {
+    "mask": """
+      at = tract_core_range(0, s, 1);
+      later = gt(reshape(at, shape = [1, s]), reshape(at, shape = [s, 1]));
+      y = add(matmul(x, x, transposeA = true), select(later, -1000.0, 0.0));""",
+    "places": """
+      at = tract_core_cast(tract_core_range(0, s, 1), to = 'f32');
+      y = add(x, reshape(at, [1, s]));""",
+    "number": "y = mul(x, rsqrt(tract_core_cast(s, to = 'f32')));",
+    "repeated": "y = add(x, tract_core_broadcast([[1.5]], shape = [1, s]));",
+    "extents": """
+      at = reshape(tract_core_range(0, s, 1), [1, s]);
+      y = add(tract_core_cast(x, to = 'i32'), at);""",
+    "integers": """
+      at = reshape(tract_core_range(0, s, 1), [1, s]);
+      y = add(tract_core_cast(at, to = 'i64'), add(tract_core_cast(x, to = 'i32'), at));""",
+}
+
+
+@pytest.mark.parametrize("what", OF_LENGTHS)
+def test_what_is_computed_of_lengths_becomes_of_the_type_of_tensors(
+    what: str, tmp_path: Path
+) -> None:
+    """Whether it is known when the model is read or computed when it runs, as if it is large."""
+    model = compiled(tmp_path, one(OF_LENGTHS[what]).replace("'f32')", "'f16')", 1))
+    for length in (40, 300):
+        x = items(1, length).astype(np.float16)
+        y, exact = model(x), model.for_shapes({"x": x.shape})(x)
+        assert y.dtype == exact.dtype == (np.int32 if "i32" in OF_LENGTHS[what] else np.float16)
+        np.testing.assert_allclose(y, exact, rtol=2e-3)
+    assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]

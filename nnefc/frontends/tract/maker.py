@@ -52,6 +52,9 @@ class Maker:
         """The evaluator that calls operators with this."""
         self.counted: dict[Value, tuple[int, Value]] = {}
         """Tensors that have room for more items along an axis than are meant: axis and number."""
+        self.known: dict[Value, bool] = {}
+        """Tensors of the graph that are computed of what is known alone, as they have many items or
+        depend on symbols; whether they are extents."""
         self._constants: dict[int, tuple[Known, Value]] = {}
 
     def within(self, graph: Graph) -> Maker:
@@ -98,6 +101,10 @@ class Maker:
         for x in values:
             if x in self.counted:
                 self._count(op, x)
+        if spec.reference is not None and all(map(self.is_known, tensors)):
+            are_extents = any(map(self.is_extent, tensors))
+            for y in op.outputs:
+                self.known[y] = are_extents and y.type.dtype is DType.INT64
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _count(self, op: Op, x: Value) -> None:
@@ -223,7 +230,7 @@ class Maker:
             return kept[1]
         if x.is_symbolic:
             value = self._symbolic_value(x)
-            self._constants[id(x)] = x, value
+            self._constants[id(x)], self.known[value] = (x, value), x.is_extent
             return value
         array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
         if array.size == 0 and not may_be_empty:
@@ -242,11 +249,23 @@ class Maker:
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
         return self.reshape(joined, x.array.shape)  # pyright: ignore[reportReturnType]
 
-    def iota(self, count: int, start: int = 0, step: int = 1) -> Operand:
+    def iota(
+        self, count: int, start: int = 0, step: int = 1, *, is_extent: bool = False
+    ) -> Operand:
         """start, start + step, ..., known if the number of items is, and is not large."""
         if isinstance(count, int) and count <= FOLDED and isinstance(start, int):
-            return Known(start + step * np.arange(count, dtype=np.int64), DType.INT64)
-        return self("iota", count=count, start=start, step=step, dtype=DType.INT64)
+            return Known(start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent)
+        made = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
+        self.known[made] = is_extent
+        return made
+
+    def is_known(self, x: Operand) -> bool:
+        """Whether the items of a tensor do not depend on what a model is given."""
+        return isinstance(x, Known) or x in self.known
+
+    def is_extent(self, x: Operand) -> bool:
+        """Whether items are extents: they become of whatever type they are combined with."""
+        return x.is_extent if isinstance(x, Known) else self.known.get(x, False)
 
     def cast(self, x: Operand, dtype: DType) -> Operand:
         """A tensor with items of another type."""
@@ -261,7 +280,7 @@ class Maker:
     def unified(self, *operands: Any) -> list[Operand]:
         """Operands with items of the type in which an operator computes with them."""
         tensors = [operand(x) for x in operands]
-        dtype = common_type(tensors)
+        dtype = common_type(tensors, self.is_known, self.is_extent)
         if all(isinstance(x, Known) and x.is_extent for x in tensors):
             return tensors
         return [self.cast(x, dtype) for x in tensors]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -281,28 +281,23 @@ def widest(dtypes: Sequence[DType]) -> DType:
     return first
 
 
-def common_type(operands: Sequence[Operand]) -> DType:
+Predicate = Callable[[Operand], bool]
+
+
+def common_type(operands: Sequence[Operand], is_known: Predicate, is_extent: Predicate) -> DType:
     """The item type in which an operator with several operands computes.
 
     Equal types stay.  Extents become of the type of the others.  What is known follows what is not,
     a single number everything else; otherwise the wider type is taken.
     """
+
+    def is_number(x: Operand) -> bool:
+        return is_known(x) and x.type.volume == 1
+
     candidates = list(operands)
-    for follows in (_is_extent, _is_number, _is_known):
+    for follows in (is_extent, is_number, is_known):
         leading = [x for x in candidates if not follows(x)]
         candidates = leading or candidates
         if len({x.type.dtype for x in candidates}) == 1:
             break
     return widest([x.type.dtype for x in candidates])
-
-
-def _is_extent(x: Operand) -> bool:
-    return isinstance(x, Known) and x.is_extent
-
-
-def _is_number(x: Operand) -> bool:
-    return isinstance(x, Known) and x.array.size == 1
-
-
-def _is_known(x: Operand) -> bool:
-    return isinstance(x, Known)

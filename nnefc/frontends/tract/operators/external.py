@@ -75,7 +75,12 @@ def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
     if datum.scale is not None:
         return encoded(make, plain(make, input), datum)
     x = make.cast(plain(make, input), datum.dtype)
-    return Known(x.array, x.dtype, datum.is_extent) if isinstance(x, Known) else x
+    if isinstance(x, Known):
+        return Known(x.array, x.dtype, datum.is_extent)
+    if make.known.get(x, datum.is_extent) is not datum.is_extent:
+        x = make("cast", x, dtype=datum.dtype)  # a tensor of its own
+        make.known[x] = datum.is_extent
+    return x
 
 
 @operator("tract_core", quantized=True)
@@ -99,13 +104,14 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
     if stride == 0:
         raise Wrong("tract/attribute", "step must not be 0")
     count = largest([0, count])
+    is_extent = all(map(make.is_extent, bounds))
     if is_symbolic([count]):
-        return make.cast(make.iota(count, integers(start)[0], integers(step)[0]), dtype)
+        numbers = make.iota(count, integers(start)[0], integers(step)[0], is_extent=is_extent)
+        return make.cast(numbers, dtype)
     make.budget.take_items(count)
     if is_symbolic([first, stride]):
-        items = Known(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent=True)
+        items = Known(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent)
         return make.cast(items, dtype)
-    is_extent = all(isinstance(x, Known) and x.is_extent for x in bounds)
     steps = np.arange(count, dtype=np.int64)
     return Known((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
 
