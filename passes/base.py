@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from nnefc.ir.expression import INTERNAL
 from nnefc.ops.table import operations
 
 Number = bool | int | float
+
+RESHAPES: Final = ("reshape", "squeeze", "unsqueeze")
+"""Operations that give the same items, in the same order, another shape."""
 
 
 class Pass(Protocol):

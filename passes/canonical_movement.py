@@ -10,12 +10,13 @@ from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import Indices, slice_ranges
 from nnefc.ops.splitting import split_sizes
 from nnefc.ops.table import operations
+from nnefc.passes.base import RESHAPES
 from nnefc.passes.canonical_rules import New, Result, producer, rule, same_type
 
 # -- other shapes for the same items
 
 
-@rule("reshape", "squeeze", "unsqueeze")
+@rule(*RESHAPES)
 def _view(op: Op) -> Result:
     source = op.inputs[0]
     if source.type == op.output.type:

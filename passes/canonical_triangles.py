@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from nnefc.ir import Op, Value
+from nnefc.passes.base import RESHAPES
 from nnefc.passes.canonical_rules import New, Result, rule
-
-_KEEPING: Final = ("reshape", "squeeze", "unsqueeze")
 
 
 class _Line(NamedTuple):
@@ -19,7 +18,7 @@ class _Line(NamedTuple):
 
 def _line(value: Value) -> _Line | None:
     dims, op = value.type.dims, value.op
-    while op is not None and op.name in _KEEPING:
+    while op is not None and op.name in RESHAPES:
         op = op.inputs[0].op
     if op is None or op.name != "iota" or op.attributes["step"] != 1:
         return None

@@ -10,13 +10,11 @@ import numpy as np
 
 from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
 from nnefc.ops.reference import apply, evaluate_expression, widen
-from nnefc.passes.base import is_elementwise, splat
+from nnefc.passes.base import RESHAPES, is_elementwise, splat
 from nnefc.passes.known import Known
 from nnefc.symbolic import pinned
 
 Array = np.ndarray[Any, Any]
-
-VIEWS: Final = ("reshape", "squeeze", "unsqueeze")
 
 HIDDEN: Final = -1e30
 """Scores of so much and less are those of what is hidden, unless all of a row are: their
@@ -135,7 +133,7 @@ def _triangle(value: Value) -> tuple[Op, Array] | None:
     if len(sources) != 1 or (found := _triangle(sources[0])) is None:
         return None
     triangle, items = found
-    if op.name in VIEWS:
+    if op.name in RESHAPES:
         same = op.output.type.dims[-2:] == triangle.output.type.dims[-2:]
         return found if same else None
     if op.output.type.rank != sources[0].type.rank:  # other dimensions would be the last ones

@@ -9,10 +9,10 @@ from nnefc.ir import Expression, Graph, Op, Shape, Step, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ops.fused_views import NAME
 from nnefc.ops.views import View
-from nnefc.passes.base import is_elementwise, only_user
+from nnefc.passes.base import RESHAPES, is_elementwise, only_user
 from nnefc.passes.strided import StridedView, strided_source
 
-_LOOKED_THROUGH = ("reshape", "squeeze", "unsqueeze", "transpose")
+_LOOKED_THROUGH = (*RESHAPES, "transpose")
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.cost import macs
 from nnefc.ops.scan import whole_of
-from nnefc.passes.base import is_constant, is_pure
+from nnefc.passes.base import RESHAPES, is_constant, is_pure
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.loop import Loop, loops
-
-VIEWS: Final = ("reshape", "squeeze", "unsqueeze")
-"""Operations that keep all items in order."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ class _Hoist:
             return None
         turns = self._loop.turns
         types = [whole_of(v.type, turns) for v in op.outputs]
-        if op.name in VIEWS:
+        if op.name in RESHAPES:
             attributes = {"shape": types[0].dims, "axis_start": 0, "axis_count": -1}
             return Op("reshape", op.inputs, attributes, types, location=op.location)
         rows = [self._rows(v) for v in op.inputs]

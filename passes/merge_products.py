@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.build import build
-from nnefc.passes.base import is_constant
+from nnefc.passes.base import RESHAPES, is_constant
 from nnefc.passes.fold_constants import LINEAR
-from nnefc.passes.hoist_from_scans import VIEWS
 from nnefc.passes.known import Known
 from nnefc.passes.loop import Loop, loops
 
@@ -65,7 +64,7 @@ def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
 
 def _stored(matrix: Value) -> Value:
     """The matrix that a value is, perhaps without singular dimensions before it."""
-    while (op := matrix.op) is not None and op.name in VIEWS:
+    while (op := matrix.op) is not None and op.name in RESHAPES:
         (source,) = op.inputs
         if source.type.dims[-2:] != matrix.type.dims[-2:]:
             break
@@ -78,7 +77,7 @@ def _is_data(value: Value, known: Known) -> bool:
     op = value.op
     if value in known or op is None:
         return value in known
-    linear = op.name in LINEAR and op.name not in VIEWS
+    linear = op.name in LINEAR and op.name not in RESHAPES
     return linear and all(_is_data(operand, known) for operand in op.inputs)
 
 

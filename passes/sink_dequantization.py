@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final
 from nnefc.blocks import BLOCK_ITEMS
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.ops.build import build
+from nnefc.passes.base import RESHAPES
 
 NAME: Final = "dequantize_blocks"
-VIEWS: Final = frozenset({"reshape", "squeeze", "unsqueeze"})
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class SinkDequantization:
             if source is None or op.inputs[0] in op.inputs[1:]:
                 continue
             result = None
-            if source.name == NAME and op.name in VIEWS:
+            if source.name == NAME and op.name in RESHAPES:
                 result = _view(graph, op, source)
             elif source.name == NAME and op.name == "gather" and op.attributes["axis"] == 0:
                 result = _rows(graph, op, source)

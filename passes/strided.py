@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from nnefc.ir import Op, Shape, Value
+from nnefc.passes.base import RESHAPES
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def _axis_before(op: Op, axis: int) -> int | None:
     return None
 
 
-_KEEPING = ("reshape", "squeeze", "unsqueeze", "transpose", "tile")
+_KEEPING = (*RESHAPES, "transpose", "tile")
 
 
 def _reshape(op: Op, value: Value, x: StridedView) -> StridedView | None:
