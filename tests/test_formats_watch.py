@@ -91,6 +91,16 @@ def test_bytes_of_a_compressed_archive_are_counted(tmp_path: Path) -> None:
     assert done[0] < size / 2 < done[-1] <= size
 
 
+@pytest.mark.parametrize("suffix", ["", ".tar", ".zip", ".tgz"])
+def test_what_a_watcher_raises_is_not_said_of_the_model(tmp_path: Path, suffix: str) -> None:
+    def lost(*_: object) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    source = folder(tmp_path / "net", DOCUMENT)
+    with pytest.raises(BrokenPipeError, match="nobody reads"):
+        nnefc.import_model(packed(source, suffix) if suffix else source, progress=lost)
+
+
 def test_what_is_read_quickly_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = folder(tmp_path / "net", DOCUMENT)
     monkeypatch.setattr(watch, "AFTER", 1000.0)

@@ -139,7 +139,10 @@ def open_compressed_tar(
 
     def read(size: int) -> bytes:
         tell(file.tell(), packed, name)
-        return inflated.read(size)
+        try:
+            return inflated.read(size)
+        except _CORRUPT as error:
+            raise _corrupt(Place(archive), error) from None
 
     stream = _InflatedStream(read, archive, packed, most)
     register = _Register(archive)
@@ -325,10 +328,7 @@ class _InflatedStream:
     def _pass(self, size: int, keep: Callable[[bytes], object] | None) -> int:
         passed = 0
         while passed < size:
-            try:
-                piece = self._read(min(size - passed, _PIECE))
-            except _CORRUPT as error:
-                raise _corrupt(self._place, error) from None
+            piece = self._read(min(size - passed, _PIECE))
             if not piece:
                 break
             passed += len(piece)
