@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnefc.frontends.tract.names import grown, grown_name, room_for, state_name
@@ -53,6 +53,10 @@ def grow(states: States, more: Array) -> Array:
         ),
         max_size=30,
     )
+)
+@example([("grow", 3), ("save", 0), ("grow", 2), ("restore", 0), ("grow", 1)])
+@example(
+    [("grow", 3), ("grow", 1), ("save", 0), ("grow", 1), ("save", 0), ("restore", 0), ("grow", 1)]
 )
 def test_states_grow_and_saved_ones_do_not_change(moves: list[tuple[str, int]]) -> None:
     states, expected = States(), None
