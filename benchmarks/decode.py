@@ -5,7 +5,9 @@
 
 measures one step of a decoder like Llama (`benchmarks/language`), or all tokens of a prompt at
 once: nnefc and tract on NNEF with weights as they are stored, onnxruntime on ONNX with the same
-weights in float32.  Engines take turns; all of them have to agree on the scores.
+weights in float32.  Keys and values of the tokens before are states of nnefc's session, or with
+`--caches inputs` arrays that are given to it, as to the others, which copy none.  Engines take
+turns; all of them have to agree on the scores.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,11 +16,13 @@ weights in float32.  Engines take turns; all of them have to agree on the scores
 
 from __future__ import annotations
 
+import itertools
 import json as json_module
 import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +37,7 @@ import nnefc
 from benchmarks import arguments
 from benchmarks.language import model
 from benchmarks.language.model import STORED, Array, Call, Sizes
+from nnefc.dynamic import DynamicModel
 
 Step = Callable[[], Array]
 """The scores of all tokens."""
@@ -42,6 +47,8 @@ TOLERANCE: Final = 2e-3
 """Of the largest score."""
 REST: Final = 0.1
 """Seconds before a turn: threads of other engines look for work for a while after theirs."""
+REWIND: Final = 96
+"""Steps after which what a model keeps is that of the tokens before again."""
 
 
 def main(
@@ -51,6 +58,7 @@ def main(
     engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime",
     threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
     rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
+    caches: Annotated[str, typer.Option(help="Of nnefc: states or inputs.")] = "states",
     turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.2,
     small: Annotated[bool, typer.Option(help="A model of reduced size.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
@@ -69,6 +77,8 @@ def main(
     for name in names:
         if name not in LOADERS:
             raise typer.BadParameter(f"no engine is {name!r}; there are {', '.join(LOADERS)}")
+    if caches not in ("states", "inputs"):
+        raise typer.BadParameter(f"--caches: {caches!r} is neither states nor inputs")
     arguments.check_writable(json, "--json")
     sizes = SMALL if small else Sizes()
     calls = [Call(past) for past in _counts(positions, "--positions")]
@@ -78,7 +88,7 @@ def main(
     for count in arguments.counts_of(threads, "--threads"):
         bandwidth = measure(count).read_gbps
         for call in calls:
-            steps = _load(names, sizes, call, stored_as, count, folder)
+            steps = _load(names, sizes, call, stored_as, count, folder, caches == "states")
             _compare(steps)
             seconds = _measure(steps, rounds, turn)
             for (engine, stored), runs in seconds.items():
@@ -103,7 +113,13 @@ def _counts(text: str, option: str) -> list[int]:
 
 
 def _load(
-    engines: list[str], sizes: Sizes, call: Call, stored_as: list[str], threads: int, folder: Path
+    engines: list[str],
+    sizes: Sizes,
+    call: Call,
+    stored_as: list[str],
+    threads: int,
+    folder: Path,
+    keeps: bool,
 ) -> dict[tuple[str, str], Step]:
     """Steps by (engine, how weights are stored)."""
     found: dict[tuple[str, str], Step] = {}
@@ -112,7 +128,8 @@ def _load(
             continue  # tract computes on the calling thread
         for stored in ["float32"] if engine == "onnxruntime" else stored_as:
             try:
-                found[engine, stored] = LOADERS[engine](folder, sizes, call, stored, threads)
+                own = replace(call, keeps=keeps and engine == "nnefc" and call.past > 0)
+                found[engine, stored] = LOADERS[engine](folder, sizes, own, stored, threads)
                 found[engine, stored]()
             except (RuntimeError, ValueError) as error:
                 found.pop((engine, stored), None)
@@ -126,7 +143,17 @@ def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) ->
     model.write(path, sizes, call, stored)
     compiled = nnefc.compile(path, threads=threads)
     given = model.inputs(sizes, call)
-    return lambda: compiled.run(given)["scores"]
+    if not call.keeps:
+        return lambda: compiled.run(given)["scores"]
+    assert isinstance(compiled, DynamicModel)
+    session, caches, steps = compiled.session(), model.caches(sizes, call), itertools.count()
+
+    def step() -> Array:
+        if next(steps) % REWIND == 0:
+            session.states.update(caches)
+        return session.run(given)["scores"]
+
+    return step
 
 
 def _tract(folder: Path, sizes: Sizes, call: Call, stored: str, _threads: int) -> Step:

@@ -1,15 +1,19 @@
-"""Memory for weights: arrays that are small share blocks, which the system backs with large pages.
+"""Memory for weights and states: arrays that are small share blocks; the system backs these with
+large pages.
 
 Reading weights once takes half as long then as from pages of 4 KiB, each of which has to be found.
 """
 
 from __future__ import annotations
 
+import mmap
 import threading
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
 
+from nnefc.errors import NnefError
 from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.tensors import aligned
 
@@ -18,7 +22,8 @@ Array = np.ndarray[Any, Any]
 BLOCK: Final = 16 << 20
 """Bytes of a block, which lives as long as an array in it."""
 _SMALL: Final = 4 << 20
-"""NumPy asks for large pages for arrays of so many bytes."""
+"""Arrays of fewer bytes are in blocks."""
+_LARGE_PAGE: Final = 2 << 20
 
 
 class _Own(threading.local):
@@ -36,9 +41,26 @@ def memory(nbytes: int, what: str) -> Array:
     Raises NnefError `limit/memory`, which says for what, if there is not enough.
     """
     if nbytes >= _SMALL:
-        return aligned(nbytes, what)
+        return _mapped(nbytes, what)
     if _own.rest.size < nbytes:
-        _own.rest = aligned(BLOCK, what)
+        _own.rest = _mapped(BLOCK, what)
     found = _own.rest[:nbytes]
     _own.rest = _own.rest[nbytes + -nbytes % ALIGNMENT :]
     return found
+
+
+def _mapped(nbytes: int, what: str) -> Array:
+    """So many bytes of pages that nothing has been in: what an allocator gives has small ones."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return aligned(nbytes, what)
+    try:
+        pages = mmap.mmap(-1, nbytes + _LARGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError):
+        raise NnefError.of(
+            "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
+        ) from None
+    with suppress(OSError):  # of a system that has none
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    found = np.frombuffer(pages, np.uint8)
+    start = -found.ctypes.data % _LARGE_PAGE
+    return found[start : start + nbytes]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from benchmarks.decode import LOADERS, SMALL
+from benchmarks.decode import LOADERS, REWIND, SMALL
 from benchmarks.language import model
 from benchmarks.language.model import Call
 
@@ -59,6 +59,19 @@ def test_a_prompt_is_its_tokens_one_by_one(tmp_path: Path) -> None:
                     kept[name], wanted[new][:, :, : past + 1], rtol=1e-4, atol=1e-4
                 )
     np.testing.assert_allclose(scores, wanted["scores"], rtol=1e-4, atol=1e-4)
+
+
+def test_a_model_that_keeps_keys_and_values_gives_the_same(tmp_path: Path) -> None:
+    first, second = (
+        LOADERS["nnefc"](tmp_path / str(keeps), SMALL, Call(5, keeps=keeps), "float32", 1)
+        for keeps in (False, True)
+    )
+    wanted = first()
+    for i in range(REWIND + 1):
+        if i % REWIND == 0:
+            np.testing.assert_allclose(second(), wanted, rtol=1e-4, atol=1e-4)
+        else:
+            assert np.abs(second() - wanted).max() > 1e-3  # there is more to look at
 
 
 @pytest.mark.parametrize("call", [Call(3), Call(0, 4)])

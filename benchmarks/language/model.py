@@ -90,6 +90,8 @@ class Call:
 
     past: int
     count: int = 1
+    keeps: bool = False
+    """Whether the model keeps keys and values; otherwise they are inputs."""
 
     def __post_init__(self) -> None:
         if self.past and self.count > 1:
@@ -102,7 +104,6 @@ class Call:
 
 def inputs(sizes: Sizes, call: Call) -> dict[str, Array]:
     """Tokens, the rotations at their positions, and the keys and values of those before."""
-    rng = np.random.default_rng(call.past)
     positions = np.arange(call.past, call.past + call.count)[:, None]
     angles = positions / 10000.0 ** (np.arange(sizes.head // 2) * 2 / sizes.head)
     angles = np.concatenate([angles, angles], axis=1)[None, None]
@@ -111,10 +112,15 @@ def inputs(sizes: Sizes, call: Call) -> dict[str, Array]:
         "cosine": np.cos(angles).astype(np.float32),
         "sine": np.sin(angles).astype(np.float32),
     }
+    return found if call.keeps else found | caches(sizes, call)
+
+
+def caches(sizes: Sizes, call: Call) -> dict[str, Array]:
+    """Keys and values of the tokens before."""
+    rng = np.random.default_rng(call.past)
     shape = (1, sizes.heads, call.past, sizes.head)
-    for i in range(sizes.layers if call.past else 0):
-        found |= {f"{x}{i}": rng.standard_normal(shape, np.float32) for x in ("keys", "values")}
-    return found
+    names = [f"{x}{i}" for i in range(sizes.layers) for x in ("keys", "values")]
+    return {name: rng.standard_normal(shape, np.float32) for name in names if call.past}
 
 
 def outputs(sizes: Sizes) -> list[str]:
@@ -173,8 +179,10 @@ def _attention(sizes: Sizes, call: Call, i: int) -> Iterator[str]:
     yield f"value{i} = copy(v{i})"
     operands = f"query{i}, key{i}, value{i}"
     if call.past:
-        yield f"all_keys{i} = concat([keys{i}, key{i}], axis = 2)"
-        yield f"all_values{i} = concat([values{i}, value{i}], axis = 2)"
+        for x in ("key", "value"):
+            before = f"concat([{x}s{i}, {x}{i}], axis = 2)"
+            kept = f"tract_transformers_dyn_kv_cache({x}{i}, name = '{x}s{i}', axis = 2)"
+            yield f"all_{x}s{i} = {kept if call.keeps else before}"
         operands = f"query{i}, all_keys{i}, all_values{i}"
     causal = "true" if count > 1 else "false"
     types = f"datum_type = 'f32', acc_datum_type = 'f32', is_causal = {causal}"

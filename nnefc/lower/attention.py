@@ -84,7 +84,7 @@ def attention(lower: Lowering, op: Op) -> None:
         m_parts, heights = rows, (1,)
     else:
         heights = tuple(range(least_rows(), tile_rows() + 1))
-    columns = tile_width(tile_rows() if lower.growing else heights[-1])
+    columns = tile_width(heights[-1])
     width_parts = ceil_div(width_vectors, columns)
     widths = {*sizes(width_vectors, width_parts)}
     few = rows <= FEW_ROWS
