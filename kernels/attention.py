@@ -56,13 +56,14 @@ def attention_layout(operands: int, parts: int) -> Layout:
     If `k_rows`, k is not in panels; items of q and k are contiguous.  If `v_rows`, v is not in
     panels; its rows are contiguous, and whole vectors.
     Row i looks at keys up to number i + `diagonal` of all; at the first one, if at nothing else.
+    If `empty`, rows whose scores are all -inf are 0, and not NaN.
     `k0`, `v0` and what is said of them in `PART`, and so on: the `parts` of keys and values.
     `x0`, `x1`, ...: the `operands` of the expression, laid out like the scores.
     """
     fields = [
         *operand_fields("q", "y"),
         f"rows depth width batch_rank batch:{BATCH} m_parts width_parts",
-        "m_block pitch k_rows v_rows units unit_block diagonal zero:ref parts",
+        "m_block pitch k_rows v_rows units unit_block diagonal empty zero:ref parts",
     ]
     for i in range(parts):
         fields += [*operand_fields(f"k{i}", f"v{i}"), f"keys{i} panels{i} block{i}"]
@@ -93,6 +94,7 @@ def attention_layout(operands: int, parts: int) -> Layout:
     UNITS,
     UNIT_BLOCK,
     DIAGONAL,
+    EMPTY,
     ZERO,
     PARTS,
     FIRST_PART,
@@ -298,6 +300,6 @@ def _driver(item: str) -> Any:
                             seen,
                         )
                 before += keys
-            divide(rows, width, y, y_row, state)
+            divide(rows, width, y, y_row, state, load_word(params + EMPTY))
 
     return drive

@@ -94,15 +94,22 @@ def _scale(v: Vector, row: Any, width: Any, factor: Any) -> None:
 
 @cache
 def divide_rows(item: str) -> Any:
-    """Intrinsic `divide(rows, width, y, y_row, state)`: rows by the sums of `exponentials`."""
+    """Intrinsic `divide(rows, width, y, y_row, state, empty)`: rows by the sums of `exponentials`.
 
-    @vector_intrinsic(item, lanes_of(item), 5, apart=True)
-    def divide(v: Vector, rows, width, y, y_row, state):
+    Those whose sum is 0 are kept, if `empty`; otherwise they become NaN.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 6, apart=True)
+    def divide(v: Vector, rows, width, y, y_row, state, empty):
         builder = v.builder
+        least = builder.select(
+            builder.icmp_signed("!=", empty, v.word(0)), v.item(1.0), v.item(0.0)
+        )
         y, state = v.pointer(y), v.pointer(state)
         with v.loop(0, rows, 1) as row:
             total = v.load_item(v.at(state, builder.mul(row.index, v.word(16))), 8)
-            factor = builder.fdiv(v.item(1.0), total)
+            is_empty = builder.fcmp_ordered("==", total, v.item(0.0))
+            factor = builder.fdiv(v.item(1.0), builder.select(is_empty, least, total))
             _scale(v, v.at(y, builder.mul(row.index, y_row)), width, v.splat(factor))
 
     return divide

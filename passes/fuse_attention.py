@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -26,13 +27,14 @@ class FuseAttention:
 
         %y: float32[2,7,4] = attention(%x, %k, %v) {scores = [2,7,7], depth = 4, width = 4,
           q = [0, 4, 8, 1], keys = [7], k = [[0, 28, 4, 1]], v = [[0, 28, 4, 1]],
-          y = [0, 28, 4, 1], diagonal = 6, expression = ...}
+          y = [0, 28, 4, 1], diagonal = 6, empty = false, expression = ...}
 
     Scores are a product, or one with an expression (`fused_matmul`), that nothing but the softmax
     uses.  A transpose of the result that keeps its last dimension becomes part of it.  Keys and
     values that are concatenated, `parts` at most, are read where they were before; so are heads
     that are repeated (`repeated_heads`).  An expression that ends with a causal mask becomes one
-    without, and a diagonal.
+    without, and a diagonal.  Where weights are 0 instead of NaN in rows whose scores are all -inf,
+    `select(max_reduce(%s) > -inf, %p, 0.0)`, that becomes the attribute `empty`.
     """
 
     name: ClassVar[str] = "fuse_attention"
@@ -49,15 +51,18 @@ class FuseAttention:
 def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     scores = softmax.inputs[0]
     rank = scores.type.rank
-    first, second = scores.op, only_user(graph, softmax.output)
+    guards = _guards(graph, softmax)
+    weights = guards[0].output if guards else softmax.output
+    first, second = scores.op, only_user(graph, weights)
     if (
         first is None
         or first.name not in ("matmul", "fused_matmul")
-        or only_user(graph, scores) is not softmax
+        or len(scores.users) != (2 if guards else 1)
+        or graph.is_output(scores)
         or softmax.attributes["axes"] != (rank - 1,)
         or second is None
         or second.name != "matmul"
-        or second.inputs[0] is not softmax.output
+        or second.inputs[0] is not weights
         or second.attributes["transposeA"]
         or second.output.type.dims[:-2] != scores.type.dims[:-2]
     ):
@@ -98,6 +103,7 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
         "v": tuple(part.v.attribute for part in parts),
         "y": (0, *strides),
         "diagonal": diagonal,
+        "empty": bool(guards),
         "expression": expression,
     }
     inputs = [q.source]
@@ -111,9 +117,45 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     made = Op("attention", inputs, attributes, [type_], [target.name], softmax.location)
     graph.insert(made, last)
     graph.replace_value(target, made.output)
-    for op in (*after, second, softmax, first):
+    for op in (*after, second, *guards, softmax, first):
         graph.erase(op)
     return True
+
+
+def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:
+    """What makes weights 0 in rows whose scores are all -inf; nothing if they are NaN there."""
+    select = only_user(graph, softmax.output)
+    found = None if select is None else _with_literal(select, "select", 0.0)
+    if select is None or found is None or found[1:] != [softmax.output]:
+        return ()
+    shown = found[0].op
+    most = None if shown is None else _with_literal(shown, "gt", -math.inf)
+    if shown is None or not most or only_user(graph, shown.output) is not select:
+        return ()
+    maximum = most[0].op
+    if (
+        maximum is None
+        or maximum.name != "max_reduce"
+        or only_user(graph, maximum.output) is not shown
+        or maximum.inputs[0] is not softmax.inputs[0]
+        or maximum.attributes["axes"] != softmax.attributes["axes"]
+    ):
+        return ()
+    return select, shown, maximum
+
+
+def _with_literal(op: Op, name: str, number: float) -> list[Value] | None:
+    """The other operands of an operation, the only one in an expression, whose last is a number."""
+    if op.name != "fused":
+        return None
+    expression: Expression = op.attributes["expression"]
+    count = len(expression.inputs)
+    if len(expression.steps) != 2 or expression.steps[1].op != name:
+        return None
+    *others, last = expression.steps[1].operands
+    if expression.steps[0].value != number or last != count or count in others:
+        return None
+    return [op.inputs[i] for i in others]
 
 
 def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int, ...], list[Op]]:

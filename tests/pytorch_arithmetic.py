@@ -47,6 +47,7 @@ def unary() -> Functions:
         **named(torch.special, "i0e i1 i1e entr", P, prefix="special_"),
         "acosh": (torch.acosh, P + 1),
         "round_halves": (torch.round, EDGES),
+        "round_decimals": (lambda x: torch.round(x, decimals=1), A),
         "sign_edges": (torch.sign, EDGES),
         "isnan": (torch.isnan, ODD),
         "isinf": (torch.isinf, ODD),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -102,6 +103,19 @@ class Packed(nn.Module):
         scores = heads @ heads.mT
         scores = scores.masked_fill(~(same & causal), -float("inf"))
         return (scores.softmax(-1) @ heads).transpose(1, 2).flatten(2)
+
+
+class Newest(nn.Module):
+    """The last scores of a text, as many as a call asks for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, x: Tensor, count: Tensor) -> Tensor:
+        y = self.head(x)
+        start: Any = x.shape[1] - count
+        return y.index_select(1, torch.arange(start, x.shape[1]))
 
 
 class CausalConvolution(nn.Module):
@@ -224,6 +238,8 @@ def cases() -> Iterator[Case]:
             f"experts-{name}", lambda name=name: experts(name, normalized=name != "relu"),
             (tokens,), ((tokens[:1],), (tokens.repeat(3, 1),)), {0: {0: "S"}}, newer,
         )  # fmt: skip
+    more = ((x, torch.tensor(6)), (x.repeat(1, 2, 1), torch.tensor(3)))
+    yield Case("newest", Newest, (x, torch.tensor(1)), more, {0: {1: "S"}})
     places = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 0, 1, 2, 0]])
     longer = (x.repeat(1, 2, 1), places.repeat(1, 2))
     both = {0: {1: "S"}, 1: {1: "S"}}

@@ -27,7 +27,8 @@ STORED = (
     "resnet-size unet-size detector layer-deconv-grouped images-max_pool_indices "
     "images-grid_sample vit-by_hand-batch bert-length llama-length llama-fragment-length "
     "lstm-two-bidirectional lstm-projected gru-length streaming-length logmel codes-uint8 "
-    "mlp-f16 mlp-q40 experts-silu packed truths-cumsum"
+    "mlp-f16 mlp-q40 experts-silu packed truths-cumsum newest "
+    "products-attention_without_keys"
 )
 
 

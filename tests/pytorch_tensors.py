@@ -252,6 +252,25 @@ def products() -> Functions:
             random(3, 2),
         ),
         "einsum_sum": (lambda a: torch.einsum("ij->j", a), A),
+        "einsum_implicit": (lambda a: torch.einsum("ii", a), SQUARE),
+        "einsum_any": (lambda a, b: torch.einsum("...ij,jk->...ik", a, b), X, random(9, 4)),
+        "einsum_any_of_two": (lambda a, b: torch.einsum("...i,...i", a, b), X, random(7, 9)),
+        "attention_of_matrices": (F.scaled_dot_product_attention, A, A, B),
+        "attention_of_rank_5": (
+            F.scaled_dot_product_attention,
+            *(random(2, 2, 3, n, 4, seed=n) for n in (5, 7, 7)),
+            random(2, 1, 1, 5, 7),
+        ),
+        "attention_without_keys": (
+            F.scaled_dot_product_attention,
+            *(random(2, 3, n, 4, seed=n) for n in (5, 7, 7)),
+            torch.arange(5)[:, None] > torch.arange(7),
+        ),
+        "attention_without_finite": (
+            F.scaled_dot_product_attention,
+            *(random(2, 3, n, 4, seed=n) for n in (5, 7, 7)),
+            torch.zeros(5, 7).masked_fill(torch.arange(7) >= torch.arange(5)[:, None], -torch.inf),
+        ),
         "attention": (
             F.scaled_dot_product_attention,
             random(2, 3, 5, 4),

@@ -271,6 +271,29 @@ def test_rows_without_keys_are_nan() -> None:
     close(got[::2], attend(q, k, v)[::2])
 
 
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rows_without_keys_may_be_zero(rows: int, dtype: str) -> None:
+    q, k, v, mask = (
+        x.astype(dtype)
+        for x in (normal(1, rows, 4), normal(2, 900, 4), normal(3, 900, 4), normal(4, rows, 900))
+    )
+    mask[::2] = -np.inf
+    mask[1:, 70:] = -np.inf
+    graph = Graph("g")
+    a, b, c, m = inputs_of(graph, q, k, v, mask)
+    weights = scores_graph(graph, a, b, m, turned=False)
+    assert weights.op is not None
+    most = emit(graph, "max_reduce", weights.op.inputs[0], axes=(1,))
+    shown = emit(graph, "gt", most, constant(graph, -math.inf, weights.type.dtype))
+    weights = emit(graph, "select", shown, weights, constant(graph, 0.0, weights.type.dtype))
+    graph.add_output(emit(graph, "matmul", weights, c), "y")
+    got = run(graph, q, k, v, mask)
+    assert [op.name for op in graph.ops] == ["attention"]
+    assert not got[::2].any()
+    close(got[1::2], attend(q[1::2], k, v, mask[1::2]))
+
+
 @pytest.mark.parametrize(("heads", "tokens", "depth"), [(3, 50, 8), (2, 7, 5), (1, 33, 16)])
 def test_heads_of_one_projection(heads: int, tokens: int, depth: int) -> None:
     """[batch, tokens, 3 * heads * depth] split into q, k, v, as vision transformers are written."""

@@ -215,7 +215,7 @@ def test_files(tmp_path: Path, value: str, rule: str) -> None:
         ("tract_core_einsum([x, x], expr = 'ij,jk->ik')", "argument/einsum"),
         ("tract_core_einsum([x], expr = 'ijk->i')", "argument/einsum"),
         ("tract_core_einsum([x, x], expr = 'ij->ij')", "argument/einsum"),
-        ("tract_transformers_sdpa(x, x, x)", "argument/sdpa"),
+        ("tract_transformers_sdpa(x, unsqueeze(x, axes = [0]), x)", "argument/sdpa"),
         ("tract_core_erf(tract_core_cast(x, to = 'bool'))", "type/operand"),
         ("tract_core_bitand(x, x)", "argument/bitand"),
         ("tract_core_scan(x)", "invocation/arguments"),

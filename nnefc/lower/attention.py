@@ -139,6 +139,7 @@ def attention(lower: Lowering, op: Op) -> None:
         units=units,
         unit_block=unit_block,
         diagonal=a["diagonal"],
+        empty=int(a["empty"]),
         zero=lower.constant(zero_item(dtype)),
         parts=len(parts),
         operands=len(operands),

@@ -1,6 +1,6 @@
 """attention: what `passes.fuse_attention` makes of two products with a softmax between them.
 
-    attention(q, k, v, others) {scores, depth, width, q, keys, k, v, y, diagonal, expression}
+    attention(q, k, v, others) {scores, depth, width, q, keys, k, v, y, diagonal, empty, expression}
 
 is softmax(expression(q k^T, others)) v, over the last axis of the scores; these are of shape
 `scores`, [..., rows, keys].  The operands hold, perhaps among other things, q [..., rows, depth],
@@ -12,7 +12,8 @@ Keys and values may be in several parts, one behind the other: attention(q, k0, 
 where `keys` has two extents, `k` and `v` two places.
 
 Row i looks at keys up to number i + `diagonal`, at the first one in any case; what the expression
-makes of the other scores does not matter.
+makes of the other scores does not matter.  The result is 0 for a row whose scores are all -inf, if
+`empty` says so; otherwise it is what softmax makes of them, NaN.
 """
 
 from __future__ import annotations
@@ -54,10 +55,12 @@ def attention(
     row, key = np.ogrid[: shape[-2], : shape[-1]]
     scores = np.where(key <= row + op.attributes["diagonal"], scores, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
+    sums = powers.sum(-1, keepdims=True)
+    if op.attributes["empty"]:
+        is_empty = np.all(scores == -np.inf, -1, keepdims=True)
+        powers, sums = np.where(is_empty, 0.0, powers), np.where(is_empty, 1.0, sums)
     result: Array = np.zeros(op.output.type.dims)
-    views.view(result, target.shape, target.where)[...] = (
-        powers / powers.sum(-1, keepdims=True)
-    ) @ v
+    views.view(result, target.shape, target.where)[...] = (powers / sums) @ v
     return result
 
 

@@ -115,6 +115,8 @@ class Maker:
         axis, count = self.counted[x]
         if op.name == "transpose":
             self.counted[op.output] = op.attributes["axes"].index(axis), count
+        elif op.name == "gather" and x is op.inputs[1] and op.inputs[0] not in self.counted:
+            self.counted[op.output] = op.attributes["axis"] + axis, count
         elif operations()[op.name].elementwise or op.name == "cast":
             self.counted[op.output] = axis, count
         else:

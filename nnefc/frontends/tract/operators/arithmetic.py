@@ -62,8 +62,14 @@ def not_(make: Maker, x: Operand) -> Any:
 
 
 @operator("tract_core")
-def tract_core_round_even(make: Maker, input: Operand) -> Any:
-    return input if input.type.dtype.is_integer else make("round_even", input)
+def tract_core_round_even(make: Maker, input: Operand, decimals: int = 0) -> Any:
+    """`decimals` are beyond tract: the digits behind the point that are kept."""
+    if input.type.dtype.is_integer:
+        return input
+    if not decimals:
+        return make("round_even", input)
+    scale = 10.0**decimals
+    return make("div", make("round_even", make("mul", input, scale)), scale)
 
 
 @operator("tract_core")

@@ -13,6 +13,7 @@ from nnefc.frontends.tract.quantization import encoded, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
     Known,
+    Operand,
     Quantized,
     Wrong,
     datum_type,
@@ -22,7 +23,7 @@ from nnefc.frontends.tract.values import (
     operand,
     scalar,
 )
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 from nnefc.ops.common import sequence
 from nnefc.symbolic import is_symbolic, largest
 
@@ -92,8 +93,14 @@ def tract_core_shape_of(make: Maker, input: Any) -> Any:
 
 @operator("tract_core")
 def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
-    """Numbers from `start` up to `end`, which is not among them."""
+    """Numbers from `start` up to `end`, which is not among them.
+
+    A start that only a run tells is not below 0: there is room for all numbers from 0 on, and how
+    many are meant is counted by the model.
+    """
     bounds = [operand(x) for x in (start, end, step)]
+    if isinstance(bounds[0], Value) and isinstance(bounds[1], Known) and integers(step) == (1,):
+        return _last_ones(make, bounds[0], integers(end)[0])
     dtype = make.unified(*bounds)[0].type.dtype
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)
@@ -114,6 +121,16 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
         return make.cast(items, dtype)
     steps = np.arange(count, dtype=np.int64)
     return Known((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
+
+
+def _last_ones(make: Maker, start: Operand, end: int) -> Operand:
+    first = make.cast(make.reshape(start, (1,)), DType.INT64)
+    if end <= 0:
+        return Known(np.zeros(0, np.int64), DType.INT64)
+    result = make("add", make.iota(end), first)
+    count = make("clamp", make("sub", end, first), 0, end)
+    make.counted[result] = 0, make.value(make.reshape(count, ()))
+    return make.cast(result, start.type.dtype)
 
 
 @operator("tract_core", quantized=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,10 +105,7 @@ def tract_core_einsum(
 
 def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:
     """Sums of products, two operands at a time: batch, row, sum and column dimensions."""
-    terms, arrow, result = expression.replace(" ", "").partition("->")
-    names = terms.split(",")
-    if not arrow or len(names) != len(tensors):
-        raise Wrong("argument/einsum", f"'{expression}' does not fit {len(tensors)} operands")
+    names, result = _spelled(expression, [x.type.rank for x in tensors])
     left, *others = zip(names, tensors, strict=True)
     for name, x in (left, *others):
         if len(name) != x.type.rank:
@@ -122,6 +120,30 @@ def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:
         missing = [letter for letter in result if letter not in current]
         raise Wrong("argument/einsum", f"'{expression}': {missing} is in no operand")
     return make.transpose(tensor, [current.index(letter) for letter in result])
+
+
+def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """Names of the dimensions of operands and result: without `...`, which stands for those that
+    have none, the last ones first; a result that is not written has what stands once, in order.
+    """
+    terms, arrow, result = expression.replace(" ", "").partition("->")
+    names = terms.split(",")
+    if len(names) != len(ranks):
+        raise Wrong("argument/einsum", f"'{expression}' does not fit {len(ranks)} operands")
+    if not arrow:
+        result = "".join(c for c in sorted(set(terms)) if c.isalpha() and terms.count(c) == 1)
+        result = ("..." if "..." in terms else "") + result
+    free = [c for c in string.ascii_letters if c not in expression]
+    counts = [max(0, rank + 3 - len(name)) for name, rank in zip(names, ranks, strict=True)]
+    dots = [n for name, n in zip(names, counts, strict=True) if "..." in name]
+    if max(dots, default=0) > len(free):
+        raise Wrong("argument/einsum", f"'{expression}' has too many dimensions")
+    unnamed = "".join(free[: max(dots, default=0)])
+    spelled = [
+        name.replace("...", unnamed[len(unnamed) - n :])
+        for name, n in zip(names, counts, strict=True)
+    ]
+    return spelled, result.replace("...", unnamed)
 
 
 def _needed(result: str, others: Sequence[tuple[str, Operand]]) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.frontends.tract.bounds import bounds
 from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part
@@ -30,23 +31,55 @@ def tract_transformers_sdpa(
 ) -> Any:
     """softmax(scale q k^T + mask) v; there may be fewer heads of k and v than of q.
 
-    q [b, h, m, d] or [b, m, d], k [.., n, d], v [.., n, w]; the mask is added, or says what is
+    q [.., h, m, d] or [b, m, d], k [.., n, d], v [.., n, w]; the mask is added, or says what is
     looked at, and is aligned at the last dimension.
     """
     del datum_type
     if is_causal and mask is not None:
         raise Wrong("argument/sdpa", "there is a mask although is_causal = true")
-    if not q.type.rank == k.type.rank == v.type.rank or q.type.rank not in (3, 4):
-        ranks = f"{q.type.rank}, {k.type.rank}, {v.type.rank}"
-        raise Wrong("argument/sdpa", f"q, k and v have ranks {ranks}; 3 or 4 are possible")
+    rank = q.type.rank
+    if not rank == k.type.rank == v.type.rank or rank < 2:
+        ranks = f"{rank}, {k.type.rank}, {v.type.rank}"
+        message = f"q, k and v have ranks {ranks}; equal ones from 2 on are possible"
+        raise Wrong("argument/sdpa", message)
     dtype = q.type.dtype
     factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else scalar(scale)
+    shape = (*q.type.dims[:-1], v.type.dims[-1])
+    if mask is not None and rank > 4:
+        mask = make.aligned_right(mask, rank)
+        if any(extent != 1 for extent in mask.type.dims[:-3]):
+            mask = make.repeated(mask, (*shape[:-3], *mask.type.dims[-3:]))
     wide = _computed_in(dtype, acc_datum_type)
-    q, k, v = (make.cast(x, wide) for x in (q, k, v))
-    shape, width = q.type.dims, v.type.dims[-1]
-    rows, keys = shape[-2], k.type.dims[-2]
+    q, k, v = (make.cast(_of_rank_3_or_4(make, x), wide) for x in (q, k, v))
+    mask = mask if mask is None else _of_rank_3_or_4(make, mask)
+    if is_causal:
+        mask = _causal(make, q.type.dims[-2], k.type.dims[-2])
+    y = _attention(make, q, k, v, mask, factor)
+    return make.cast(make.reshape(y, shape), dtype)
+
+
+def _of_rank_3_or_4(make: Maker, x: Operand) -> Operand:
+    """Dimensions of the batch that are more than one as one."""
+    dims = x.type.dims
+    if len(dims) > 4:
+        return make.reshape(x, (math.prod(dims[:-3]), *dims[-3:]))
+    return make.aligned_right(x, 3) if len(dims) == 2 else x
+
+
+def _causal(make: Maker, rows: int, keys: int) -> Operand:
+    key = make.reshape(make.iota(keys), (1, keys))
+    row = make.reshape(make.iota(rows), (rows, 1))
+    hidden = Known(np.array(-np.inf, np.float32), DType.FLOAT32)
+    return make("select", make("gt", key, row), hidden, 0.0)
+
+
+def _attention(
+    make: Maker, q: Operand, k: Operand, v: Operand, mask: Operand | None, factor: float
+) -> Operand:
+    """Rows of which the mask shows nothing are 0, as in PyTorch, where softmax alone gives NaN."""
+    shape = q.type.dims
     groups = 1
-    if q.type.rank == 4:  # queries in groups that share a head of keys and values
+    if len(shape) == 4:  # queries in groups that share a head of keys and values
         groups, rest = divmod(shape[1], k.type.dims[1])
         if rest:
             message = f"{shape[1]} heads of q are no multiple of {k.type.dims[1]}"
@@ -54,17 +87,24 @@ def tract_transformers_sdpa(
         if groups > 1:
             q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
             k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
-    if is_causal:
-        key = make.reshape(make.iota(keys), (1, keys))
-        row = make.reshape(make.iota(rows), (rows, 1))
-        hidden = Known(np.array(-np.inf, np.float32), DType.FLOAT32)
-        mask = make("select", make("gt", key, row), hidden, 0.0)
     scores = make("mul", matmul(make, q, k, False, True), factor)
     if mask is not None:
         scores = _masked(make, scores, mask, len(shape), groups)
-    weights = make("softmax", scores, axes=(scores.type.rank - 1,))
-    y = make.reshape(matmul(make, weights, v), (*shape[:-1], width))
-    return make.cast(y, dtype)
+    last = scores.type.rank - 1
+    weights = make("softmax", scores, axes=(last,))
+    if mask is not None and _may_hide_rows(mask):
+        shown = make("gt", make("max_reduce", scores, axes=(last,)), -math.inf)
+        weights = make("select", shown, weights, 0.0)
+    return make.reshape(matmul(make, weights, v), (*shape[:-1], v.type.dims[-1]))
+
+
+def _may_hide_rows(mask: Operand) -> bool:
+    """Whether there may be rows of which a mask shows nothing."""
+    is_logical = mask.type.dtype is DType.BOOL
+    if isinstance(mask, Known) and not mask.is_symbolic:
+        shown = mask.array if is_logical else mask.array > -np.inf
+        return not shown.any(axis=-1).all()
+    return is_logical or bounds(mask)[0] == -math.inf
 
 
 def _computed_in(dtype: DType, named: Any) -> DType:
