@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.errors import NnefError
 from nnefc.frontends.tract.names import state_name
@@ -36,6 +36,8 @@ PLAN_BYTES: Final = 256 << 20
 """Plans that a model keeps, and how much memory they may take for values between launches."""
 PATTERNS: Final = 64
 """Patterns that a model keeps."""
+REACH: Final = 2
+"""What is chosen for lengths is good for others that have so many bits more or less."""
 ATTEMPTS: Final = 2
 """Patterns that are tried to be made of a model for which there cannot be any."""
 
@@ -48,7 +50,7 @@ class _Place:
     axis: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Pattern:
     """A model for many shapes, and what has to be the same of all of them."""
 
@@ -61,6 +63,13 @@ class _Pattern:
     fixed: Mapping[_Place, int]
     """All other extents."""
     ranks: Mapping[str, int]
+    bits: tuple[int, ...]
+    """Of the values that it was made for."""
+
+    def distance(self, values: Sequence[int]) -> int:
+        """How many bits values have more or less than those that it was made for, at most."""
+        pairs = zip(values, self.bits, strict=True)
+        return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
     def values(
         self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
@@ -167,16 +176,18 @@ class Plans:
     def _planned(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """A plan of a pattern, if there is one or can be; otherwise one of its own."""
         symbols = self._source.symbol_values(shapes)
-        for i, pattern in enumerate(self._patterns):
-            if (found := self._of(pattern, symbols, shapes, states)) is not None:
-                self._patterns.insert(0, self._patterns.pop(i))
+        for pattern, values in self._near(symbols, shapes, states):
+            if (found := self._of(pattern, values, shapes, states)) is not None:
+                self._patterns.remove(pattern)
+                self._patterns.insert(0, pattern)
                 return found
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
             with suppress(Exception):  # what needs plain numbers, and errors, which these tell
                 pattern = self._traced(symbols, shapes, states)
-                found = self._of(pattern, symbols, shapes, states)
+                values = pattern.values(symbols, shapes, states)
+                found = None if values is None else self._of(pattern, values, shapes, states)
                 assert found is not None, "a pattern holds for what it was made for"
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
@@ -186,12 +197,22 @@ class Plans:
         self._failed += tried
         return model
 
+    def _near(
+        self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
+    ) -> list[tuple[_Pattern, list[int]]]:
+        """Patterns that may hold, with the values that their functions take; the nearest first."""
+        found: list[tuple[int, _Pattern, list[int]]] = []
+        for pattern in self._patterns:
+            values = pattern.values(symbols, shapes, states)
+            if values is not None and (distance := pattern.distance(values)) <= REACH:
+                found.append((distance, pattern, values))
+        return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
+
     def _of(
-        self, pattern: _Pattern, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
+        self, pattern: _Pattern, values: Sequence[int], shapes: Shapes, states: Shapes
     ) -> CompiledModel | None:
-        """The plan of a pattern, if it holds."""
-        values = pattern.values(symbols, shapes, states)
-        compiled = None if values is None else pattern.model.at(values)
+        """The plan of a pattern for some values of its symbols, if it holds."""
+        compiled = pattern.model.at(values)
         if compiled is None:
             return None
         origin = _Called(lambda: self._source.graph(shapes, states=states))
@@ -206,22 +227,16 @@ class Plans:
 
         trace = Trace()
 
-        def lift(value: int) -> int:
-            extent = trace.symbol(value)
-            # what is chosen for one number is good for others of its size
-            assert cast(Any, extent).bit_length() == value.bit_length()
-            return extent
-
         lifted: dict[str, tuple[int, ...]] = {}
         groups: dict[int, list[_Place]] = {}
-        inputs = {name: lift(value) for name, value in symbols.items()}
+        inputs = {name: trace.symbol(value) for name, value in symbols.items()}
         extents: dict[int, int] = {}
         for name, shape in states.items():
             dims = list(shape)
             for axis in sorted(self._growing.get(name, ())):
                 value = shape[axis]
                 if value not in extents:
-                    extents[value] = lift(value)
+                    extents[value] = trace.symbol(value)
                 dims[axis] = extents[value]
                 groups.setdefault(value, []).append(_Place(state_name(name), axis))
             lifted[name] = tuple(dims)
@@ -239,6 +254,7 @@ class Plans:
             frozenset(states),
             _fixed(dims),
             {name: len(shape) for name, shape in dims.items()},
+            tuple(value.bit_length() for value in (*symbols.values(), *extents)),
         )
 
 

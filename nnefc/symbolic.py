@@ -172,6 +172,9 @@ class Extent:
     def __truediv__(self, other: Any) -> Any:
         return _computed(self, "/", lambda x, y: x / y, other)
 
+    def __rlshift__(self, other: Any) -> Any:
+        return _computed(other, "<<", operator.lshift, self)
+
     __radd__ = __add__
     __rmul__ = __mul__
 

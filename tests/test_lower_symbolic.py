@@ -90,7 +90,8 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     except (NnefError, TypeError, AttributeError):
         return 0  # it needs a plain number
     found = 0
-    for other in (extent, extent + 1, 2 * extent, 3 * extent + 2, max(extent - 1, 1)):
+    further = (extent + 1, 2 * extent, 3 * extent + 2, 9 * extent + 7, max(extent - 1, 1))
+    for other in (extent, *further, max(extent // 5, 1)):
         compiled = model.at([other])
         if compiled is None:
             continue

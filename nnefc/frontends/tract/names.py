@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from nnefc.symbolic import largest
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -97,8 +99,8 @@ def grown(output: str) -> tuple[str, int]:
 def room_for(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     """The shape of the memory of a state that grows along an axis.
 
-    It is the same for lengths of as many bits, and has room for one more item at least.
+    It is the same for lengths of as many bits, and has room for one more item at least.  Extents may
+    depend on symbols (`nnefc.symbolic`).
     """
-    bits = int(shape[axis].bit_length())  # plain: of an extent it is a condition
-    room = max(1 << bits, _LEAST_ROOM)
+    room = largest([1 << shape[axis].bit_length(), _LEAST_ROOM])
     return (*shape[:axis], room, *shape[axis + 1 :])
