@@ -173,7 +173,7 @@ class Extent:
         return _computed(self, "/", lambda x, y: x / y, other)
 
     def __rlshift__(self, other: Any) -> Any:
-        return _computed(other, "<<", operator.lshift, self)
+        return _computed(other, "<<", lambda x, y: x << y, self)
 
     __radd__ = __add__
     __rmul__ = __mul__

@@ -50,6 +50,7 @@ UNARY: list[Callable[[Any], Any]] = [
     lambda x: int(x) % 5,
     lambda x: float(x) / 2,
     lambda x: math.floor(x).bit_length(),
+    lambda x: 1 << math.floor(x).bit_length(),
 ]
 Step = tuple[int, int, int]
 

@@ -99,8 +99,8 @@ def grown(output: str) -> tuple[str, int]:
 def room_for(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     """The shape of the memory of a state that grows along an axis.
 
-    It is the same for lengths of as many bits, and has room for one more item at least.  Extents may
-    depend on symbols (`nnefc.symbolic`).
+    It is the same for lengths of as many bits, and has room for one more item at least.  Extents
+    may depend on symbols (`nnefc.symbolic`).
     """
     room = largest([1 << shape[axis].bit_length(), _LEAST_ROOM])
     return (*shape[:axis], room, *shape[axis + 1 :])
