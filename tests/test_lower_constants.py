@@ -19,6 +19,7 @@ from nnefc.lower.constants import Constants
 from nnefc.ops.reference import evaluate
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.program import Buffer, Program, Ref
+from nnefc.symbolic import Trace
 from tests.graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -197,3 +198,13 @@ def test_what_weights_are_made_of_is_let_go() -> None:
     del source
     gc.collect()
     assert watched() is None
+
+
+@pytest.mark.parametrize("how", ["constant", "table"])
+def test_items_that_depend_on_symbols_are_no_data(how: str) -> None:
+    """Kernels would read where Python keeps them."""
+    constants = Constants(Program())
+    place = constants.place if how == "constant" else constants.table
+    for items in (np.array([Trace().symbol(3)], object), np.arange(3) + Trace().symbol(3)):
+        with pytest.raises(TypeError, match="no data"):
+            place(items)

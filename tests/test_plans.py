@@ -350,3 +350,24 @@ def test_what_is_computed_of_lengths_becomes_of_the_type_of_tensors(
         assert y.dtype == exact.dtype == (np.int32 if "i32" in OF_LENGTHS[what] else np.float16)
         np.testing.assert_allclose(y, exact, rtol=2e-3)
     assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
+
+
+IMAGES = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [B, 16, 7, 4], datum_type = 'f32');
+  f = variable<scalar>(label = 'f', shape = [12, 16, 3, 3]);
+  g = variable<scalar>(label = 'g', shape = [12, 12, 3, 3]);
+  a = relu(conv(x, f, 0.0, padding = [(1, 1), (1, 1)], border = 'constant'));
+  b = max_pool(a, size = [1, 1, 2, 2], stride = [1, 1, 2, 2], border = 'ignore',
+    padding = [(0, 0), (0, 0), (0, 0), (0, 0)]);
+  y = relu(conv(b, g, 0.0, padding = [(1, 1), (1, 1)], border = 'constant'));
+}"""
+
+
+def test_convolutions_of_any_batch(tmp_path: Path) -> None:
+    """Tables say what follows sums, as where channels are filled up."""
+    for name, channels in (("f", 16), ("g", 12)):
+        nnefc.write_tensor(tmp_path / f"{name}.dat", items(12, channels, 3, 3))
+    model = compiled(tmp_path, IMAGES)
+    for batch in (3, 2, 1, 9, 15, 10):
+        x = items(batch, 16, 7, 4)
+        np.testing.assert_array_equal(model(x), model.for_shapes({"x": x.shape})(x))

@@ -33,9 +33,14 @@ class Constants:
         """Arrays whose addresses are keys: these must not be used again."""
 
     def place(self, array: Array) -> Ref:
-        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
+        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned.
+
+        Raises TypeError if items depend on symbols: they are objects then.
+        """
         import numpy as np
 
+        if array.dtype.hasobject:
+            raise TypeError(f"{array.dtype} items are no data")
         memory = _memory(array)
         found = self._places.get(memory)
         if found is None:

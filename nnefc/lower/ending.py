@@ -119,7 +119,7 @@ class Ending:
         following = runs.layout(len(self.operands)).pack(
             **names,
             starts=lower.table(np.array(starts, np.int64)),
-            runs=lower.table(np.concatenate(records)),
+            runs=lower.table(np.concatenate(records).astype(np.int64)),
         )
         walks = tuple(operand.tensor is not None for operand in self.operands)
         after = Kernel("runs.expression", (self.expression, walks))
