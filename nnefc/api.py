@@ -217,6 +217,7 @@ def compile(
     methods = methods_for(None if tuned else {}, threads, accuracy)
     if isinstance(source, Graph):
         graph = graph_of(source, strict=strict, **options)
+        _require_stateless(graph)
     else:
         _, shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))
         options |= {"shapes": shapes, "random_weights": seed}
@@ -253,6 +254,15 @@ def compile(
     return compile_with(
         graph, threads=threads, progress=progress, accuracy=accuracy, methods=methods
     )
+
+
+def _require_stateless(graph: Graph) -> None:
+    """Raise NnefError for a graph of which states go in and out, which calls would not keep."""
+    from nnefc.frontends.tract.names import kept_shapes
+    from nnefc.states import only_sessions
+
+    if kept := kept_shapes(graph):
+        raise only_sessions("a graph", kept)
 
 
 def graph_of(source: Path | Graph, *, strict: bool, **options: Unpack[ImportOptions]) -> Graph:

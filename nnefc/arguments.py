@@ -114,18 +114,7 @@ def check_import(
         require_path("the model", source)
     except NnefError as error:
         problems += error.errors
-    chosen: dict[str, tuple[int, ...]] | None = None
-    if isinstance(shapes, Mapping):
-        chosen = {}
-        for name, shape in cast(Mapping[Any, object], shapes).items():
-            extents = _extents(shape)
-            if extents is None or not isinstance(name, str):
-                argument = f"shapes[{name!r}]"
-                problems.append(_wrong(argument, shape, "integers by name", _SHAPES))
-            else:
-                chosen[name] = extents
-    elif shapes is not None:
-        problems.append(_wrong("shapes", shapes, "shapes by name", _SHAPES))
+    chosen = None if shapes is None else _shapes(shapes, problems)
     seed = None if random_weights is None else whole(random_weights)
     if random_weights is not None and (seed is None or seed < 0):
         problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
@@ -134,7 +123,30 @@ def check_import(
     return cast(str, source), chosen, seed
 
 
+def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
+    """Shapes by name in plain types; raises NnefError `input/argument` with all that is wrong."""
+    problems: list[Diagnostic] = []
+    chosen = _shapes(shapes, problems)
+    if problems:
+        raise NnefError(problems)
+    return chosen
+
+
 _SHAPES = "{'input': (8, 3, 224, 224)}"
+
+
+def _shapes(shapes: object, problems: list[Diagnostic]) -> dict[str, tuple[int, ...]]:
+    chosen: dict[str, tuple[int, ...]] = {}
+    if not isinstance(shapes, Mapping):
+        problems.append(_wrong("shapes", shapes, "shapes by name", _SHAPES))
+        return chosen
+    for name, shape in cast(Mapping[Any, object], shapes).items():
+        extents = _extents(shape)
+        if extents is None or not isinstance(name, str):
+            problems.append(_wrong(f"shapes[{name!r}]", shape, "integers by name", _SHAPES))
+        else:
+            chosen[name] = extents
+    return chosen
 
 
 def _extents(shape: object) -> tuple[int, ...] | None:

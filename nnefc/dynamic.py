@@ -8,16 +8,17 @@ kept; weights are in memory once, also as kernels read them, and kernels do not 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import settled
+from nnefc.arguments import check_shapes
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.frontends.tract.names import kept_shapes, settled
 from nnefc.plans import Plans, needs_shapes
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.signature import Signature, check_names
-from nnefc.runtime.tensors import TensorSpec
-from nnefc.states import States
+from nnefc.runtime.tensors import TensorSpec, array_of, is_array
+from nnefc.states import States, only_sessions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +71,8 @@ class Session:
     def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
         """The results; those that `out` names are put there, too."""
         model = self._model
-        plan = model.plan_for([_shape(x) for x in arrays], self.shapes)
-        states = self._states.given(plan.inputs)
+        plan = model.plan_for(model.shapes_of(arrays), self.shapes)
+        states = self._states.given(plan.inputs, plan.outputs)
         given = [*arrays, *states.values()]
         count = len(model.output_names)
         if len(out) == count == len(plan.outputs) and not states:
@@ -92,14 +93,18 @@ class Session:
         return self._states.shapes
 
     @property
-    def states(self) -> dict[str, Array]:
+    def states(self) -> States:
         """What is kept now; assign arrays to the names to begin with them."""
-        return self._states.arrays
+        return self._states
 
     def reset(self) -> None:
         """Forget what has been kept."""
         with self._lock:
             self._states.clear()
+
+    def __repr__(self) -> str:
+        kept = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
+        return f"<Session of {self._model!r}, which keeps {', '.join(map(str, kept)) or 'nothing'}>"
 
 
 class DynamicModel(CompiledModel):
@@ -107,7 +112,7 @@ class DynamicModel(CompiledModel):
 
     What its operators keep from call to call they keep in a session of its own, until `reset`;
     `session()` gives others.  `inputs` have -1 for extents that symbols stand for; what depends on
-    all shapes, as `plan` and `save`, is had of `for_shapes(...)`.
+    all shapes, as `plan` and `save`, is had of `for_shapes(...)`, if there are no states.
     """
 
     def __init__(
@@ -122,6 +127,8 @@ class DynamicModel(CompiledModel):
     ) -> None:
         self._source = source
         self._shapes = shapes
+        self._values = source.symbol_values(shapes)
+        """Of the symbols, as far as these shapes tell."""
         how = {"threads": threads, "accuracy": accuracy, "methods": methods}
         self._plans = Plans(source, how, progress)
         self._own = Session(self)
@@ -129,7 +136,7 @@ class DynamicModel(CompiledModel):
         """Names of what a call takes, in order."""
         self.output_names = list(source.outputs)
         """Names of what a call returns, in order."""
-        self.inputs = tuple(TensorSpec.of(*each) for each in source.types().items())
+        self.inputs = tuple(TensorSpec.of(*each) for each in source.types(self._values).items())
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of `inputs`, of any shapes that fit together.
@@ -156,13 +163,13 @@ class DynamicModel(CompiledModel):
 
     @property
     def symbols(self) -> list[str]:
-        """Symbols in the shapes of the inputs."""
-        return list(self._source.free)
+        """Symbols in the shapes of the inputs that have a value only at a call."""
+        return [name for name in self._source.free if name not in self._values]
 
     @property
     def shapes(self) -> list[Extents]:
-        """Shapes of the inputs as the document writes them."""
-        return self._source.shapes()
+        """Shapes of the inputs as the document writes them, and as `shapes=` has fixed them."""
+        return self._source.shapes(self._values)
 
     @property
     def plans(self) -> int:
@@ -170,23 +177,53 @@ class DynamicModel(CompiledModel):
         return len(self._plans)
 
     def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:
-        """The model for inputs of these shapes alone, without states."""
-        every = {**self._shapes, **{name: tuple(shape) for name, shape in shapes.items()}}
+        """The model for inputs of these shapes alone, those that are known may be left out.
+
+        A result of which only a run tells the extent has room for all its items there, and another
+        one says how many are meant.  Raises NnefError if operators keep states.
+        """
+        every = {**self._shapes, **check_shapes(shapes)}
+        self._source.require_inputs(every)
+        for spec in self.inputs:
+            if spec.name not in every and -1 not in spec.shape:
+                every[spec.name] = spec.shape
         if missing := [name for name in self.input_names if name not in every]:
-            written = {each.name: each.extents for each in self._source.shapes()}
-            for name in missing:
-                if all(extent.isdigit() for extent in written.get(name, ("?",))):
-                    every[name] = tuple(map(int, written[name]))
-                else:
-                    raise NnefError.of("input/shape", f"input {name!r} has no shape")
-        return self._plans.exact(self._named([every[name] for name in self.input_names]))
+            shown = self._shown()
+            raise NnefError(
+                Diagnostic("input/shape", f"input {name!r} has no shape: it is {shown[name]}")
+                for name in missing
+            )
+        named = self._named([every[name] for name in self.input_names])
+        if self._source.is_stateful and (kept := kept_shapes(self._source.graph(named))):
+            raise only_sessions("for_shapes", kept)
+        return self._plans.exact(named)
+
+    def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
+        """The shapes of what is given for the inputs; NnefError for what is no array."""
+        self._check_count(len(arrays))
+        problems: list[Diagnostic] = []
+        shapes = [
+            _shape(array, name, self._shown, problems)
+            for array, name in zip(arrays, self.input_names, strict=True)
+        ]
+        if problems:
+            raise NnefError(problems)
+        return shapes
+
+    def _check_count(self, count: int) -> None:
+        if count != len(self.input_names):
+            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
+            message = f"{count} arrays given, expected {len(self.input_names)}"
+            raise NnefError.of("input/count", message, hint=hint)
+
+    def _shown(self) -> dict[str, str]:
+        """The inputs for people, by name: `x: float32[1,S]`."""
+        extents = {each.name: ",".join(each.extents) for each in self.shapes}
+        return {s.name: f"{s.name}: {s.dtype}[{extents[s.name]}]" for s in self.inputs}
 
     def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> CompiledModel:
         """The plan for shapes of the inputs, in order, and of states; made if there is none."""
-        if len(shapes) != len(self.input_names):
-            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
-            message = f"{len(shapes)} arrays given, expected {len(self.input_names)}"
-            raise NnefError.of("input/count", message, hint=hint)
+        self._check_count(len(shapes))
         return self._plans.find(self._named(shapes), states)
 
     def _named(self, shapes: Sequence[Shape]) -> dict[str, Shape]:
@@ -202,34 +239,41 @@ class DynamicModel(CompiledModel):
         """Called for what only a model with known shapes has."""
         if name.startswith("_"):
             raise AttributeError(name)
-        raise needs_shapes(name)
+        raise self.refusal(name)
+
+    def refusal(self, what: str) -> NnefError:
+        """The error of what is not had of a model with symbols or states."""
+        return needs_shapes(what, self._source, self._shapes)
 
     def save(self, *_: Any, **__: Any) -> None:
-        raise needs_shapes("save")
+        raise self.refusal("save")
 
     def emit_c(self, *_: Any, **__: Any) -> list[str]:
-        raise needs_shapes("emit_c")
+        raise self.refusal("emit_c")
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
         """When each launch runs for inputs of the shapes of these; see `CompiledModel.profile`."""
-        plan = self._plans.exact(self._named([_shape(x) for x in arrays]))
+        plan = self._plans.exact(self._named(self.shapes_of(arrays)))
         return plan.profile(*arrays, seconds=seconds)
 
     def __reduce__(self) -> Any:
-        raise needs_shapes("pickle")
+        raise self.refusal("pickle")
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.shapes))
         return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
 
 
-def _shape(array: Any) -> Shape:
-    shape = getattr(array, "shape", None)
-    if shape is None:
-        import numpy as np
-
-        shape = np.shape(array)
-    return tuple(int(extent) for extent in cast(Iterable[Any], shape))
+def _shape(
+    given: Any, name: str, shown: Callable[[], Mapping[str, str]], problems: list[Diagnostic]
+) -> Shape:
+    """The shape of an array; () after a problem, which says what is `shown` of the input."""
+    array = given if is_array(given) and hasattr(given, "shape") else None
+    if array is None:
+        hint = "make it one: numpy.array(x)"
+        expected = f"an array {shown()[name]}"
+        array = array_of(given, f"input {name!r}", expected, hint, problems)
+    return () if array is None else tuple(int(extent) for extent in array.shape)
 
 
 def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:

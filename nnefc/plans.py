@@ -16,10 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import state_name
+from nnefc.errors import Diagnostics, NnefError
+from nnefc.frontends.tract.names import kept_shapes, state_name
+from nnefc.frontends.tract.trial import try_out
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedWeights
+from nnefc.states import only_sessions
 from nnefc.symbolic import Extent, Trace
 
 if TYPE_CHECKING:
@@ -215,7 +217,7 @@ class Plans:
         compiled = pattern.model.at(values)
         if compiled is None:
             return None
-        origin = _Called(lambda: self._source.graph(shapes, states=states))
+        origin = _Called(self._source, shapes, states)
         return CompiledModel(compiled, origin, threads=self._how["threads"])
 
     def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
@@ -272,26 +274,36 @@ def _fixed(shapes: Shapes) -> dict[_Place, int]:
 class _Called:
     """The origin of a plan that a call has asked for."""
 
-    make: Callable[[], Graph]
+    source: Source
+    shapes: Shapes
+    states: Shapes
 
     @property
     def graph(self) -> Graph:
-        return self.make()
+        return self.source.graph(self.shapes, states=self.states)
 
     def save(self, *_: Any, **__: Any) -> None:
-        raise needs_shapes("save")
+        raise needs_shapes("save", self.source, self.shapes)
 
     def emit_c(self, *_: Any, **__: Any) -> list[str]:
-        raise needs_shapes("emit_c")
+        raise needs_shapes("emit_c", self.source, self.shapes)
 
     def reduce(self, model: CompiledModel) -> Any:
-        raise needs_shapes("pickle")
+        raise needs_shapes("pickle", self.source, self.shapes)
 
 
-def needs_shapes(what: str) -> NnefError:
-    """The error of what a model with symbols cannot do."""
-    return NnefError.of(
-        "input/shape",
-        f"{what} is for a model whose inputs have known shapes",
-        hint="model.for_shapes({'input': (1, 16)}) gives one, as does compile(..., shapes=...)",
-    )
+def needs_shapes(what: str, source: Source, shapes: Shapes) -> NnefError:
+    """The error of what a model with symbols or states cannot do, where inputs have `shapes`.
+
+    States are named; shapes that no symbol has a value for are examples.
+    """
+    try:
+        trial = try_out(source, shapes, Diagnostics())
+    except NnefError:
+        example = "{...}"
+    else:
+        if kept := kept_shapes(trial.graph):
+            return only_sessions(what, kept)
+        example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
+    hint = f"model.for_shapes({example}) gives one"
+    return NnefError.of("input/shape", f"{what} needs a model for some shapes alone", hint=hint)

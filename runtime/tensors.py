@@ -202,6 +202,21 @@ def _as_array(
     """The memory of `given` as a NumPy array, without a copy where there is one."""
     if isinstance(given, np.ndarray):
         return cast(Array, given)
+    hint = f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})"
+    if what == "out for":
+        hint = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
+    return array_of(given, f"{what} {spec.name!r}", f"an array {spec}", hint, problems)
+
+
+def array_of(
+    given: object, what: str, expected: str, hint: str, problems: list[Diagnostic]
+) -> Array | None:
+    """The memory of `given` as a NumPy array, without a copy where there is one.
+
+    None after a problem; `hint` is for what is no array at all.
+    """
+    if isinstance(given, np.ndarray):
+        return cast(Array, given)
     kind = type(given).__name__
     try:
         if hasattr(given, "__array_interface__"):
@@ -212,7 +227,7 @@ def _as_array(
                 problems.append(
                     Diagnostic(
                         "input/device",
-                        f"{what} {spec.name!r} ({kind}) is not in the memory of the CPU",
+                        f"{what} ({kind}) is not in the memory of the CPU",
                         hint="copy it there first: x.cpu()",
                     )
                 )
@@ -222,20 +237,15 @@ def _as_array(
         problems.append(
             Diagnostic(
                 "input/array",
-                f"{what} {spec.name!r} ({kind}) gives no array: {error}",
+                f"{what} ({kind}) gives no array: {error}",
                 hint="for PyTorch tensors that require gradients: x.detach()",
             )
         )
         return None
-    hint = f"make it one: numpy.array(x, dtype=numpy.{_numpy_name(spec.dtype)})"
-    if what == "out for":
-        hint = f"make it: numpy.empty({spec.shape}, numpy.{_numpy_name(spec.dtype)})"
-    elif isinstance(given, Mapping):
+    if isinstance(given, Mapping):
         hint = BY_NAME
     problems.append(
-        Diagnostic(
-            "input/array", f"{what} {spec.name!r} is a {kind}, expected an array {spec}", hint=hint
-        )
+        Diagnostic("input/array", f"{what} is a {kind}, expected {expected}", hint=hint)
     )
     return None
 

@@ -186,8 +186,25 @@ def test_states_are_not_written(
     found = cli("compile", text, "--shape", "x=1,8,4", *how)
     assert found.status == 1
     assert "keep states (keys)" in found.err
+    assert "input/state" in found.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["text.nnef"]
     assert cli("compile", text, "--shape", "x=1,8,4").status == 0
+
+
+def test_run_does_not_save_states(cli: Cli, text: str, tmp_path: Path) -> None:
+    out = tmp_path / "after.nnefc"
+    found = cli("run", text, "--shape", "x=1,8,4", "--random-inputs", "1", "--save", out)
+    assert found.status == 1
+    assert "--save: operators of this model keep states (keys)" in found.err
+    assert not out.exists()
+
+
+def test_flatten_tells_states(cli: Cli, text: str) -> None:
+    found = cli("flatten", text, "--shape", "x=1,8,4")
+    assert found.status == 1
+    assert not found.out
+    assert "state 'keys' is kept from call to call" in found.err
+    assert "[flatten/state]" in found.err
 
 
 NON_ZERO = """version 1.0;

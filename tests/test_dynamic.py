@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,9 @@ def test_results_may_repeat_a_name(tmp_path: Path) -> None:
         ),
         ([np.zeros(4, np.float32)], "input/shape", "rank"),
         ([np.zeros((3, 4), np.float64)], "input/dtype", "float32"),
+        ([None], "input/array", "input 'x' is a NoneType, expected an array x: float32[S,4]"),
+        ([[[1.0, 2.0]]], "input/array", "input 'x' is a list"),
+        ([{"x": rows(3)}], "input/array", "model.run"),
         ([], "input/count", "expected 1"),
         ([np.zeros((3, 4), np.float32)] * 2, "input/count", "2 arrays"),
     ],
@@ -130,6 +134,62 @@ def test_what_is_wrong_is_said(
         linear(*arrays)
     assert caught.value.errors[0].rule == rule
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "rule", "words"),
+    [
+        (None, "input/argument", "shapes = None"),
+        ([("x", (3, 4))], "input/argument", "expected shapes by name"),
+        ({"x": 3}, "input/argument", "shapes['x'] = 3"),
+        ({"x": "3,4"}, "input/argument", "shapes['x'] = '3,4'"),
+        ({"x": (3, 4.5)}, "input/argument", "shapes['x'] = (3, 4.5)"),
+        ({"x": ("S", 4)}, "input/argument", "expected integers"),
+        ({"x": (True, 4)}, "input/argument", "expected integers"),
+        ({"z": (3, 4)}, "input/shape", "no input 'z'; it has x"),
+        ({"S": 3}, "input/argument", "shapes['S'] = 3"),
+        ({"S": (3,)}, "input/shape", "'S' is a symbol: x: [S,4]"),
+        ({"x": (1 << 70, 4)}, "input/shape", "does not fit in 64 bits"),
+        ({"x": (3, 5)}, "input/shape", "axis 1 is 4, not 5"),
+        ({"x": (1, 4)}, "tract/assert", "S >= 2"),
+    ],
+)
+def test_shapes_are_checked(
+    linear: DynamicModel, tmp_path: Path, shapes: Any, rule: str, words: str
+) -> None:
+    with pytest.raises(NnefError) as caught:
+        linear.for_shapes(shapes)
+    assert caught.value.errors[0].rule == rule
+    assert words in str(caught.value)
+    if shapes is not None:
+        with pytest.raises(NnefError) as again:
+            nnefc.compile(tmp_path, shapes=shapes)
+        assert again.value.errors == caught.value.errors
+
+
+def test_inputs_of_known_shapes_may_be_left_out(tmp_path: Path) -> None:
+    both = model(
+        tmp_path,
+        """graph g(x, y, z) -> (w) {
+          x = tract_core_external(shape = [S, 4], datum_type = 'f32');
+          y = tract_core_external(shape = [2*S + 1, T], datum_type = 'f32');
+          z = tract_core_external(shape = [2 + 2, 1], datum_type = 'f32');
+          w = sum_reduce(x, axes = [0, 1]) + sum_reduce(y, axes = [0, 1])
+            + sum_reduce(z, axes = [0, 1]);
+        }""",
+    )
+    with pytest.raises(NnefError, match=r"input 'y' has no shape: it is y: float32\[2\*S\+1,T\]"):
+        both.for_shapes({"x": (3, 4)})
+    assert both.for_shapes({"x": (3, 4), "y": (7, 2)}).inputs[2].shape == (4, 1)
+    part = nnefc.compile(tmp_path, shapes={"x": (3, 4)})
+    assert isinstance(part, DynamicModel)
+    assert part.symbols == ["T"]
+    assert ", ".join(map(str, part.shapes)) == "x: [3,4], y: [7,T], z: [4,1]"
+    assert [spec.shape for spec in part.inputs] == [(3, 4), (7, -1), (4, 1)]
+    assert "(x: [3,4], y: [7,T], z: [4,1])" in repr(part)
+    assert part.for_shapes({"y": (7, 5)}).inputs[1].shape == (7, 5)
+    with pytest.raises(NnefError, match=r"model\.for_shapes\({'x': \(3, 4\), 'y': \(7, \d+\)"):
+        part.save(tmp_path / "net.nnefc")
 
 
 def test_contradictory_symbols_are_an_error(tmp_path: Path) -> None:
@@ -278,6 +338,87 @@ def test_states_can_be_set(cache: DynamicModel) -> None:
     session.states["kept"] = rows(6)[None]
     found = session.run({"x": rows(2)[None]})
     np.testing.assert_array_equal(found["all"], np.concatenate([rows(6), rows(2)])[None])
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "rule", "words"),
+    [
+        ("cache", rows(6)[None], "input/state", "keeps a state 'cache'"),
+        ("cache", rows(6)[None], "input/state", "those that there are: 'kept'; del "),
+        ("kept", rows(6), "input/state", "the state 'kept' has shape [6, 4], but must have rank 3"),
+        ("kept", np.zeros((1, 6, 4)), "input/dtype", "state 'kept' is float64, expected float32"),
+        ("kept", np.zeros((1, 6, 5), np.float32), "argument/concat", "[1,6,5]"),
+    ],
+)
+@pytest.mark.parametrize("calls", [0, 2])
+def test_what_is_no_state_is_an_error_at_the_next_call(
+    cache: DynamicModel, calls: int, name: str, array: Array, rule: str, words: str
+) -> None:
+    session = cache.session()
+    for _ in range(calls):
+        session(rows(2)[None])
+    before = dict(session.states)
+    session.states[name] = array
+    for _ in range(2):  # not only once
+        with pytest.raises(NnefError) as caught:
+            session(rows(1)[None])
+        assert caught.value.errors[0].rule == rule
+        assert words in str(caught.value)
+    del session.states[name]
+    session.states.update(before)
+    assert session(rows(1)[None])[0].shape == (1, 2 * calls + 1, 4)
+
+
+@pytest.mark.parametrize("value", [None, [[[1.0] * 4]], "rows", {"kept": 1}])
+def test_what_is_no_array_is_no_state(cache: DynamicModel, value: Any) -> None:
+    session = cache.session()
+    with pytest.raises(NnefError, match=r"state 'kept' is a .* expected an array"):
+        session.states["kept"] = value
+    assert not session.states
+
+
+def test_states_go_from_session_to_session(cache: DynamicModel) -> None:
+    first, second = cache.session(), cache.session()
+    first(rows(3)[None])
+    second.states.update(first.states)
+    assert second(rows(2)[None])[0].shape == (1, 5, 4)
+    assert first(rows(1)[None])[0].shape == (1, 4, 4)
+    assert repr(cache.session()).endswith("which keeps nothing>")
+    assert repr(second) == (
+        "<Session of <DynamicModel g(x: [1,S,4]) -> (all, total)>, "
+        "which keeps kept: float32[1,5,4]>"
+    )
+
+
+USES: dict[str, Callable[[Any], object]] = {
+    "save": lambda model: model.save("net.nnefc"),
+    "emit_c": lambda model: model.emit_c("net"),
+    "for_shapes": lambda model: model.for_shapes({"x": (1, 1, 4)}),
+    "plan": lambda model: model.plan,
+    "pickle": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("shapes", [None, {"x": (1, 1, 4)}])
+def test_states_are_not_forgotten_silently(
+    cache: DynamicModel, tmp_path: Path, use: str, shapes: Any
+) -> None:
+    """Neither a file nor a plan has a place for them."""
+    del cache
+    fixed = nnefc.compile(tmp_path, shapes=shapes)
+    with pytest.raises(NnefError, match=rf"{use}: operators of this model keep states \(kept\)"):
+        USES[use](fixed)
+
+
+def test_graphs_with_states_are_not_compiled(cache: DynamicModel, tmp_path: Path) -> None:
+    del cache
+    graph = nnefc.import_model(tmp_path, shapes={"x": (1, 1, 4)})
+    assert graph.output_names == ["all", "total", "state:kept"]
+    with pytest.raises(NnefError, match=r"a graph: operators of this model keep states \(kept\)"):
+        nnefc.compile(graph)
+    with pytest.raises(NnefError, match="flatten/state"):
+        nnefc.save_archive(tmp_path / "net.nnef.tgz", graph)
 
 
 @pytest.mark.parametrize("how", ["", ", reset_every_turn = 1", ", external_state = 1"])

@@ -29,13 +29,13 @@ def given_memory(states: States) -> Array:
     """What a graph takes for the state."""
     shape = room_for(states.shapes[NAME], AXIS)
     spec = TensorSpec(state_name(NAME), shape, np.dtype(np.float32))
-    (memory,) = states.given([spec]).values()
+    (memory,) = states.given([spec], [spec]).values()
     return memory
 
 
 def grow(states: States, more: Array) -> Array:
     """The memory that a graph would have read before it returned `more`."""
-    if NAME not in states.arrays:
+    if NAME not in states:
         states.keep({state_name(NAME): more})
         return more
     memory = given_memory(states)
@@ -69,15 +69,15 @@ def test_states_grow_and_saved_ones_do_not_change(moves: list[tuple[str, int]]) 
             grow(states, more)
             expected = more if expected is None else np.concatenate([expected, more], AXIS)
         elif what == "save" and expected is not None:
-            saved.append((states.arrays[NAME], expected))
+            saved.append((states[NAME], expected))
         elif what == "restore" and saved:
             array, expected = saved[number % len(saved)]
-            states.arrays[NAME] = array
+            states[NAME] = array
         elif what == "clear":
             states.clear()
             expected = None
         if expected is not None:
-            np.testing.assert_array_equal(states.arrays[NAME], expected)
+            np.testing.assert_array_equal(states[NAME], expected)
         for array, was in saved:
             np.testing.assert_array_equal(array, was)
 
@@ -94,12 +94,12 @@ def test_states_of_two_models_do_not_grow_in_the_same_memory() -> None:
     first, second = States(), States()
     grow(first, items(0, 3))
     grow(first, items(3, 1))
-    second.arrays.update(first.arrays)
+    second.update(first)
     grow(first, items(4, 1))
     grow(second, items(7, 1))
-    np.testing.assert_array_equal(first.arrays[NAME], items(0, 5))
+    np.testing.assert_array_equal(first[NAME], items(0, 5))
     expected = np.concatenate([items(0, 4), items(7, 1)], AXIS)
-    np.testing.assert_array_equal(second.arrays[NAME], expected)
+    np.testing.assert_array_equal(second[NAME], expected)
 
 
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 63, 64, 1000])

@@ -81,7 +81,8 @@ class Document:
         for _ in range(steps):
             graph = self.source.graph(shapes, states=states.shapes)
             taken = [TensorSpec.of(value.name, value.type) for value in graph.inputs]
-            given = states.given(taken)
+            returned = map(TensorSpec.of, graph.output_names, (v.type for v in graph.outputs))
+            given = states.given(taken, returned)
             results, kept = settled(evaluate(graph, {**inputs, **given}).outputs)
             states.keep(kept)
         return results
@@ -282,15 +283,18 @@ def check_results(graph: Graph) -> None:
     """Raise NnefError if operators keep states, which only sessions have a place for; say which
     outputs tell how many items of others are meant.
     """
-    from nnefc.frontends.tract.names import counted_outputs, kept_shapes
+    from nnefc.frontends.tract.names import kept_shapes
+    from nnefc.states import only_sessions
 
     if kept := kept_shapes(graph):
-        raise usage(
-            f"-o: operators of this model keep states ({', '.join(kept)}), which no file has a "
-            "place for",
-            "nnefc.compile(...).session() has; a document that takes its states as inputs and "
-            "returns them can be written",
-        )
+        raise only_sessions("-o", kept)
+    report_counts(graph)
+
+
+def report_counts(graph: Graph) -> None:
+    """Say which outputs tell how many items of others are meant."""
+    from nnefc.frontends.tract.names import counted_outputs
+
     report(
         Diagnostic(
             "tract/count",

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from nnefc.cli.artifacts import report_counts
 from nnefc.cli.models import load
 from nnefc.cli.options import Dialect, LimitOptions, Model, Shapes
 
@@ -27,7 +28,7 @@ def flatten(
     sequence of standard operations that reads back as the same graph. An artifact has no document.
 
     A document in the dialect of tract becomes one of the standard if all that it computes has a
-    form there; otherwise what has none is told.
+    form there; otherwise what has none is told, as are states.
 
     Examples:
 
@@ -38,7 +39,9 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    text = flattened(load(model, shapes=shape, limits=limit, data=False, dialect=dialect))
+    graph = load(model, shapes=shape, limits=limit, data=False, dialect=dialect)
+    text = flattened(graph)
+    report_counts(graph)
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -146,9 +146,7 @@ def _save(compiled: CompiledModel, path: Path) -> None:
     from nnefc.dynamic import DynamicModel
 
     if isinstance(compiled, DynamicModel):
-        raise usage(
-            "--save: the operators of this model keep states, which no file has a place for"
-        )
+        raise compiled.refusal("--save")
     if path.suffix == SUFFIX:
         compiled.save(path)
         return

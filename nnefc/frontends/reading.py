@@ -95,6 +95,7 @@ def read_model(
                 random_weights=random_weights,
                 load_data=load_data and (require_data or bool(container.tensor_names())),
             )
+            source.require_inputs(shapes or {})
             if sources or (dynamic and (source.is_stateful or source.unbound(shapes or {}))):
                 source.read_weights()
                 files.pop_all()  # models within this one are read when they are needed

@@ -8,6 +8,7 @@ from typing import Final
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
+from nnefc.frontends.tract.names import kept_shapes
 from nnefc.ir import DType, Graph, Op
 from nnefc.ops.build import interface
 from nnefc.ops.table import operations
@@ -19,6 +20,9 @@ ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.
 def require_standard_form(graph: Graph) -> None:
     """Raise NnefError `flatten/...` for what NNEF has no notation for, each kind of it once."""
     problems: dict[tuple[str, str], Diagnostic] = {}
+    for name in kept_shapes(graph):
+        message = f"state '{name}' is kept from call to call, which NNEF has no notation for"
+        problems["state", name] = Diagnostic("flatten/state", message)
     for value in graph.inputs:
         if value.type.dtype not in ITEM_TYPES:
             message = f"input '{value.name}' has items of {value.type.dtype}, which NNEF has no"

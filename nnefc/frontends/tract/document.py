@@ -136,10 +136,12 @@ class Model:
         self._unnamed[kind] += 1
         return f"{kind}_{self._unnamed[kind]}"
 
-    def state(self, name: str, dtype: DType, room: int | None = None) -> State | None:
+    def state(
+        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+    ) -> State | None:
         """What an operator has kept under a name, as an input; None if there is nothing yet.
 
-        `room`: the axis along which there is more memory than items.
+        `rank`: that it must have; `room`: the axis along which there is more memory than items.
         """
         shape = self._states.get(name)
         if name in self._kept:
@@ -147,9 +149,10 @@ class Model:
         if shape is None:
             return None
         dims = tuple(shape)
+        if rank is not None and len(dims) != rank:
+            message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
+            raise Wrong("input/state", message)
         if room is not None:
-            if room >= len(dims):
-                raise Wrong("tract/state", f"the state '{name}' has shape {list(dims)}")
             dims = room_for(dims, room)
         return State(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
@@ -244,8 +247,10 @@ class Embedded(Model):
             raise Wrong("tract/submodel", f"input '{name}' is not given")
         return self._given[name]
 
-    def state(self, name: str, dtype: DType, room: int | None = None) -> State | None:
-        return self._outer.state(name, dtype, room)
+    def state(
+        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+    ) -> State | None:
+        return self._outer.state(name, dtype, rank, room)
 
     def state_name(self, kind: str) -> str:
         return self._outer.state_name(kind)

@@ -46,6 +46,15 @@ def state_name(name: str) -> str:
     return STATE + name
 
 
+def kept_by(outputs: Iterable[str]) -> list[str]:
+    """The names of the states that a graph with these outputs returns."""
+    return [
+        grown(name)[0] if name.startswith(GROWN) else name.removeprefix(STATE)
+        for name in outputs
+        if name.startswith((STATE, GROWN))
+    ]
+
+
 def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
     """The shapes of what operators keep after a call that finds nothing, by name."""
     outputs = zip(graph.output_names, graph.outputs, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,15 +61,22 @@ class Source:
         """Whether an operator keeps a state, or results of unknown extents are cut to size."""
         return any(word in self._document.source.text for word in SESSIONS)
 
-    def shapes(self) -> list[Extents]:
-        """The shapes of the inputs, as they are written."""
-        return [Extents(each.name, each.written) for each in symbols.inputs(self._document)]
+    def shapes(self, values: Mapping[str, int] | None = None) -> list[Extents]:
+        """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
+        found: list[Extents] = []
+        for each in symbols.inputs(self._document):
+            known = [_extent(extent, values or {}) for extent in each.extents]
+            pairs = zip(each.written, known, strict=True)
+            extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
+            found.append(Extents(each.name, extents))
+        return found
 
-    def types(self) -> dict[str, TensorType]:
-        """Types of the inputs by name, with -1 for extents that are not known."""
+    def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
+        """Types of the inputs by name, with -1 for extents that `values` of symbols do not tell."""
         found = {
             each.name: TensorType(
-                datum_type(each.datum_type).dtype, tuple(map(_extent, each.extents))
+                datum_type(each.datum_type).dtype,
+                tuple(_extent(extent, values or {}) for extent in each.extents),
             )
             for each in symbols.inputs(self._document)
         }
@@ -79,6 +86,15 @@ class Source:
         """Symbols that have no value with these shapes of inputs; raises NnefError."""
         values = symbols.bind(self._document, shapes)
         return [name for name in self.free if name not in values]
+
+    def require_inputs(self, names: Iterable[str]) -> None:
+        """Raise NnefError for a name that no input has."""
+        if wrong := [name for name in names if name not in self.inputs]:
+            listed = ", ".join(self.inputs)
+            message = f"the graph has no input '{wrong[0]}'; it has {listed}"
+            known = ", ".join(map(str, self.shapes()))
+            hint = f"'{wrong[0]}' is a symbol: {known}" if wrong[0] in self.free else ""
+            raise NnefError.of("input/shape", message, hint=hint)
 
     def read_weights(self) -> None:
         """Read the weights that the document names; raises NnefError."""
@@ -134,12 +150,7 @@ class Source:
         `lifted`: numbers to compute with in the place of the values of symbols (`nnefc.symbolic`).
         """
         found = diagnostics or Diagnostics(limit=self._limits.errors)
-        if wrong := [name for name in shapes if name not in self.inputs]:
-            listed = ", ".join(self.inputs)
-            message = f"the graph has no input '{wrong[0]}'; it has {listed}"
-            known = ", ".join(map(str, self.shapes()))
-            hint = f"'{wrong[0]}' is a symbol: {known}" if wrong[0] in self.free else ""
-            raise NnefError.of("input/shape", message, hint=hint)
+        self.require_inputs(shapes)
         return elaborate(
             self._document,
             shapes=shapes,
@@ -152,8 +163,8 @@ class Source:
         )
 
 
-def _extent(expression: ast.Expression) -> int:
+def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
     try:
-        return symbols.extent_of(expression, {})
+        return symbols.extent_of(expression, values)
     except symbols.NoValue:
         return -1

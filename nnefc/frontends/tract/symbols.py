@@ -20,6 +20,8 @@ EXTERNALS: Final = ("external", "tract_core_external")
 DECLARATIONS: Final = ("tract_symbol", "tract_pulse_streaming_symbol")
 TRIED: Final = 20_000
 """Values that are tried where an extent is not linear in a symbol."""
+LARGEST: Final = 1 << 63
+"""Extents are below it."""
 ASSERTION: Final = "tract_assert"
 
 
@@ -166,6 +168,9 @@ def bind(
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
             why = f"the rank is {len(each.extents)}, not {len(shapes[each.name])}"
+            problems.append(each.unlike(shapes[each.name], why))
+        elif beyond := [extent for extent in shapes[each.name] if extent >= LARGEST]:
+            why = f"{beyond[0]} does not fit in 64 bits"
             problems.append(each.unlike(shapes[each.name], why))
     if problems:
         raise NnefError(problems)

@@ -20,7 +20,7 @@ from nnefc.frontends.tract.values import Operand, Wrong
 def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
-    before = model.state(name, x.type.dtype, room=axis if window is None else None)
+    before = model.state(name, x.type.dtype, x.type.rank, axis if window is None else None)
     after = x
     if before is not None and before.dims[axis] > 0:
         past = part(make, before.value, axis, 0, before.dims[axis])
