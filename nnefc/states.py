@@ -142,9 +142,9 @@ class States(MutableMapping[str, "Array"]):
         before = self._growing[name]
         begin = before.held.shape[axis]
         end = begin + items.shape[axis]
-        shape = room_for((*items.shape[:axis], end, *items.shape[axis + 1 :]), axis)
         memory = before.memory
-        if memory.shape != shape:
+        if end >= memory.shape[axis]:
+            shape = room_for((*items.shape[:axis], end, *items.shape[axis + 1 :]), axis)
             memory = _grown(before.held, shape).memory
         along = (slice(None),) * axis
         memory[(*along, slice(begin, end))] = items

@@ -55,6 +55,8 @@ class Source:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.free = symbols.free_symbols(document)
+        self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
+        """Shapes of the inputs and values of symbols, of the last call."""
 
     @property
     def is_stateful(self) -> bool:
@@ -112,7 +114,10 @@ class Source:
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Values of the symbols for shapes of inputs; raises NnefError."""
-        return symbols.bind(self._document, shapes)
+        # in a loop that decodes they are the same again and again
+        if self._bound is None or self._bound[0] != shapes:
+            self._bound = dict(shapes), symbols.bind(self._document, shapes)
+        return dict(self._bound[1])
 
     @property
     def registries(self) -> list[str]:
