@@ -121,7 +121,8 @@ def _pooling(op: Op) -> bool:
     if not apart or window.output[:2] != dims[:2]:
         return False
     axes = range(2, window.rank)
-    return all((window.taps(axis, border) >= 0).any(1).all() for axis in axes)
+    met = window.clipped()
+    return all((met.taps(axis, border) >= 0).any(1).all() for axis in axes)
 
 
 def _whole_planes(op: Op) -> bool:

@@ -59,3 +59,18 @@ def test_what_is_not_finite_stays_in_its_window() -> None:
     got = run("local_response_normalization", x, size=(1, 5, 1))
     assert np.isnan(got[0, 18:23, 1]).all()
     assert np.isnan(got).sum() == 5
+
+
+@pytest.mark.parametrize("size", [(1, 2_000_000_001, 1), (1, 10**6, 1), (3, 999_999, 2)])
+def test_windows_far_larger_than_the_tensor(size: tuple[int, ...]) -> None:
+    """They meet no more items than there are, and take no longer."""
+    x = normal(5, 2, 7, 3)
+    options = {"alpha": 1e6, "beta": 0.75, "bias": 1.0}
+    got = run("local_response_normalization", x, size=size, **options)
+    squares = np.asarray(x, np.float64) ** 2
+    met = squares.sum(1, keepdims=True)
+    if size[0] > 1:
+        met = met.sum(0, keepdims=True)
+        met = met + np.pad(met, ((0, 0), (0, 0), (0, 1)))[:, :, 1:]
+    expected = x / (1.0 + 1e6 / np.prod(size, dtype=np.float64) * met) ** 0.75
+    np.testing.assert_allclose(got, expected, 2e-6)

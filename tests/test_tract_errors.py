@@ -364,3 +364,25 @@ def test_results_may_share_a_name(tmp_path: Path) -> None:
     assert graph.output_names == ["y", "y_2"]
     text = text.replace("( x )", "( x, x )")
     assert "identifier/parameter" in rules(errors(tmp_path, HEAD + text))
+
+
+@pytest.mark.parametrize(
+    ("value", "operation"),
+    [
+        ("box(x, size = [1, 99999999])", "box"),
+        ("conv(r, f, padding = [(1000000000, 1000000000)])", "conv"),
+        ("deconv(r, f, stride = [1000000000])", "deconv"),
+    ],
+)
+def test_windows_that_are_too_large_have_a_place(
+    tmp_path: Path, value: str, operation: str
+) -> None:
+    before = "r = unsqueeze(x, axes = [0]);\n f = tract_core_broadcast(1.0, shape = [2, 2, 3]);\n"
+    text = HEAD + (Y % value).replace("    y = ", before + "    y = ")
+    (tmp_path / "graph.nnef").write_text(text)
+    with pytest.raises(NnefError) as error:
+        nnefc.compile(tmp_path, keep=False)
+    (found,) = error.value.errors
+    assert found.rule == "limit/window"
+    assert (found.line, found.column) == (9, 9)
+    assert found.message.startswith(f"{operation}: a window of")

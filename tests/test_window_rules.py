@@ -107,6 +107,23 @@ def test_taps(
             assert reverse[i, j] == expected
 
 
+@given(extents, st.integers(1, 40), st.tuples(paddings, paddings), steps, steps)
+def test_clipped_windows_meet_the_same_items(
+    extent: int, size: int, padding: tuple[int, int], stride: int, dilation: int
+) -> None:
+    for given_ in ((), (padding,)):
+        window = resolve((extent,), (size,), given_, (stride,), (dilation,))
+        (positions,) = window.down
+        if positions < 1:
+            continue
+        clipped = window.clipped()
+        assert clipped == resolve((extent,), clipped.size, clipped.padding, (stride,), (dilation,))
+        assert clipped.down == window.down
+        assert clipped.volume <= extent + (positions - 1) * stride
+        for old, new in zip(window.taps(0, "constant"), clipped.taps(0, "constant"), strict=True):
+            assert sorted(old[old >= 0]) == sorted(new[new >= 0])
+
+
 @pytest.mark.parametrize("make", [forward_taps, reverse_taps])
 def test_tables_are_bounded(make: Callable[..., object]) -> None:
     with pytest.raises(NnefError, match="100000000 taps at 6 positions") as caught:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Graph, Op, Value
 from nnefc.lower.context import Lowering, find_lowering
 from nnefc.lower.parts import find_parts, source
@@ -44,7 +45,7 @@ def lower_graph(
             function = find_lowering(op)
             assert function is not None
             first = len(context.program.launches)
-            function(context, op)
+            _lowered(context, op, function)
             if not op.bodies:  # what is in them knows its own
                 count_work(op, context.program.launches[first:], context.find)
             if release is not None:
@@ -55,6 +56,21 @@ def lower_graph(
     first = len(context.program.launches)
     _finish(context, outputs, updates)
     count_work(None, context.program.launches[first:], context.find)
+
+
+def _lowered(context: Lowering, op: Op, function: Callable[[Lowering, Op], None]) -> None:
+    """Append the launches of an operation; what is wrong with it is told with its place."""
+    try:
+        function(context, op)
+    except NnefError as error:
+        raise NnefError(_placed(found, op) for found in error.errors) from None
+
+
+def _placed(found: Diagnostic, op: Op) -> Diagnostic:
+    if found.place is not None or op.location is None:
+        return found
+    message = f"{op.name}: {found.message}"
+    return replace(found, message=message, place=op.location.place, chain=op.location.chain)
 
 
 def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:

@@ -23,8 +23,9 @@ CHUNK = 8192
 def local_response_normalization(lower: Lowering, op: Op) -> None:
     """One pass if the window extends along one dimension, as it does over channels."""
     (x,) = op.inputs
-    moves = pooling_window(x.type.dims, {"size": op.attributes["size"]})
-    expression = _response(x.type.dtype, op, moves.volume)
+    whole = pooling_window(x.type.dims, {"size": op.attributes["size"]})
+    expression = _response(x.type.dtype, op, whole.volume)
+    moves = whole.clipped()
     axes = [axis for axis, extent in enumerate(moves.size) if extent > 1]
     if len(axes) > 1:
         _in_passes(lower, op, moves, expression)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import cycle
 from typing import Any
@@ -21,6 +22,7 @@ from nnefc.ops.common import (
 )
 from nnefc.ops.spec import Call, Emit, OpSpec, Sample
 from nnefc.ops.window_reference import DEFAULT_WINDOW, avg_pool
+from nnefc.ops.window_rules import resolve
 
 
 def _local(call: Call) -> TensorType:
@@ -43,7 +45,9 @@ def _over_axes(call: Call) -> TensorType:
 
 def _mean(input: Array, size: Sequence[int]) -> Array:
     """box(input, size = size, normalize = true)"""
-    return avg_pool(input, size=size, **DEFAULT_WINDOW)
+    met = resolve(input.shape, size).clipped()
+    steps = {**DEFAULT_WINDOW, "padding": met.padding}
+    return avg_pool(input, size=met.size, **steps) * (met.volume / math.prod(size))
 
 
 def _larger(x: Array, y: float) -> Array:

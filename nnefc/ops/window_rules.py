@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -87,6 +87,24 @@ class Window:
             border,
         )
 
+    def clipped(self) -> Window:
+        """The window, of a basic operation, without taps that meet no item from any position.
+
+        Sums over it are the same where the border adds nothing, and it has no more taps along a
+        dimension than there are positions and items.
+        """
+        kept = [
+            _met(*row) for row in zip(self.size, self.padding, self.stride, self.dilation,
+                                      self.up, self.down, strict=True)
+        ]  # fmt: skip
+        padding = tuple(
+            (before - first * dilation, after - (size - first - count) * dilation)
+            for size, (before, after), (first, count), dilation in zip(
+                self.size, self.padding, kept, self.dilation, strict=True
+            )
+        )
+        return replace(self, size=tuple(count for _, count in kept), padding=padding)
+
     def reach(self) -> Padding:
         """Items before and after the input that taps meet, along each axis."""
         found: list[tuple[int, int]] = []
@@ -106,6 +124,19 @@ class Window:
     def tables(self, border: str) -> tuple[Indices, ...]:
         """`taps` for every axis."""
         return tuple(self.taps(axis, border) for axis in range(self.rank))
+
+
+def _met(
+    size: int, padding: tuple[int, int], stride: int, dilation: int, up: int, down: int
+) -> tuple[int, int]:
+    """(the first tap that meets an item of the input from some position, how many there are from
+    there to the last one); at least one.
+    """
+    before = padding[0]
+    first = -(((down - 1) * stride - before) // dilation)  # from the last position
+    last = (up - 1 + before) // dilation  # from the first one
+    first = min(max(first, 0), size - 1)
+    return first, max(min(last, size - 1) - first, 0) + 1
 
 
 def dilated_size(size: Sequence[int], dilation: Sequence[int]) -> Shape:
