@@ -28,6 +28,7 @@ graph net( x ) -> ( y )
     y = %s;
 }
 """
+R = "unsqueeze(x, axes = [0])"
 STEP = """\
 fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar>, o: tensor<scalar> )
 {
@@ -134,6 +135,12 @@ def test_symbols(
     assert any(e.rule == rule and words in e.message for e in found), found
 
 
+def test_extents_beyond_64_bits(tmp_path: Path) -> None:
+    text = HEAD + "extension tract_symbol S;\n" + (Y % "x * S").replace("[2, 3]", "[1, S]")
+    rules_ = rules(errors(tmp_path, text, shapes={"x": (1, 2**70)}))
+    assert set(rules_) == {"tract/number"}
+
+
 def test_assertions_that_are_none(tmp_path: Path) -> None:
     text = SYMBOLS.replace("S >= 3", "S >=")
     found = errors(tmp_path, text, shapes={"x": (4, 8), "z": (1, 5)})
@@ -161,6 +168,16 @@ def test_wrong_numbers_of_blocks(
     assert "w.dat" in found.message
     assert words in found.message
     assert found.line == 7
+
+
+@pytest.mark.parametrize("shape", [[1, 128], [4, 32], [2, 64, 1], [2, 96], [128]])
+def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
+    """Also if it has as many items: rows would be cut elsewhere."""
+    data = tensor_file((2, 64), 0xFFFFFFFF, 0x3040, data=bytes(4 * 18), vendor=0x5452)
+    value = f"variable(shape = {shape}, label = 'w')"
+    (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
+    assert found.rule == "data/shape"
+    assert f"'w' has shape [2, 64], but the document says {shape}" in found.message
 
 
 @pytest.mark.parametrize(
@@ -221,12 +238,54 @@ def test_files(tmp_path: Path, value: str, rule: str) -> None:
         ("tract_core_scan(x)", "invocation/arguments"),
         ("tract_core_scan(x, x)", "tract/attribute"),
         ("tract_core_range(0, 5, 0)", "tract/attribute"),
+        ("tract_core_range(0.0, nan, 1.0)", "tract/attribute"),
+        ("tract_core_range(-inf, 0.0, 1.0)", "tract/attribute"),
+        ("tract_core_range(0.0, 5.0, inf)", "tract/attribute"),
+        ("concat([for a in x yield a], axis = 0)", "type/iterate"),
+        ("concat([for a in 3 yield x], axis = 0)", "type/iterate"),
+        (
+            "concat([for a in [1, 2], b in [1, 2, 3] yield x * a], axis = 0)",
+            "argument/comprehension",
+        ),
+        ("x + [1.0, 2.0, 3.0][5]", "argument/index"),
+        ("x + x[0]", "type/subscript"),
+        ("reshape(x, shape = tract_core_cast(x, to = 'i64'))", "tract/attribute"),
+        ("tract_transformers_sdpa(x, x, x, datum_type = 'f99')", "tract/type"),
+        ("tract_transformers_sdpa(x, x, x, acc_datum_type = 'f99')", "tract/type"),
+        ("tract_transformers_sdpa(x, x, x, acc_datum_type = 5)", "tract/type"),
+        (f"tract_transformers_sdpa({R}, {R}, {R}, acc_datum_type = 'i8')", "argument/sdpa"),
+        ("tract_transformers_sdpa(x, x, x, is_causal = 'yes')", "tract/attribute"),
+        ("tract_transformers_dyn_kv_cache(x, 'k', 0, datum_type = 'f')", "tract/type"),
+        ("tract_transformers_quantized_dyn_kv_cache(x, 'k', 0, datum_type = 1)", "tract/type"),
+        (
+            "tract_transformers_quantized_dyn_kv_cache(x, 'k', 0, bits = 77)",
+            "argument/quantized_dyn_kv_cache",
+        ),
+        ("tract_core_gather(x, 0, datum_type = 'f33')", "tract/type"),
+        ("tract_core_einsum([x, x], expr = 'ij,kj->ik', acc = 'f33')", "tract/type"),
+        ("tract_core_einsum_q([x, x], expr = 'ij,kj->ik', acc = 'f33')", "tract/type"),
+        ("matmul(x, x, transposeB = 3)", "tract/attribute"),
+        ("matmul(x, x, transposeB = 'a')", "tract/attribute"),
+        ("matmul(x, x, transposeB = [true, true])", "tract/attribute"),
     ],
 )
 def test_arguments(tmp_path: Path, value: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + Y % value)
     assert rule in rules(found), found
     assert all(e.line >= 4 for e in found)
+
+
+def test_messages_name_what_there_is_and_what_is_wanted(tmp_path: Path) -> None:
+    def message(value: str) -> str:
+        (found,) = errors(tmp_path, HEAD + Y % value)
+        return found.message
+
+    assert "'' is computed" not in message("reshape(x, shape = tract_core_cast(x, to = 'i64'))")
+    assert "true or false is expected, not 'a'" in message("matmul(x, x, transposeB = 'a')")
+    assert "end = nan" in message("tract_core_range(0.0, nan, 1.0)")
+    assert "index 5 is outside an array of 3 items" in message("x + [1.0, 2.0, 3.0][5]")
+    assert "not a tensor" in message("concat([for a in x yield a], axis = 0)")
+    assert "not 2 and 3" in message("concat([for a in [1, 2], b in [1, 2, 3] yield x], axis = 0)")
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,12 @@ class Evaluator:
     # -- expressions
 
     def evaluate(self, node: ast.Expression, frame: Frame) -> Any:
+        """The value of an expression; what is wrong with it is told here, once for all kinds."""
         self.context.budget.take_steps()
-        return self._methods[type(node)](node, frame)
+        try:
+            return self._methods[type(node)](node, frame)
+        except Wrong as wrong:
+            return self._report(wrong, node.at, frame)
 
     def _identifier(self, node: ast.Identifier, frame: Frame) -> Any:
         found = frame.values.get(node.name, self)
@@ -193,8 +197,7 @@ class Evaluator:
             return float("inf")
         if node.name == "nan":
             return float("nan")
-        message = f"'{node.name}' is not defined"
-        return self._report(Wrong("identifier/undefined", message), node.at, frame)
+        raise Wrong("identifier/undefined", f"'{node.name}' is not defined")
 
     def _literal(self, node: ast.Literal_, frame: Frame) -> Any:
         return node.value
@@ -231,8 +234,7 @@ class Evaluator:
         if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
             exact = EXACT[node.operator](left, right)
             if not -(1 << 63) <= exact < 1 << 63:
-                message = f"{exact} does not fit in 64 bits"
-                return self._report(Wrong("tract/number", message), node.at, frame)
+                raise Wrong("tract/number", f"{exact} does not fit in 64 bits")
         if isinstance(left, int | float | Extent) and isinstance(right, int | float | Extent):
             # numbers stay numbers, which take the type of what they meet
             return value.array.reshape(()).item() if isinstance(value, Known) else value
@@ -242,20 +244,22 @@ class Evaluator:
         condition = self.evaluate(node.condition, frame)
         if condition is BROKEN:
             return BROKEN
-        try:
-            chosen = node.value if integers(condition) == (1,) else node.other
-        except Wrong as wrong:
-            return self._report(wrong, node.at, frame)
+        chosen = node.value if integers(condition) == (1,) else node.other
         return self.evaluate(chosen, frame)
 
     def _comprehension(self, node: ast.Comprehension, frame: Frame) -> Any:
         lists = [self.evaluate(array, frame) for _, array in node.iterators]
         if any(each is BROKEN for each in lists):
             return BROKEN
+        iterated = [_items_of(each, "type/iterate", "is iterated") for each in lists]
+        if len(set(map(len, iterated))) > 1:
+            listed = " and ".join(str(len(items)) for items in iterated)
+            message = f"the arrays of a comprehension have the same length, not {listed}"
+            raise Wrong("argument/comprehension", message)
         found: list[Any] = []
         outer = dict(frame.values)
         try:
-            for items in zip(*lists, strict=False):
+            for items in zip(*iterated, strict=True):
                 for (name, _), item in zip(node.iterators, items, strict=True):
                     frame.values[name.name] = item
                 if node.condition is not None:
@@ -264,8 +268,6 @@ class Evaluator:
                         continue
                 self.context.budget.take_items(1)
                 found.append(self.evaluate(node.item, frame))
-        except Wrong as wrong:
-            return self._report(wrong, node.at, frame)
         finally:
             frame.values = outer
         return BROKEN if any(item is BROKEN for item in found) else tuple(found)
@@ -275,25 +277,17 @@ class Evaluator:
         values = [self.evaluate(part, frame) for part in parts]
         if any(value is BROKEN for value in values):
             return BROKEN
-        items: Any = values[0]
-        if isinstance(items, Known) and items.array.ndim == 1:
-            each = (items.array[i, ...] for i in range(items.array.size))
-            items = tuple(Known(item, items.dtype, items.is_extent) for item in each)
-        try:
-            items = items if isinstance(items, str) else sequence(items)
-            if items is None:
-                raise Wrong("type/subscript", "only arrays have subscripts")
-            bounds = [integers(value)[0] for value in values[1:]]
-            if not node.is_range:
-                return items[bounds[0]]
+        items = _items_of(values[0], "type/subscript", "has subscripts")
+        bounds = [integers(value)[0] for value in values[1:]]
+        if node.is_range:
             begin = 0 if node.begin is None else bounds.pop(0)
             end = len(items) if node.end is None else bounds[0]
-            return items[begin:end] if isinstance(items, str) else tuple(items[begin:end])
-        except Wrong as wrong:
-            return self._report(wrong, node.at, frame)
+            return items[begin:end]
+        try:
+            return items[bounds[0]]
         except IndexError:
-            message = f"index {values[1]} is outside the array"
-            return self._report(Wrong("type/subscript", message), node.at, frame)
+            message = f"index {bounds[0]} is outside an array of {len(items)} items"
+            raise Wrong("argument/index", message) from None
 
     def _builtin(self, node: ast.Builtin, frame: Frame) -> Any:
         value = self.evaluate(node.argument, frame)
@@ -316,11 +310,8 @@ class Evaluator:
                     return bool(integers(value)[0])
                 case _:
                     return str(value)
-        except Wrong as wrong:
-            return self._report(wrong, node.at, frame)
         except (TypeError, ValueError):
-            message = f"{node.name} does not apply to {value!r}"
-            return self._report(Wrong("type/argument", message), node.at, frame)
+            raise Wrong("type/argument", f"{node.name} does not apply to {value!r}") from None
 
     # -- invocations
 
@@ -481,6 +472,20 @@ class Evaluator:
             wrong.rule, wrong.message, place, hint=wrong.hint, chain=frame.chain
         )
         return BROKEN
+
+
+def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
+    """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Known) and value.array.ndim == 1:
+        each = (value.array[i, ...] for i in range(value.array.size))
+        return tuple(Known(item, value.dtype, value.is_extent) for item in each)
+    items = sequence(value)
+    if items is None:
+        shown = "a tensor" if isinstance(value, Value | Known | Quantized) else repr(value)
+        raise Wrong(rule, f"only an array {what}, not {shown}")
+    return tuple(items)
 
 
 def _length(value: Any) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NewType, TypeVar
 
 from nnefc.frontends.tract.values import (
     Known,
@@ -24,6 +24,7 @@ from nnefc.frontends.tract.values import (
     Quantized,
     Wrong,
     integers,
+    named_type,
     operand,
     scalar,
 )
@@ -36,6 +37,10 @@ Pairs = tuple[tuple[int, int], ...]
 """An argument that is an array of pairs of integers."""
 Operands = tuple[Operand, ...]
 """An argument that is an array of tensors."""
+TypeName = NewType("TypeName", str)
+"""An argument that names an item type, or is empty."""
+NO_TYPE: Final = TypeName("")
+F32: Final = TypeName("f32")
 Anything = Any
 """An argument that the operator itself looks at."""
 
@@ -184,6 +189,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         float: scalar,
         bool: _flag,
         str: _text,
+        TypeName: _type_name,
         Operand: operand,
         Operands: _operands,
         tuple[int, ...]: integers,
@@ -223,13 +229,25 @@ def _integer(value: Any) -> int:
 
 
 def _flag(value: Any) -> bool:
-    return _integer(value) != 0
+    found = value if isinstance(value, str) else list(integers(value))
+    if found not in ([0], [1]):
+        raise Wrong("tract/attribute", f"true or false is expected, not {found!r}")
+    return found == [1]
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise Wrong("tract/attribute", f"a string is expected, not {value!r}")
+
+
+def _type_name(value: Any) -> TypeName:
+    """A name that `datum_type` understands, or none at all."""
+    if _absent(value):
+        return TypeName("")
+    if value != "":
+        named_type(value)
+    return TypeName(value)
 
 
 def _operands(value: Any) -> Operands:

@@ -249,9 +249,10 @@ def _not_known(value: Any, what: str) -> Wrong:
     if isinstance(value, Unbound):
         return value.wrong
     if isinstance(value, Value):
+        which = f"'{value.name}'" if value.name else "this tensor"
         return Wrong(
             "tract/attribute",
-            f"{what} are expected that are known before the model runs, but '{value.name}' is "
+            f"{what} are expected that are known before the model runs, but {which} is "
             "computed from its inputs",
         )
     shown = value.array.tolist() if isinstance(value, Known) else _shown(value)

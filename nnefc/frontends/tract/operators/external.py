@@ -104,6 +104,9 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
     dtype = make.unified(*bounds)[0].type.dtype
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)
+        if not all(map(math.isfinite, (first, last, stride))):
+            given = f"start = {first}, end = {last}, step = {stride}"
+            raise Wrong("tract/attribute", f"a range is between finite numbers: {given}")
         count = math.ceil((last - first) / stride) if stride else 0
     else:
         first, last, stride = (integers(x)[0] for x in bounds)

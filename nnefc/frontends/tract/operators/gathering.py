@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axis_of, part
-from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, named_type
 from nnefc.ir import DType
 
@@ -19,7 +19,7 @@ def _indices(make: Maker, x: Operand) -> Operand:
 
 @operator("tract_core")
 def tract_core_gather(
-    make: Maker, input: Operand, indices: Operand, axis: int = 0, datum_type: Any = ""
+    make: Maker, input: Operand, indices: Operand, axis: int = 0, datum_type: TypeName = NO_TYPE
 ) -> Any:
     at = axis_of(axis, input.type.rank)
     where = _indices(make, indices)

@@ -12,7 +12,7 @@ import numpy as np
 from nnefc.frontends.tract.checks import not_empty
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.quantization import rounded
-from nnefc.frontends.tract.registry import Operands, operator
+from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.frontends.tract.values import (
     Known,
     Operand,
@@ -90,7 +90,7 @@ def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Oper
 
 @operator("tract_core")
 def tract_core_einsum(
-    make: Maker, inputs: Operands, expr: str, acc: str = "", output: Any = ""
+    make: Maker, inputs: Operands, expr: str, acc: TypeName = NO_TYPE, output: TypeName = NO_TYPE
 ) -> Any:
     """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed."""
     not_empty("einsum", "inputs", inputs)
@@ -272,7 +272,7 @@ def tract_core_qmatmul(
     b_scale: Any = 1.0,
     c0: Any = 0,
     c_scale: Any = 1.0,
-    output_type: str = "",
+    output_type: TypeName = NO_TYPE,
 ) -> Any:
     """`tract_core_matmul` of codes: a is A, b is B, c the result."""
     sums = _product(make, shifted(make, A, a0), shifted(make, B, b0), axes)
@@ -285,8 +285,8 @@ def tract_core_einsum_q(
     make: Maker,
     inputs: Any,
     expr: str,
-    acc: str = "",
-    output: str = "",
+    acc: TypeName = NO_TYPE,
+    output: TypeName = NO_TYPE,
     bias: Any = 0,
     a0: Any = 0,
     a_scale: Any = 1.0,

@@ -13,7 +13,7 @@ from nnefc.frontends.tract.loops import loop
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axis_of, part, unsqueeze
 from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
-from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.frontends.tract.values import Operand, Wrong
 
 
@@ -41,7 +41,7 @@ def tract_transformers_dyn_kv_cache(
     input: Operand,
     name: str,
     axis: int,
-    datum_type: Any = "",
+    datum_type: TypeName = NO_TYPE,
     past_sequence_shape: Any = (),
     input_sequence_shape: Any = (),
 ) -> Any:
@@ -58,12 +58,14 @@ def tract_transformers_quantized_dyn_kv_cache(
     axis: int,
     bits: int = 8,
     per_channel: bool = False,
-    datum_type: Any = "",
+    datum_type: TypeName = NO_TYPE,
     past_sequence_shape: Any = (),
     input_sequence_shape: Any = (),
 ) -> Any:
     """As `tract_transformers_dyn_kv_cache`, without loss: nothing is stored in few bits."""
-    del bits, per_channel, datum_type, past_sequence_shape, input_sequence_shape
+    if not 1 <= bits <= 16:
+        raise Wrong("argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible")
+    del per_channel, datum_type, past_sequence_shape, input_sequence_shape
     return _grown(make, name, input, axis_of(axis, input.type.rank))
 
 

@@ -12,7 +12,7 @@ from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
-from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
 from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type, scalar
 from nnefc.ir import DType
 
@@ -25,8 +25,8 @@ def tract_transformers_sdpa(
     v: Operand,
     mask: Operand | None = None,
     scale: Any = False,
-    datum_type: Any = "",
-    acc_datum_type: Any = "f32",
+    datum_type: TypeName = NO_TYPE,
+    acc_datum_type: TypeName = F32,
     is_causal: bool = False,
 ) -> Any:
     """softmax(scale q k^T + mask) v; there may be fewer heads of k and v than of q.
@@ -107,9 +107,11 @@ def _may_hide_rows(mask: Operand) -> bool:
     return is_logical or bounds(mask)[0] == -math.inf
 
 
-def _computed_in(dtype: DType, named: Any) -> DType:
-    """The type in which scores are summed; float32 at least."""
-    wanted = datum_type(named).dtype if isinstance(named, str) and named else dtype
+def _computed_in(dtype: DType, named: TypeName) -> DType:
+    """The type in which scores are summed; float32 at least.  Raises Wrong."""
+    wanted = datum_type(named).dtype if named else dtype
+    if not wanted.is_float:
+        raise Wrong("argument/sdpa", f"acc_datum_type = '{named}' is no type of real numbers")
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
 
 

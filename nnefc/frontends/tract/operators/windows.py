@@ -10,7 +10,7 @@ from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import requantized, shifted
 from nnefc.frontends.tract.quantization import plain
-from nnefc.frontends.tract.registry import Pairs, operator
+from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
 from nnefc.ir import DType
 
@@ -329,7 +329,7 @@ def tract_core_qconv(
     b_scale: Any = 1.0,
     c0: Any = 0,
     c_scale: Any = 1.0,
-    output_dt: str = "",
+    output_dt: TypeName = NO_TYPE,
 ) -> Any:
     """A convolution of codes: a is the input, b the filter, c the output."""
     del border
