@@ -152,6 +152,7 @@ def test_symbols_of_several_inputs(tmp_path: Path) -> None:
         compare(model(x, t), two(x, t))
 
     check()
+    assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("body", [MOVES, NUMBERS, PRODUCTS], ids=["moves", "numbers", "products"])
@@ -371,3 +372,4 @@ def test_convolutions_of_any_batch(tmp_path: Path) -> None:
     for batch in (3, 2, 1, 9, 15, 10):
         x = items(batch, 16, 7, 4)
         np.testing.assert_array_equal(model(x), model.for_shapes({"x": x.shape})(x))
+    assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]

@@ -115,7 +115,7 @@ def reads_blocks(op: Op, value: Value) -> bool:
     return (
         op.inputs[1] is value
         and op.attributes["transposeB"]
-        and set(batch) <= {1}
+        and all(extent == 1 for extent in batch)
         and columns > 1
         and depth % BLOCK_ITEMS == 0
     )

@@ -84,7 +84,7 @@ class Winograd:
         Otherwise all elements of a tile might compete for the same set of the cache.
         """
         nbytes = tensor.blocks * self.capacity * tensor.pixel_bytes
-        return (-(-nbytes // CACHE_LINE) | 1) * CACHE_LINE
+        return (-(-nbytes // CACHE_LINE) // 2 * 2 + 1) * CACHE_LINE
 
 
 def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
