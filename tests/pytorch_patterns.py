@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.pytorch_cases import Case, random, whole
+from tests.pytorch_cases import Case, Function, random, whole
 
 
 class GPT(nn.Module):
@@ -103,6 +103,25 @@ class Packed(nn.Module):
         scores = heads @ heads.mT
         scores = scores.masked_fill(~(same & causal), -float("inf"))
         return (scores.softmax(-1) @ heads).transpose(1, 2).flatten(2)
+
+
+class Padded(nn.Module):
+    """Attention with a mask of texts that are filled up: one for all queries."""
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        heads = x.unflatten(-1, (2, -1)).transpose(1, 2)
+        mask = keep[:, None, None, :] > 0
+        y = nn.functional.scaled_dot_product_attention(heads, heads, heads, attn_mask=mask)
+        return y.transpose(1, 2).flatten(2)
+
+
+class Future(nn.Module):
+    """A mask that is made as large as the text is long, and filled."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = x.size(1)
+        mask = torch.zeros(count, count).float().fill_(-torch.inf).triu(1)
+        return (x @ x.mT + mask).softmax(-1) @ x
 
 
 class Newest(nn.Module):
@@ -240,6 +259,13 @@ def cases() -> Iterator[Case]:
         )  # fmt: skip
     more = ((x, torch.tensor(6)), (x.repeat(1, 2, 1), torch.tensor(3)))
     yield Case("newest", Newest, (x, torch.tensor(1)), more, {0: {1: "S"}})
+    keep = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0]])
+    more = ((x[:1, :3], keep[:1, :3]), (x.repeat(1, 2, 1), keep.repeat(1, 2)))
+    yield Case("padded", Padded, (x, keep), more, {0: {0: "B", 1: "S"}, 1: {0: "B", 1: "S"}})
+    more = ((x[:1, :3],), (x.repeat(1, 2, 1),))
+    yield Case("future", Future, (x,), more, {0: {0: "B", 1: "S"}})
+    turned = (lambda: Function(lambda x: x.roll(1, 2) + x.roll(-2, -1)), (random(2, 5, 6),))
+    yield Case("rolled", *turned, ((random(1, 9, 6),),), {0: {0: "B", 1: "S"}})
     places = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 0, 1, 2, 0]])
     longer = (x.repeat(1, 2, 1), places.repeat(1, 2))
     both = {0: {1: "S"}, 1: {1: "S"}}

@@ -375,7 +375,7 @@ class Evaluator:
                 if not found.takes_quantized:
                     positional = [self._decoded(value) for value in positional]
                     named = {key: self._decoded(value) for key, value in named.items()}
-                result = found.function(self.make, **bind(found, positional, named))
+                result = found.function(self.make, **bind(found, positional, named, frame.values))
                 self._check_rank(name, result)
                 return result
         except Wrong as wrong:

@@ -100,6 +100,7 @@ class Operator:
 
 
 _operators: dict[str, Operator] = {}
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def operator(
@@ -146,8 +147,16 @@ def _parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(Parameter(p.name, _converter(hints[p.name]), p.default) for p in parameters)
 
 
-def bind(operator: Operator, positional: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an operator's function; raises Wrong."""
+def bind(
+    operator: Operator,
+    positional: Sequence[Any],
+    named: Mapping[str, Any],
+    values: Mapping[str, Any] = _NOTHING,
+) -> dict[str, Any]:
+    """The arguments of an operator's function; raises Wrong.
+
+    torch_to_nnef writes some extents as strings, which are names of `values`.
+    """
     parameters = operator.parameters
     if len(positional) > len(parameters):
         raise Wrong(
@@ -173,8 +182,12 @@ def bind(operator: Operator, positional: Sequence[Any], named: Mapping[str, Any]
         if parameter.name not in given:
             found[parameter.name] = parameter.default
             continue
+        value = given[parameter.name]
+        if parameter.convert is integers and isinstance(value, tuple):
+            items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+            value = tuple(values.get(x, x) if isinstance(x, str) else x for x in items)
         try:
-            found[parameter.name] = parameter.convert(given[parameter.name])
+            found[parameter.name] = parameter.convert(value)
         except Wrong as wrong:
             raise Wrong(wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint) from None
     return found

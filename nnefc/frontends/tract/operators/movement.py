@@ -16,7 +16,7 @@ from nnefc.frontends.tract.values import Known, Operand, Wrong, integers, operan
 from nnefc.ir import DType
 from nnefc.ops.common import sequence
 from nnefc.ops.slicing import Indices
-from nnefc.symbolic import Extent
+from nnefc.symbolic import Extent, largest, smallest
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
@@ -164,6 +164,16 @@ def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int 
         return Known(np.zeros(dims, x.type.dtype.numpy), x.type.dtype)
     steps = () if stride == 1 else (stride,)
     return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
+
+
+@operator("tract_core")
+def within_bound_index(make: Maker, index: int, input_axis_size: int) -> Any:
+    """A place within an extent, from the end if it is negative: a fragment that torch_to_nnef leaves
+    out of documents that roll along an axis that varies.
+    """
+    del make
+    place = index if index >= 0 else index + input_axis_size
+    return largest([0, smallest([place, input_axis_size])])
 
 
 @operator("tract_nnef")

@@ -49,6 +49,7 @@ def tract_transformers_sdpa(
         mask = make.aligned_right(mask, rank)
         if any(extent != 1 for extent in mask.type.dims[:-3]):
             mask = make.repeated(mask, (*shape[:-3], *mask.type.dims[-3:]))
+    mask = mask if mask is None else _for_each_row(mask, shape[-2])
     wide = _computed_in(dtype, acc_datum_type)
     q, k, v = (make.cast(_of_rank_3_or_4(make, x), wide) for x in (q, k, v))
     mask = mask if mask is None else _of_rank_3_or_4(make, mask)
@@ -56,6 +57,19 @@ def tract_transformers_sdpa(
         mask = _causal(make, q.type.dims[-2], k.type.dims[-2])
     y = _attention(make, q, k, v, mask, factor)
     return make.cast(make.reshape(y, shape), dtype)
+
+
+def _for_each_row(mask: Operand, rows: int) -> Operand:
+    """A mask as it was before torch_to_nnef has repeated it for each query of the example, if it is
+    one for all queries, or has as many rows as there are.
+    """
+    if isinstance(mask, Known) or mask.op is None or mask.op.name != "tile":
+        return mask
+    repeats, source = mask.op.attributes["repeats"], mask.op.inputs[0]
+    axis = source.type.rank - 2
+    if axis < 0 or any(n != 1 for i, n in enumerate(repeats) if i != axis):
+        return mask
+    return source if source.type.dims[axis] in (1, rows) else mask
 
 
 def _of_rank_3_or_4(make: Maker, x: Operand) -> Operand:
