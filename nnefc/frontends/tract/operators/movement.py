@@ -168,7 +168,7 @@ def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int 
 
 @operator("tract_core")
 def within_bound_index(make: Maker, index: int, input_axis_size: int) -> Any:
-    """A place within an extent, from the end if it is negative: a fragment that torch_to_nnef leaves
+    """A place within an extent, from the end if it is negative: a fragment that the exporter leaves
     out of documents that roll along an axis that varies.
     """
     del make
