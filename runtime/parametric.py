@@ -15,7 +15,7 @@ import numpy as np
 
 from nnefc.runtime.compiled import Compiled, compile_draft
 from nnefc.runtime.tensors import TensorSpec
-from nnefc.symbolic import Extent, Function, Trace, now
+from nnefc.symbolic import Extent, Function, Trace, is_symbolic, now
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
@@ -64,7 +64,7 @@ class ParametricModel:
     ) -> None:
         self._compiled, self._draft = compile_draft(program, graph, progress, packed)
         specs = (*self._compiled.inputs, *self._compiled.outputs)
-        dims = [extent for spec in specs for extent in spec.shape]
+        dims = [extent for spec in specs if is_symbolic(spec.shape) for extent in spec.shape]
         self._numbers = [
             _Symbolic.of(each)
             for each in (self._draft.params, self._draft.tiles, [self._draft.arena_bytes], dims)
@@ -91,7 +91,9 @@ class ParametricModel:
 
     @staticmethod
     def _spec(spec: TensorSpec, dims: list[int]) -> TensorSpec:
-        """A tensor with the first of `dims`, which are used up."""
+        """A tensor; if its shape depends on symbols, with the first of `dims`, which are used up."""
+        if not is_symbolic(spec.shape):
+            return spec
         shape = tuple(dims[: len(spec.shape)])
         del dims[: len(spec.shape)]
         return TensorSpec(spec.name, shape, spec.dtype)
