@@ -91,7 +91,7 @@ class ParametricModel:
 
     @staticmethod
     def _spec(spec: TensorSpec, dims: list[int]) -> TensorSpec:
-        """A tensor; if its shape depends on symbols, with the first of `dims`, which are used up."""
+        """A tensor; if its shape depends on symbols, with the first of `dims`; they are used up."""
         if not is_symbolic(spec.shape):
             return spec
         shape = tuple(dims[: len(spec.shape)])
