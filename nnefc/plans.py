@@ -40,6 +40,8 @@ PATTERNS: Final = 64
 """Patterns that a model keeps."""
 REACH: Final = 2
 """What is chosen for lengths is good for others that have so many bits more or less."""
+SETTLED: Final = 8
+"""Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
 ATTEMPTS: Final = 2
 """Patterns that are tried to be made of a model for which there cannot be any."""
 
@@ -67,6 +69,8 @@ class _Pattern:
     ranks: Mapping[str, int]
     bits: tuple[int, ...]
     """Of the values that it was made for."""
+    is_makeshift: bool
+    """Whether something is left out of it that is worth it, and for known numbers alone."""
 
     def distance(self, values: Sequence[int]) -> int:
         """How many bits values have more or less than those that it was made for, at most."""
@@ -93,6 +97,15 @@ class _Pattern:
         return values
 
 
+@dataclass(slots=True)
+class _Made:
+    """A plan that is kept."""
+
+    model: CompiledModel
+    is_makeshift: bool = False
+    calls: int = 0
+
+
 class Plans:
     """The plans of a model by the shapes of a call; weights are in memory once."""
 
@@ -106,7 +119,7 @@ class Plans:
         self._shared = SharedWeights()
         for array in source.weights.arrays():
             self._shared.keep(array)
-        self._made: OrderedDict[Any, CompiledModel] = OrderedDict()
+        self._made: OrderedDict[Any, _Made] = OrderedDict()
         self._arena_bytes = 0
         """Of those."""
         self._patterns: list[_Pattern] = []
@@ -128,29 +141,38 @@ class Plans:
 
     def find(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """The plan for shapes of the inputs and of states; NnefError if they do not fit."""
+        key = (*shapes.values(), *states.items())
         with self._lock:
             self._watch(states)
-            return self._kept_or_made(
-                (*shapes.values(), *states.items()),
-                lambda: self._planned(shapes, states),
-            )
+            found = self._kept_or_made(key, lambda: self._planned(shapes, states))
+            found.calls += 1
+            if found.is_makeshift and found.calls > SETTLED:
+                self._forget(key)
+                found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
+            return found.model
 
     def exact(self, shapes: Shapes) -> CompiledModel:
         """A plan that is made for these shapes alone, without states."""
+        key = (*shapes.values(), "exact")
         with self._lock:
-            return self._kept_or_made(
-                (*shapes.values(), "exact"), lambda: self._compiled(shapes, {})
-            )
+            return self._kept_or_made(key, lambda: _Made(self._compiled(shapes, {}))).model
 
-    def _kept_or_made(self, key: Any, make: Callable[[], CompiledModel]) -> CompiledModel:
+    def _kept_or_made(self, key: Any, make: Callable[[], _Made]) -> _Made:
         """The plan that is kept under a key; those that were used longest ago may go for it."""
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
-            self._arena_bytes += found.arena_bytes
-            self._drop()
+            self._arena_bytes += found.model.arena_bytes
+            while len(self._made) > 1 and (
+                len(self._made) > PLANS or self._arena_bytes > PLAN_BYTES
+            ):
+                self._forget(next(iter(self._made)))
         self._made.move_to_end(key)
         return found
+
+    def _forget(self, key: Any) -> None:
+        """Let a plan go."""
+        self._arena_bytes -= self._made.pop(key).model.arena_bytes
 
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """A plan of which nothing is taken from others but weights."""
@@ -168,21 +190,16 @@ class Plans:
                 self._growing.setdefault(name, set()).update(changed)
         self._kept = dict(states)
 
-    def _drop(self) -> None:
-        """Let the plans go that were used longest ago, as long as there are too many."""
-        while len(self._made) > 1 and (len(self._made) > PLANS or self._arena_bytes > PLAN_BYTES):
-            self._arena_bytes -= self._made.popitem(last=False)[1].arena_bytes
-
     # -- patterns
 
-    def _planned(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+    def _planned(self, shapes: Shapes, states: Shapes) -> _Made:
         """A plan of a pattern, if there is one or can be; otherwise one of its own."""
         symbols = self._source.symbol_values(shapes)
         for pattern, values in self._near(symbols, shapes, states):
             if (found := self._of(pattern, values, shapes, states)) is not None:
                 self._patterns.remove(pattern)
                 self._patterns.insert(0, pattern)
-                return found
+                return _Made(found, pattern.is_makeshift)
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
@@ -194,10 +211,10 @@ class Plans:
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0
-                return found
+                return _Made(found, pattern.is_makeshift)
         model = self._compiled(shapes, states)
         self._failed += tried
-        return model
+        return _Made(model)
 
     def _near(
         self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
@@ -257,6 +274,7 @@ class Plans:
             _fixed(dims),
             {name: len(shape) for name, shape in dims.items()},
             tuple(value.bit_length() for value in (*symbols.values(), *extents)),
+            trace.is_makeshift,
         )
 
 

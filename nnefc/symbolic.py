@@ -46,6 +46,8 @@ class Trace:
         self._steps: list[_Step] = []
         self._made: dict[str, Extent] = {}
         self._conditions: set[str] = set()
+        self.is_makeshift = False
+        """Whether something that is worth it was left out, since it needs plain numbers."""
 
     def symbol(self, value: int) -> int:
         """An extent that passes for an integer, with its value now."""
@@ -274,6 +276,14 @@ def _compared(
 def now(number: Any) -> Any:
     """What a number is now, without a condition: for choices that are right in any case."""
     return number.value if isinstance(number, Extent) else number
+
+
+def make_do(number: Any) -> bool:
+    """Whether a number depends on symbols; what needs a plain one is left out then, and noted."""
+    if not isinstance(number, Extent):
+        return False
+    number.trace.is_makeshift = True
+    return True
 
 
 def largest(numbers: Sequence[Any]) -> Any:

@@ -14,7 +14,7 @@ from nnefc.passes.batch_cost import Costs, cut_costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.blocked_rules import CONVOLUTIONS
 from nnefc.passes.convolution_method import Chooser
-from nnefc.symbolic import now, pinned
+from nnefc.symbolic import make_do, now
 
 STORED: Final = ("constant", "variable")
 """Operations that every stage has for itself: their results are data, not computed."""
@@ -48,7 +48,7 @@ class SplitBatch:
     """Items at a time of each operation that computes something, instead of what costs suggest."""
 
     def run(self, graph: Graph) -> list[Stage]:
-        """The stages; if no cut is worth it, `graph` itself is the only one."""
+        """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
         batch = batch_of(graph)
         steps = [op for op in graph.ops if op.name not in STORED]
         if batch < 2 or any(op.name == "update" for op in steps):
@@ -60,9 +60,8 @@ class SplitBatch:
             steps, apart = [steps[i] for i in order], [apart[i] for i in order]
             items = self._choose(steps, rows, apart, now(batch))
         assert all(n == now(batch) or apart[i] for i, n in enumerate(items))
-        if all(n == now(batch) for n in items):  # which is right for any batch
+        if all(n == now(batch) for n in items) or make_do(batch):
             return [single_stage(graph)]
-        batch = pinned(batch)
         stages = _Cutter(graph, rows, batch).stages(steps, items)
         for op in (op for stage in stages for op in stage.graph.ops):
             if op.name in CONVOLUTIONS:

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.dynamic import DynamicModel
+from nnefc.ir import Op
+from nnefc.passes.split_batch import SplitBatch
+from nnefc.plans import SETTLED
 
 Array = np.ndarray[Any, Any]
 HEAD = """version 1.0;
@@ -196,6 +199,35 @@ def test_a_growing_cache_is_read_where_it_lies(tmp_path: Path) -> None:
     labels = [launch.label.split()[0] for launch in plan.launches]
     assert "attention" in labels
     assert "concat" not in labels
+
+
+def test_a_batch_is_cut_when_its_shapes_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All batches have one pattern until then, which leaves it out."""
+
+    def always(
+        _: SplitBatch, steps: list[Op], rows: Any, apart: list[bool], batch: int
+    ) -> list[int]:
+        return [1 if each else batch for each in apart]
+
+    monkeypatch.setattr(SplitBatch, "_choose", always)
+    body = """graph g(x) -> (y) {
+      x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+      y = softmax(tanh(x), axes = [2]);
+    }"""
+    model = compiled(tmp_path, body)
+    times: dict[int, list[int]] = {}
+    for batch in [7, *[5, 6] * (SETTLED + 1)]:
+        x = items(batch, 9, 6)
+        np.testing.assert_allclose(model(x), softmax(np.tanh(x.astype(np.float64))), rtol=1e-5)
+        plan = model.plan_for([x.shape], {})
+        times.setdefault(batch, []).append(max(launch.times for launch in plan.launches))
+    assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
+    assert times[7] == [1]
+    for batch in (5, 6):
+        assert times[batch][: SETTLED // 2] == [1] * (SETTLED // 2)
+        assert times[batch][-1] == batch
 
 
 def test_errors_have_plain_numbers(tmp_path: Path) -> None:
