@@ -204,7 +204,7 @@ def test_a_growing_cache_is_read_where_it_lies(tmp_path: Path) -> None:
 def test_a_batch_is_cut_when_its_shapes_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All batches have one pattern until then, which leaves it out."""
+    """All batches have few patterns until then, which leave it out."""
 
     def always(
         _: SplitBatch, steps: list[Op], rows: Any, apart: list[bool], batch: int
@@ -223,7 +223,7 @@ def test_a_batch_is_cut_when_its_shapes_come_again(
         np.testing.assert_allclose(model(x), softmax(np.tanh(x.astype(np.float64))), rtol=1e-5)
         plan = model.plan_for([x.shape], {})
         times.setdefault(batch, []).append(max(launch.times for launch in plan.launches))
-    assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
+    assert model._plans.patterns <= 2  # pyright: ignore[reportPrivateUsage]
     assert times[7] == [1]
     for batch in (5, 6):
         assert times[batch][: SETTLED // 2] == [1] * (SETTLED // 2)
