@@ -405,3 +405,18 @@ def test_convolutions_of_any_batch(tmp_path: Path) -> None:
         x = items(batch, 16, 7, 4)
         np.testing.assert_array_equal(model(x), model.for_shapes({"x": x.shape})(x))
     assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
+
+
+CHANNELS = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [1, 12, S], datum_type = 'f32');
+  y = matmul(softmax(matmul(x, x, transposeB = true), axes = [2]), x);
+}"""
+
+
+def test_attention_of_channels_that_are_of_any_width(tmp_path: Path) -> None:
+    model = compiled(tmp_path, CHANNELS)
+    for width in (40, 17, 16, 63, 64, 130):
+        x = items(1, 12, width) / 4
+        wide = x.astype(np.float64)
+        compare([model(x)], [softmax(wide @ wide.swapaxes(1, 2)) @ wide])
+    assert 0 < model._plans.patterns < 4  # pyright: ignore[reportPrivateUsage]

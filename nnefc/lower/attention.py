@@ -86,7 +86,9 @@ def attention(lower: Lowering, op: Op) -> None:
         heights = tuple(range(least_rows(), tile_rows() + 1))
     columns = tile_width(heights[-1])
     width_parts = ceil_div(width_vectors, columns)
-    widths = {*sizes(width_vectors, width_parts)}
+    widths = set(range(1, columns + 1))
+    if not lower.growing:
+        widths = {*sizes(width_vectors, width_parts)}
     few = rows <= FEW_ROWS
     k_rows = few and all(k.step == q.step == item for k in places[::2])
     v_rows = few and width % lanes == 0 and all(v.step == item for v in places[1::2])
@@ -104,13 +106,12 @@ def attention(lower: Lowering, op: Op) -> None:
         block, room = _key_block(panels, vectors, heights[-1], dtype)
         parts.append(Part(count, k, v, panels, block))
         pitch = max(pitch, room)
-    if lower.growing:
-        widths = set(range(1, columns + 1))
     room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
-    cost = heights[-1] * now(keys) * (depth + width) * item / (MACS_PER_NS * ITEM)
+    macs = now(keys) * now(depth + width)
+    cost = heights[-1] * macs * item / (MACS_PER_NS * ITEM)
     m_block = min(m_parts if few else even(m_parts, UNIT_NS / cost), room)
     if few:
-        cost = max(cost, now(keys) * (depth + width) * item * MEMORY_NS / now(m_block))
+        cost = max(cost, macs * item * MEMORY_NS / now(m_block))
     units = math.prod(extents) * ceil_div(m_parts, m_block)
     unit_block = units_per_tile(units, cost * m_block)
     named = {"q": q, "y": y}
