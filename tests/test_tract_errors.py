@@ -103,6 +103,7 @@ version 1.0;
 extension tract_registry tract_core;
 extension tract_symbol S;
 extension tract_assert S >= 3;
+extension tract_symbol T;
 graph net( x, z ) -> ( y )
 {
     x = tract_core_external(shape = [S, 2*S], datum_type = 'f32');

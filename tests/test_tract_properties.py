@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.errors import NnefError
 from nnefc.frontends.reading import read_model
-from nnefc.frontends.tract import symbols
+from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.source import Source
 from nnefc.ir import Graph
 from nnefc.ops.reference import evaluate
@@ -103,13 +103,13 @@ def test_symbols_explain_the_shapes_that_tell_them(
         # only of a quotient there are several explanations, of which the least is taken
         assert any("/" in extent for extents in written.values() for extent in extents)
         return
-    for each in symbols.inputs(tree):
+    for each in premises.inputs(tree):
         for extent, given_ in zip(each.extents, shapes[each.name], strict=True):
             try:
-                assert symbols.extent_of(extent, values) == given_
-            except symbols.NoValue:
+                assert premises.extent_of(extent, values) == given_
+            except premises.NoValue:
                 # what has no value is among several that no extent tells
-                left = {n for n in symbols.names_of([extent]) if n not in values}
+                left = {n for n in premises.names_of([extent]) if n not in values}
                 assert len(left) > 1
 
 
@@ -125,8 +125,8 @@ def test_symbols_have_the_values_that_they_had(
     every = {**plain, **written} if first else {**written, **plain}
     tree = parse(with_inputs(every), tract=True)
     shapes = {
-        each.name: [symbols.extent_of(extent, wanted) for extent in each.extents]
-        for each in symbols.inputs(tree)
+        each.name: [premises.extent_of(extent, wanted) for extent in each.extents]
+        for each in premises.inputs(tree)
     }
     assert symbols.bind(tree, shapes) == wanted
 
@@ -135,10 +135,10 @@ def test_symbols_have_the_values_that_they_had(
 @given(st.integers(0, 60), st.sampled_from(["2*S+1", "S*S", "3*S-1", "S/3+2", "S*S+S", "40-S"]))
 def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: str) -> None:
     tree = parse(with_inputs({"x": [extent]}), tract=True)
-    ((expression,),) = (each.extents for each in symbols.inputs(tree))
-    given_ = symbols.extent_of(expression, {"S": value})
+    ((expression,),) = (each.extents for each in premises.inputs(tree))
+    given_ = premises.extent_of(expression, {"S": value})
     assume(given_ > 0)
-    least = next(n for n in range(61) if symbols.extent_of(expression, {"S": n}) == given_)
+    least = next(n for n in range(61) if premises.extent_of(expression, {"S": n}) == given_)
     assert symbols.bind(tree, {"x": [given_]}) == {"S": least}
 
 
@@ -168,7 +168,7 @@ def test_trial_shapes_are_possible(
         path.write_text(with_inputs(written))
         found = read_model(path, sources=True)
         assert isinstance(found, Source)
-        graph = found.graph(next(found.trials({})))
+        graph = found.graph(next(found.trials({}))[0])
     assert [v.name for v in graph.inputs] == list(written)
 
 

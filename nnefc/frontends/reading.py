@@ -127,10 +127,12 @@ def _tract_source(
     random_weights: int | None,
     load_data: bool,
 ) -> Source:
+    from nnefc.frontends.tract.declarations import check_declarations
     from nnefc.frontends.tract.quantization import read_quantization
     from nnefc.frontends.tract.source import Source
     from nnefc.frontends.tract.weights import Weights
 
+    check_declarations(document, diagnostics)
     quantization = read_quantization(container, limits, diagnostics)
     weights = Weights(container, diagnostics, random_weights=random_weights, load_data=load_data)
     return Source(document, weights, quantization, limits)

@@ -158,7 +158,7 @@ def use_tract(content: bytes) -> None:
             load_data=False,
         )
         if isinstance(read, Source):
-            read = read.graph(next(read.trials({})))
+            read = read.graph(next(read.trials({}))[0])
         assert verify(read) == []
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.container import Container
 from nnefc.frontends.budget import Budget, Exhausted
-from nnefc.frontends.tract import symbols
+from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.evaluate import BROKEN, Context, Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.names import count_name, grown_name, room_for, state_name, unused_name
@@ -305,7 +305,7 @@ def _context(
         model.symbols,
         budget,
         diagnostics,
-        frozenset(symbols.all_symbols(document)).difference(model.symbols),
+        frozenset(premises.all_symbols(document)).difference(model.symbols),
         types,
         model=model,
     )
@@ -392,11 +392,11 @@ def _require_symbols(
 ) -> None:
     """Report inputs whose shapes are not known, with shapes that they might have."""
     try:
-        possible = next(trial_shapes(document, values))
+        possible, _ = next(trial_shapes(document, values))
     except NnefError:
         possible = {}
-    for each in symbols.inputs(document):
-        names = [n for n in dict.fromkeys(symbols.names_of(each.extents)) if n not in values]
+    for each in premises.inputs(document):
+        names = [n for n in dict.fromkeys(premises.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"

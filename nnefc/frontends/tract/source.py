@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.tract import symbols
+from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.document import elaborate, registries
 from nnefc.frontends.tract.names import output_names
 from nnefc.frontends.tract.readings import labels, readings
@@ -54,7 +54,7 @@ class Source:
         self.name = document.graph.name
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
-        self.free = symbols.free_symbols(document)
+        self.free = premises.free_symbols(document)
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
 
@@ -66,7 +66,7 @@ class Source:
     def shapes(self, values: Mapping[str, int] | None = None) -> list[Extents]:
         """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
         found: list[Extents] = []
-        for each in symbols.inputs(self._document):
+        for each in premises.inputs(self._document):
             known = [_extent(extent, values or {}) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
@@ -80,7 +80,7 @@ class Source:
                 datum_type(each.datum_type).dtype,
                 tuple(_extent(extent, values or {}) for extent in each.extents),
             )
-            for each in symbols.inputs(self._document)
+            for each in premises.inputs(self._document)
         }
         return {name: found[name] for name in self.inputs if name in found}
 
@@ -102,15 +102,18 @@ class Source:
         """Read the weights that the document names; raises NnefError."""
         self.weights.read_all(labels(self._document))
 
-    def trials(self, shapes: Mapping[str, Sequence[int]]) -> Iterator[dict[str, tuple[int, ...]]]:
-        """Shapes of all inputs to try the document with, where some have `shapes`; one or more.
+    def trials(
+        self, shapes: Mapping[str, Sequence[int]]
+    ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+        """Shapes of all inputs to try the document with, where some have `shapes`, and the values
+        of the symbols in them; one or more.
 
         Raises NnefError if there are none.
         """
         values = symbols.bind(self._document, shapes)
         given = {name: tuple(shape) for name, shape in shapes.items()}
-        for tried in trial_shapes(self._document, values):
-            yield {**tried, **given}
+        for tried, tried_values in trial_shapes(self._document, values):
+            yield {**tried, **given}, tried_values
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Values of the symbols for shapes of inputs; raises NnefError."""
@@ -127,12 +130,12 @@ class Source:
     @property
     def declared(self) -> list[str]:
         """The symbols that the document declares, or uses in shapes of inputs."""
-        return symbols.all_symbols(self._document)
+        return premises.all_symbols(self._document)
 
     @property
     def assertions(self) -> list[str]:
         """What the document asserts of its symbols, as it is written."""
-        return [text for _, text in symbols.assertions(self._document)]
+        return [text for _, text in premises.assertions(self._document)]
 
     @property
     def readings(self) -> list[tuple[str, str]]:
@@ -170,6 +173,6 @@ class Source:
 
 def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
     try:
-        return symbols.extent_of(expression, values)
-    except symbols.NoValue:
+        return premises.extent_of(expression, values)
+    except premises.NoValue:
         return -1

@@ -1,156 +1,28 @@
-"""Symbols: extents of inputs that have a value only when the inputs are known.
-
-An extent is written as an expression of integers and symbols: `S`, `2*S`, `S/2 + 1`, `P+S`.
-"""
+"""Symbols: extents of inputs that have a value only when the inputs are known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from nnefc.errors import Diagnostic, NnefError, Place
+from nnefc.errors import Diagnostic, NnefError
+from nnefc.frontends.tract.equations import MOST, Sum, linear, solved
+from nnefc.frontends.tract.premises import (
+    Input,
+    NoValue,
+    assertion,
+    assertions,
+    extent_of,
+    inputs,
+    names_of,
+    plain,
+)
 from nnefc.syntax import ast
-from nnefc.syntax.parser import parse_expression
-from nnefc.syntax.printer import print_expression
 
-EXTERNALS: Final = ("external", "tract_core_external")
-"""Operators that introduce inputs."""
-
-DECLARATIONS: Final = ("tract_symbol", "tract_pulse_streaming_symbol")
 TRIED: Final = 20_000
 """Values that are tried where an extent is not linear in a symbol."""
 LARGEST: Final = 1 << 63
 """Extents are below it."""
-ASSERTION: Final = "tract_assert"
-
-
-class NoValue(Exception):
-    """An expression has no value: a symbol in it has none, or it is no arithmetic of integers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A graph input as the document has it; an extent is an expression.
-
-    `datum_type`: the name of its item type.
-    """
-
-    name: str
-    place: Place
-    extents: tuple[ast.Expression, ...]
-    datum_type: str
-
-    @property
-    def written(self) -> tuple[str, ...]:
-        """The extents as text: `1`, `2*S+1`."""
-        return tuple(print_expression(e).replace(" ", "") for e in self.extents)
-
-    def unlike(self, shape: Sequence[int], why: str) -> Diagnostic:
-        """What is said if a shape that is given does not fit."""
-        have = f"[{','.join(map(str, shape))}]"
-        message = f"input '{self.name}' is [{','.join(self.written)}], but {have} is given: {why}"
-        return Diagnostic("input/shape", message, self.place)
-
-
-def declared(document: ast.Document) -> list[str]:
-    """Symbols that the document declares."""
-    names: list[str] = []
-    for extension in document.extensions:
-        kind = extension.names[0].name
-        if kind in DECLARATIONS:
-            listed = [n.name for n in extension.names[1:]] or extension.text.split()
-            names += listed or (["S"] if kind != "tract_symbol" else [])
-    return names
-
-
-def inputs(document: ast.Document) -> Iterator[Input]:
-    """The inputs of the graph whose shapes are written out, in the order of the body."""
-    for statement in document.graph.body:
-        call, target = statement.value, statement.target
-        if not isinstance(target, ast.Identifier) or not isinstance(call, ast.Invocation):
-            continue
-        if call.name not in EXTERNALS:
-            continue
-        arguments = dict(
-            zip(("shape", "datum_type"), (a.value for a in call.arguments if a.name is None))
-        )
-        arguments |= {a.name: a.value for a in call.arguments if a.name is not None}
-        shape, datum = arguments.get("shape"), arguments.get("datum_type")
-        name = call.dtype or "scalar"
-        if isinstance(datum, ast.Literal_) and isinstance(datum.value, str):
-            name = datum.value
-        if isinstance(shape, ast.Array):
-            yield Input(target.name, document.source.place(shape.at), shape.items, name)
-
-
-def free_symbols(document: ast.Document) -> list[str]:
-    """Symbols in the shapes of inputs, in the order of their first use."""
-    return list(dict.fromkeys(n for each in inputs(document) for n in names_of(each.extents)))
-
-
-def all_symbols(document: ast.Document) -> list[str]:
-    """Symbols that the document declares, then others in the shapes of inputs."""
-    return list(dict.fromkeys([*declared(document), *free_symbols(document)]))
-
-
-def names_of(extents: Iterable[ast.Expression]) -> Iterator[str]:
-    """The symbols in some extents."""
-    for extent in extents:
-        yield from _names(extent)
-
-
-def _names(expression: ast.Expression) -> Iterator[str]:
-    match expression:
-        case ast.Identifier():
-            yield expression.name
-        case ast.Unary():
-            yield from _names(expression.operand)
-        case ast.Binary():
-            yield from _names(expression.left)
-            yield from _names(expression.right)
-        case _:
-            return
-
-
-def extent_of(expression: ast.Expression, symbols: Mapping[str, int]) -> int:
-    """The value of an extent; division is that of whole numbers.  Raises NoValue."""
-    match expression:
-        case ast.Literal_(value=int(value)):
-            return int(value)
-        case ast.Identifier(name=name) if name in symbols:
-            return symbols[name]
-        case ast.Unary(operator="-"):
-            return -extent_of(expression.operand, symbols)
-        case ast.Binary(operator=operator):
-            left = extent_of(expression.left, symbols)
-            right = extent_of(expression.right, symbols)
-            match operator:
-                case "+":
-                    return left + right
-                case "-":
-                    return left - right
-                case "*":
-                    return left * right
-                case "/" if right:
-                    return left // right
-                case "<" | "<=" | ">" | ">=" | "==" | "!=":
-                    return int(_compare(operator, left, right))
-                case _:
-                    raise NoValue
-        case _:
-            raise NoValue
-
-
-def _compare(operator: str, left: int, right: int) -> bool:
-    return {
-        "<": left < right,
-        "<=": left <= right,
-        ">": left > right,
-        ">=": left >= right,
-        "==": left == right,
-        "!=": left != right,
-    }[operator]
 
 
 def bind(
@@ -179,15 +51,16 @@ def bind(
     ]
     told = [(each, expression, shapes[each.name][axis]) for each, axis, expression in pairs]
     tellers = _solve(told, values)
+    problems += _solve_together(told, values, tellers)
     for each, axis, expression in pairs:
         extent = shapes[each.name][axis]
-        names = dict.fromkeys(_names(expression))
+        names = dict.fromkeys(names_of([expression]))
         try:
             found = extent_of(expression, values)
-        except NoValue:
+        except NoValue as reason:
             unknown = [name for name in names if name not in values]
-            if len(unknown) == 1:
-                why = f"no {unknown[0]} makes {each.written[axis]} {extent}"
+            why = f"no {unknown[0]} makes {each.written[axis]} {extent}" if unknown else str(reason)
+            if len(unknown) <= 1 and why:
                 problems.append(each.unlike(shapes[each.name], why))
             continue
         if found != extent:
@@ -212,7 +85,7 @@ def evaluated(
     for each in inputs(document):
         if each.name in shapes:
             found[each.name] = [
-                extent if any(name not in values for name in _names(e)) else extent_of(e, values)
+                extent_of(e, values) if all(name in values for name in names_of([e])) else extent
                 for e, extent in zip(each.extents, shapes[each.name], strict=True)
             ]
     return found
@@ -235,12 +108,47 @@ def _solve(
     return tellers
 
 
+def _solve_together(
+    pairs: Sequence[tuple[Input, ast.Expression, int]],
+    values: dict[str, int],
+    tellers: dict[str, str],
+) -> Iterator[Diagnostic]:
+    """Add the values that several extents tell together; what is wrong if there are none."""
+    left: list[tuple[Input, ast.Expression, int]] = []
+    equations: list[tuple[Sum, int]] = []
+    for each, expression, extent in pairs:
+        found = linear(expression, values)
+        if found is not None and len(found.factors) > 1:
+            left.append((each, expression, extent))
+            equations.append((found, extent))
+    unknown = {name for found, _ in equations for name in found.factors}
+    if not equations or max(len(unknown), len(equations)) > MOST:
+        return
+    answer = solved(equations)
+    if answer is not None:
+        values.update(answer)
+        tellers.update(dict.fromkeys(answer, left[0][0].name) if len(left) == 1 else {})
+        tellers.update(_solve(pairs, values))
+        return
+    for i in reversed(range(len(equations))):  # which of them contradict each other
+        if solved(rest := equations[:i] + equations[i + 1 :]) is None:
+            equations, left = rest, left[:i] + left[i + 1 :]
+    names = ", ".join(dict.fromkeys(name for found, _ in equations for name in found.factors))
+    first = left[0][0]
+    parts = [
+        f"{plain(expression)} {extent}" + (f" of input '{each.name}'" if each is not first else "")
+        for each, expression, extent in left
+    ]
+    shape = [extent for each, _, extent in pairs if each is first]
+    yield first.unlike(shape, f"no whole numbers {names} make {' and '.join(parts)}")
+
+
 def _tells(
     pair: tuple[Input, ast.Expression, int], values: dict[str, int], tellers: dict[str, str]
 ) -> bool:
     """Whether an extent tells a symbol that was not known, which is added then."""
     each, expression, extent = pair
-    unknown = {name for name in _names(expression) if name not in values}
+    unknown = {name for name in names_of([expression]) if name not in values}
     if len(unknown) != 1:
         return False
     (name,) = unknown
@@ -291,30 +199,15 @@ def _solved(
         return None
 
 
-def assertions(document: ast.Document) -> Iterable[tuple[ast.Extension, str]]:
-    """What the document asserts of its symbols, as text."""
-    for extension in document.extensions:
-        if extension.names[0].name == ASSERTION:
-            text = extension.text or " ".join(n.name for n in extension.names[1:])
-            yield extension, text
-
-
 def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Iterator[Diagnostic]:
     for extension, text in assertions(document):
-        if ":" in text:  # of a scenario, one of several, none of which has to be
-            continue
-        place = document.source.place(extension.at)
         try:
-            expression = parse_expression(text)
-        except NnefError:
-            message = f"'{text}' is no assertion"
-            yield Diagnostic("tract/assert", message, place, hint="for example: S >= 1")
+            expression = assertion(text)
+            holds = expression is None or extent_of(expression, values)
+        except (NnefError, NoValue):  # the former has been told (`declarations`)
             continue
-        try:
-            holds = extent_of(expression, values)
-        except NoValue:
-            continue
-        if not holds:
-            known = ", ".join(f"{n} = {values[n]}" for n in dict.fromkeys(_names(expression)))
+        if not holds and expression is not None:
+            names = dict.fromkeys(names_of([expression]))
+            known = ", ".join(f"{n} = {values[n]}" for n in names)
             message = f"{text} does not hold: {known}"
-            yield Diagnostic("tract/assert", message, place)
+            yield Diagnostic("tract/assert", message, document.source.place(extension.at))

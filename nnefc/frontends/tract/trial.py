@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import TYPE_CHECKING, Final
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.tract import symbols
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.frontends.tract import premises, symbols
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def try_out(source: Source, shapes: Shapes, diagnostics: Diagnostics) -> Trial:
     if not free:
         return Trial(source.graph(shapes, diagnostics), shapes, {})
     errors: list[NnefError] = []
-    for tried in islice(source.trials(shapes), len(VALUES)):
+    for tried, values in islice(source.trials(shapes), len(VALUES)):
         found = Diagnostics(strict=diagnostics.strict, limit=diagnostics.limit)
         try:
             graph = source.graph(tried, found)
@@ -57,34 +57,104 @@ def try_out(source: Source, shapes: Shapes, diagnostics: Diagnostics) -> Trial:
             continue
         for warning in found.warnings:
             diagnostics.add(warning)
-        values = source.symbol_values(tried)
         return Trial(graph, tried, {name: values[name] for name in free})
     raise errors[0]
 
 
 def trial_shapes(
     document: ast.Document, given: Mapping[str, int] | None = None
-) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Shapes of the inputs with which all assertions hold and no extent is below 1; one or more.
+) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+    """Shapes of the inputs with which all assertions hold and no extent is below 1, and the values
+    of the symbols that make them; one or more.
 
     `given`: values that symbols must have.  Raises NnefError `tract/symbol` if no values are found.
     """
-    free = [name for name in symbols.free_symbols(document) if name not in (given or {})]
+    free = [name for name in premises.free_symbols(document) if name not in (given or {})]
     found = False
-    for values in _combinations(free):
-        shapes = shapes_with(document, {**values, **(given or {})})
+    for tried in _combinations(free):
+        values = {**tried, **(given or {})}
+        shapes = shapes_with(document, values)
         if shapes is None:
             continue
         try:
-            symbols.bind(document, shapes)
+            told = symbols.bind(document, shapes)
         except NnefError:
             continue
         found = True
-        yield shapes
+        yield shapes, {**values, **told}
     if not found:
-        listed = ", ".join(free)
-        message = f"no small values of the symbols {listed} make the shapes of all inputs possible"
-        raise NnefError.of("tract/symbol", message, hint="give the shapes of the inputs")
+        raise NnefError([_impossible(document, free, given or {})])
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What values of symbols have to do; `fulfilled`: with which of those that were tried, as bits.
+
+    `why`: why there is none, if it has no value at all.
+    """
+
+    text: str
+    place: Place
+    fulfilled: int
+    why: str = ""
+
+
+def _impossible(
+    document: ast.Document, free: Sequence[str], given: Mapping[str, int]
+) -> Diagnostic:
+    """What is said if no values fulfil all demands: those of them that contradict each other."""
+    tried = [{**values, **given} for values in _combinations(free)]
+    demands = [
+        _demand(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
+        for each in premises.inputs(document)
+        for text, extent in zip(each.written, each.extents, strict=True)
+    ]
+    for extension, text in premises.assertions(document):
+        expression = premises.assertion(text)
+        if expression is not None:
+            place = document.source.place(extension.at)
+            demands.append(_demand(text, place, expression, tried))
+    for one in list(demands):
+        others = [demand for demand in demands if demand is not one]
+        if not _together(others, tried):
+            demands = others
+    noun = "the symbol" if len(free) == 1 else "the symbols"
+    message = f"no small values of {noun} {', '.join(free)} "
+    if _together(demands, tried):  # none contradict each other: a quotient tells another value
+        message += "make the shapes of all inputs possible"
+        return Diagnostic("tract/symbol", message, hint="give the shapes of the inputs")
+    listed = " and ".join(
+        f"{demand.text} (line {demand.place.line}{demand.why and ': '}{demand.why})"
+        for demand in demands
+    )
+    return Diagnostic(
+        "tract/symbol", f"{message}fulfil {listed}", demands[0].place, hint="mend one of them, or "
+        "give the shapes of the inputs"
+    )  # fmt: skip
+
+
+def _demand(
+    text: str,
+    place: Place,
+    expression: ast.Expression,
+    tried: Sequence[Mapping[str, int]],
+) -> _Demand:
+    """Of an expression that has to be 1 or more, as truth is."""
+    fulfilled, why = 0, ""
+    for i, values in enumerate(tried):
+        try:
+            fulfilled |= (premises.extent_of(expression, values) >= 1) << i
+        except premises.NoValue as reason:
+            why = str(reason)
+    return _Demand(text, place, fulfilled, "" if fulfilled else why)
+
+
+def _together(demands: Sequence[_Demand], tried: Sequence[object]) -> bool:
+    """Whether something that was tried fulfils all demands."""
+    left = (1 << len(tried)) - 1
+    for demand in demands:
+        left &= demand.fulfilled
+    return left != 0
 
 
 def shapes_with(
@@ -93,15 +163,15 @@ def shapes_with(
     """Shapes of the inputs that are written out; None if an extent has no value, or is below 1."""
     try:
         shapes = {
-            each.name: tuple(symbols.extent_of(extent, values) for extent in each.extents)
-            for each in symbols.inputs(document)
+            each.name: tuple(premises.extent_of(extent, values) for extent in each.extents)
+            for each in premises.inputs(document)
         }
-    except symbols.NoValue:
+    except premises.NoValue:
         return None
     return shapes if all(min(shape, default=1) > 0 for shape in shapes.values()) else None
 
 
-def _combinations(names: list[str]) -> Iterator[dict[str, int]]:
+def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
     for value in VALUES:
         yield dict.fromkeys(names, value)
     for values in islice(product(VALUES, repeat=len(names)), COMBINATIONS):

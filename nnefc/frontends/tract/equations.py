@@ -1,0 +1,125 @@
+"""Linear equations of whole numbers: what several extents tell of several symbols together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.syntax import ast
+
+MOST: Final = 64
+"""Unknowns, and equations, up to which they are solved; their shapes have a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """constant + sum of factor * symbol."""
+
+    factors: Mapping[str, int]
+    constant: int = 0
+
+    def scaled(self, by: int) -> Sum:
+        factors = {name: by * factor for name, factor in self.factors.items() if by}
+        return Sum(factors, by * self.constant)
+
+    def plus(self, other: Sum) -> Sum:
+        factors = dict(self.factors)
+        for name, factor in other.factors.items():
+            factors[name] = factors.get(name, 0) + factor
+        return Sum({n: f for n, f in factors.items() if f}, self.constant + other.constant)
+
+
+def linear(expression: ast.Expression, values: Mapping[str, int]) -> Sum | None:
+    """An extent as a sum of the symbols that have no value yet; None if it is none."""
+    match expression:
+        case ast.Literal_(value=bool()):
+            return None
+        case ast.Literal_(value=int(value)):
+            return Sum({}, value)
+        case ast.Identifier(name=name):
+            return Sum({}, values[name]) if name in values else Sum({name: 1})
+        case ast.Unary(operator="-"):
+            found = linear(expression.operand, values)
+            return found and found.scaled(-1)
+        case ast.Binary(operator=operator):
+            left, right = linear(expression.left, values), linear(expression.right, values)
+            return None if left is None or right is None else _combined(operator, left, right)
+        case _:
+            return None
+
+
+def _combined(operator: str, left: Sum, right: Sum) -> Sum | None:
+    match operator:
+        case "+":
+            return left.plus(right)
+        case "-":
+            return left.plus(right.scaled(-1))
+        case "*" if not left.factors:
+            return right.scaled(left.constant)
+        case "*" if not right.factors:
+            return left.scaled(right.constant)
+        case "/" if not left.factors and not right.factors and right.constant:
+            return Sum({}, left.constant // right.constant)
+        case _:
+            return None
+
+
+def solved(equations: Sequence[tuple[Sum, int]]) -> dict[str, int] | None:
+    """The symbols that equations `sum = number` determine; None if no numbers, 0 or more, fulfil
+    them.
+
+    That numbers which are not determined are 0 or more is asked of single equations only.
+    """
+    names = list(dict.fromkeys(name for left, _ in equations for name in left.factors))
+    rows = [[left.factors.get(name, 0) for name in names] for left, _ in equations]
+    right = [number - left.constant for left, number in equations]
+    if any(_has_wrong_sign(row, number) for row, number in zip(rows, right, strict=True)):
+        return None
+    found = _whole(rows, right, len(names))
+    if found is None or any(value is not None and value < 0 for value in found):
+        return None
+    return {name: value for name, value in zip(names, found, strict=True) if value is not None}
+
+
+def _has_wrong_sign(row: Sequence[int], number: int) -> bool:
+    """Whether a sum of numbers that are 0 or more cannot be `number`, by its sign."""
+    return (number < 0 and min(row, default=0) >= 0) or (number > 0 and max(row, default=0) <= 0)
+
+
+def _whole(rows: list[list[int]], right: list[int], count: int) -> list[int | None] | None:
+    """The whole numbers x with rows x = right, None for those that may have several values; None
+    if there are no such numbers.
+
+    Columns are combined until each row has one of its own (Hermite's normal form): with x = U y the
+    y follow one after the other.
+    """
+    columns = [[row[j] for row in rows] for j in range(count)]
+    units = [[int(i == j) for i in range(count)] for j in range(count)]  # the columns of U
+    y: list[int] = []
+    for i, number in enumerate(right):
+        k = len(y)
+        while len(left := [j for j in range(k, count) if columns[j][i]]) > 1:
+            least = min(left, key=lambda j: abs(columns[j][i]))
+            for j in left:
+                if j != least:
+                    times = columns[j][i] // columns[least][i]
+                    for every in (columns, units):
+                        every[j] = [a - times * b for a, b in zip(every[j], every[least])]
+        rest = number - sum(columns[j][i] * value for j, value in enumerate(y))
+        if not left:
+            if rest:
+                return None
+            continue
+        value, remainder = divmod(rest, columns[left[0]][i])
+        if remainder:
+            return None
+        y.append(value)
+        for every in (columns, units):
+            every[k], every[left[0]] = every[left[0]], every[k]
+    return [
+        None
+        if any(units[j][i] for j in range(len(y), count))
+        else sum(units[j][i] * value for j, value in enumerate(y))
+        for i in range(count)
+    ]
