@@ -347,7 +347,7 @@ def test_states_can_be_set(cache: DynamicModel) -> None:
         ("cache", rows(6)[None], "input/state", "those that there are: 'kept'; del "),
         ("kept", rows(6), "input/state", "the state 'kept' has shape [6, 4], but must have rank 3"),
         ("kept", np.zeros((1, 6, 4)), "input/dtype", "state 'kept' is float64, expected float32"),
-        ("kept", np.zeros((1, 6, 5), np.float32), "argument/concat", "[1,6,5]"),
+        ("kept", np.zeros((1, 6, 5), np.float32), "input/state", "is [1, 6, 5]"),
     ],
 )
 @pytest.mark.parametrize("calls", [0, 2])

@@ -395,10 +395,15 @@ def test_states_of_the_wrong_shape(tmp_path: Path) -> None:
     assert isinstance(model, DynamicModel)
     session = model.session()
     x = np.ones((1, 2, 4), np.float32)
-    for state in (np.ones((1, 3, 5), np.float32), np.ones((4,), np.float32), np.ones((1, 3, 4))):
-        session.states["kept"] = state
-        with pytest.raises(NnefError):
+    for shape in ((1, 3, 5), (1, 0, 5), (4,)):
+        session.states["kept"] = np.ones(shape, np.float32)
+        with pytest.raises(NnefError, match="state 'kept'"):
             session(x)
+    session.states["kept"] = np.ones((1, 3, 4))
+    with pytest.raises(NnefError, match="float64"):
+        session(x)
+    session.states["kept"] = np.zeros((1, 0, 4), np.float32)
+    assert session(x).shape == (1, 2, 4)
     session.states["kept"] = np.zeros((1, 3, 4), np.float32)
     assert session(x).shape == (1, 5, 4)
 

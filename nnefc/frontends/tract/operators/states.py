@@ -22,6 +22,9 @@ def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = N
     model = make.evaluator.context.model
     before = model.state(name, x.type.dtype, x.type.rank, axis if window is None else None)
     after = x
+    if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
+        message = f"the state '{name}' is {list(before.dims)}, and {list(x.type.dims)} comes"
+        raise Wrong("input/state", f"{message}: all axes but {axis} must be the same")
     if before is not None and before.dims[axis] > 0:
         past = part(make, before.value, axis, 0, before.dims[axis])
         after = make("concat", [past, x], axis=axis)
@@ -33,6 +36,10 @@ def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = N
         after = part(make, after, axis, max(0, extent - window), extent)
     model.keep(name, before, after)
     return after
+
+
+def _others(dims: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*dims[:axis], *dims[axis + 1 :])
 
 
 @operator("tract_transformers")
