@@ -66,12 +66,13 @@ def code_of(name: str, data: bytes) -> bytes | None:
     return data[_HEADER + _header_size(data) :]
 
 
-def state_of(name: str, data: bytes) -> State:
-    """Whether a file is a whole entry, and if not, why."""
-    if code_of(name, data) is not None and header_of(data) is not None:
-        return "whole"
+def examine(name: str, data: bytes) -> tuple[State, Header | None]:
+    """Whether a file is a whole entry, and if not, why; the header of one that is."""
+    header = None if code_of(name, data) is None else header_of(data)
+    if header is not None:
+        return "whole", header
     other = _ANY_FORMAT.match(data) and not data.startswith(MAGIC)
-    return "of another format" if other else "damaged"
+    return "of another format" if other else "damaged", None
 
 
 def header_of(data: bytes) -> Header | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nnefc.kernels.processor import model_name
-from nnefc.runtime.cache_entry import Header, State, header_of, state_of
+from nnefc.runtime.cache_entry import Header, State, examine
 from nnefc.runtime.cache_folder import CacheFolder, EntryFile, file_name
 from nnefc.runtime.cache_key import INSTRUCTIONS, SOURCE, Facts, Key
+
+if TYPE_CHECKING:
+    from nnefc.runtime.objects import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +26,15 @@ class Stored:
     """None unless it is whole."""
 
 
-def survey(folder: CacheFolder) -> Iterator[Stored]:
+def survey(folder: CacheFolder, progress: Progress | None = None) -> Iterator[Stored]:
     """All entries, checksums compared, in no order; that is no use of them."""
-    for file in folder.entries():
+    files = list(folder.entries())
+    for done, file in enumerate(files):
+        if progress is not None:
+            progress(done, len(files), "entries")
         data = folder.look(file_name(file.name))
         if data is not None:
-            state = state_of(file.name, data)
-            yield Stored(file, state, header_of(data) if state == "whole" else None)
+            yield Stored(file, *examine(file.name, data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nnefc.cli import printing
 from nnefc.cli.cache import parse_age
 from nnefc.cli.cache_shown import age
 from nnefc.cli.printing import size
@@ -20,6 +21,7 @@ from nnefc.kernels.processor import model_name
 from nnefc.packing.inverse import Packed, View
 from nnefc.runtime import cache, cache_entry, cache_key, derived_weights
 from nnefc.runtime.cache_key import Key
+from nnefc.runtime.cache_survey import survey
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.derived_weights import Wanted
 from nnefc.runtime.private_folder import PARTIAL
@@ -115,6 +117,32 @@ def test_list(cli: Cli, folder: Path) -> None:
     assert whole["name"] == key("('a long', 'argument')").name
     assert abs(time.time() - whole["created"]) < 60
     assert whole["bytes"] > 5000
+
+
+def test_long_lists_look_like_short_ones(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in ("('a long', 'argument')", "(2,)", "(33,)"):
+        cache.keep(key(arguments), bytes(5000 * len(arguments)))
+    short = cli("cache", "list").out
+    monkeypatch.setattr(printing, "_MANY", 2)
+    assert cli("cache", "list").out == short
+    assert short.count("\n") == 8
+
+
+def test_how_far_reading_has_come_is_told(folder: Path) -> None:
+    for arguments in ("(1,)", "(2,)", "(3,)"):
+        cache.keep(key(arguments), b"code")
+    told: list[tuple[int, int, str]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        told.append((done, total, label))
+
+    opened = cache.opened()
+    assert opened is not None
+    found = list(survey(opened, progress))
+    assert len(found) == 3
+    assert told == [(0, 3, "entries"), (1, 3, "entries"), (2, 3, "entries")]
 
 
 def test_listing_is_no_use(cli: Cli, folder: Path) -> None:

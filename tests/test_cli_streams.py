@@ -83,6 +83,18 @@ def test_the_shell_completes(words: str, expected: list[str]) -> None:
     assert done.stdout.split() == expected, done.stderr
 
 
+def test_completion_is_of_the_command_however_it_is_started() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "nnefc", "--show-completion", "bash"],
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "_NNEFC_COMPLETE=complete_bash" in shown
+    assert shown.strip().endswith("_nnefc_completion nnefc")
+
+
 def test_an_interrupt_is_said_and_has_a_status_of_its_own() -> None:
     """Ctrl-C while a command works, wherever it comes from."""
     code = "from unittest import mock\n" + (

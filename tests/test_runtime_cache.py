@@ -215,7 +215,7 @@ def test_truncated_and_longer_files_are_none(folder: Path) -> None:
     for size in (*range(0, len(whole), 64), *range(120), len(whole) - 1):
         entry(folder).write_bytes(whole[:size])
         assert cache.find(sought) is None, size
-        assert cache_entry.state_of(sought.name, whole[:size]) == "damaged"
+        assert cache_entry.examine(sought.name, whole[:size])[0] == "damaged"
     entry(folder).write_bytes(whole + b"\0")
     assert cache.find(sought) is None
 
@@ -237,7 +237,7 @@ def test_entries_of_other_formats_are_none(
     entry(folder).write_bytes(other + data[len(cache_entry.MAGIC) :])
     assert cache.find(key()) is None
     changed = entry(folder).read_bytes()
-    assert cache_entry.state_of(key().name, changed) == "of another format"
+    assert cache_entry.examine(key().name, changed)[0] == "of another format"
     cache.keep(key(), b"code")
     assert cache.find(key()) == b"code"
 
@@ -263,7 +263,7 @@ def test_headers_that_say_nothing(header: bytes) -> None:
     start = data.index(b'{"facts"')
     made = data[: start - 4] + len(header).to_bytes(4, "little") + header + b"code"
     assert cache_entry.header_of(made) is None
-    assert cache_entry.state_of(key().name, made) == "damaged"
+    assert cache_entry.examine(key().name, made)[0] == "damaged"
 
 
 def test_a_header_is_json(folder: Path) -> None:

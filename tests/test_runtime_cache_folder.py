@@ -94,7 +94,7 @@ def test_processes_that_compile_the_same(tmp_path: Path, count: int, what: str) 
     assert results[0][0].startswith("[")
     for one in CacheFolder(place, 0).entries():
         data = (place / file_name(one.name)).read_bytes()
-        assert cache_entry.state_of(one.name, data) == "whole"
+        assert cache_entry.examine(one.name, data)[0] == "whole"
     assert not list(place.glob(f"{PARTIAL}*"))
 
 

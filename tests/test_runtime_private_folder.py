@@ -269,7 +269,7 @@ def test_writers_that_are_killed_leave_nothing_that_is_seen(folder: Path) -> Non
     assert len(entries) == 4
     for one in entries:
         data = (folder / file_name(one.name)).read_bytes()
-        assert cache_entry.state_of(one.name, data) == "whole"
+        assert cache_entry.examine(one.name, data)[0] == "whole"
     assert len(files) == len(partial) + 4
     cache.keep(key(), b"code")
     assert sorted(path.name for path in folder.glob(f"{PARTIAL}*")) == partial, "still written?"

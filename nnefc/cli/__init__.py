@@ -28,6 +28,9 @@ from nnefc.cli.ops import ops
 from nnefc.cli.profile import profile
 from nnefc.cli.run import run
 
+PROGRAM = "nnefc"
+"""The command, also where it is started as `python -m nnefc`: completion is of what is typed."""
+
 
 class Interrupted(Exception):
     """Ctrl-C, under a name that typer leaves alone."""
@@ -44,7 +47,7 @@ class _Commands(TyperGroup):
 
 
 app = typer.Typer(
-    name="nnefc",
+    name=PROGRAM,
     cls=_Commands,
     help="Compile neural networks in Khronos NNEF to native CPU code, and run them.",
     no_args_is_help=True,
@@ -94,7 +97,7 @@ def main() -> None:
     _prepare_output()
     try:
         try:
-            app()
+            app(prog_name=PROGRAM)
         finally:
             sys.stdout.flush()
     except NnefError as error:

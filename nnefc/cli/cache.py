@@ -11,7 +11,7 @@ import typer
 from nnefc.cli.cache_shown import SECONDS, explain, list_, open_cache
 from nnefc.cli.cache_weights import folders, open_weights, survey_weights
 from nnefc.cli.options import Dialect, Json, RandomWeights, Shapes, Threads, usage
-from nnefc.cli.printing import count, print_json, reported_warnings, size
+from nnefc.cli.printing import count, print_json, progress, reported_warnings, size
 
 cache = typer.Typer(
     help="The kernels that are kept on disk, for all models and processes.",
@@ -80,10 +80,11 @@ def verify(
     from nnefc.runtime.cache_survey import survey
 
     kernels, weights = open_cache(), open_weights()
-    entries = [(kernels, entry.file, entry.state) for entry in survey(kernels)]
-    if weights is not None:
-        for file, is_whole in survey_weights(weights):
-            entries.append((weights, file, "whole" if is_whole else "damaged"))
+    with progress("reading") as advance:
+        entries = [(kernels, entry.file, entry.state) for entry in survey(kernels, advance)]
+        if weights is not None:
+            for file, is_whole in survey_weights(weights, advance):
+                entries.append((weights, file, "whole" if is_whole else "damaged"))
     damaged = [(folder, file) for folder, file, state in entries if state == "damaged"]
     whole = sum(state == "whole" for _, _, state in entries)
     other = len(entries) - whole - len(damaged)

@@ -23,6 +23,7 @@ from nnefc.cli.printing import (
     count,
     print_json,
     print_table,
+    progress,
     reported_warnings,
     size,
     table,
@@ -70,7 +71,8 @@ def list_(json: Json = False) -> None:
     from nnefc.runtime.cache_survey import survey
 
     folder, weights = open_cache(), open_weights()
-    entries = sorted(survey(folder), key=_order)
+    with progress("reading") as advance:
+        entries = sorted(survey(folder, advance), key=_order)
     kept = [] if weights is None else sorted(weights.entries())
     if json:
         print_json([*map(_record, entries), *map(weights_record, kept)])
@@ -160,7 +162,8 @@ def explain(
     from nnefc.runtime.cache_survey import Index, survey
     from nnefc.runtime.objects import key_of
 
-    index = Index.of(survey(open_cache()))
+    with progress("reading") as advance:
+        index = Index.of(survey(open_cache(), advance))
     graph = load(
         model,
         shapes=shape,

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nnefc.runtime.cache_folder import CacheFolder, EntryFile
+    from nnefc.runtime.objects import Progress
 
 
 def folders(kernels: CacheFolder) -> list[CacheFolder]:
@@ -24,7 +25,7 @@ def open_weights() -> CacheFolder | None:
     return folder if folder is not None and folder.path.is_dir() else None
 
 
-def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
+def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[EntryFile, bool]]:
     """All entries, and whether they are as they were written, in no order; that is no use of them.
 
     Reads all of each.
@@ -35,7 +36,9 @@ def survey_weights(folder: CacheFolder) -> Iterator[tuple[EntryFile, bool]]:
     from nnefc.kept import survey
     from nnefc.runtime import derived_weights
 
-    for file in folder.entries():
+    files = list(folder.entries())
+    for done, file in enumerate(files):
+        progress(done, len(files), "weights")
         mapping = folder.map(folder.file_name(file.name), use=False)
         if mapping is not None:
             if mapping[: len(MAGIC)] == MAGIC:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,8 @@ def console(*, stderr: bool = False) -> Console:
 
 _FOLDED = 24
 """Characters that a column is folded to at the narrowest."""
+_MANY = 1000
+"""Rows of a table above which it is laid out here."""
 
 
 def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) -> Table:
@@ -89,10 +91,14 @@ def table(*columns: str, numeric: Iterable[str] = (), fold: Iterable[str] = ()) 
 def print_table(out: Console, view: Table) -> None:
     """Print a table whole: on a narrow terminal some columns are folded, no cell is cut off.
 
-    What is still too wide is left to the terminal, which breaks its lines.
+    What is still too wide is left to the terminal, which breaks its lines; so are tables of many
+    rows, of which rich lays out a thousand in a second.
     """
     from rich.measure import Measurement
 
+    if view.row_count > _MANY:
+        out.file.writelines(f"{line}\n" for line in plain_lines(view))
+        return
     most = Measurement.get(out, out.options.update(max_width=100_000), view).maximum
     for column in view.columns:
         if not (column.no_wrap or out.soft_wrap):
@@ -102,6 +108,26 @@ def print_table(out: Console, view: Table) -> None:
     out.width = max(width, most)
     out.print(view)
     out.width = width
+
+
+def plain_lines(view: Table) -> Iterator[str]:
+    """A table as it is printed, with nothing folded."""
+    headers = [str(column.header) for column in view.columns]
+    rows = zip(*(map(str, column.cells) for column in view.columns), strict=True)
+    lines = [headers, *map(list, rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    right = [column.justify == "right" for column in view.columns]
+
+    def line(cells: Iterable[str]) -> str:
+        each = zip(cells, widths, right, strict=True)
+        return f" {'   '.join(cell.rjust(n) if r else cell.ljust(n) for cell, n, r in each)} "
+
+    empty = line([""] * len(widths))
+    yield empty
+    yield line(headers)
+    yield f" {'─' * (len(empty) - 2)} "
+    yield from map(line, lines[1:])
+    yield empty
 
 
 def print_json(value: Any) -> None:
