@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from nnefc.arguments import check_shapes
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.frontends.tract.names import kept_shapes, settled
+from nnefc.frontends.tract.names import kept_by, settled
 from nnefc.plans import Plans, needs_shapes
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.signature import Signature, check_names
@@ -194,9 +194,10 @@ class DynamicModel(CompiledModel):
                 for name in missing
             )
         named = self._named([every[name] for name in self.input_names])
-        if self._source.is_stateful and (kept := kept_shapes(self._source.graph(named))):
+        model = self._plans.exact(named)
+        if kept := kept_by(spec.name for spec in model.outputs):
             raise only_sessions("for_shapes", kept)
-        return self._plans.exact(named)
+        return model
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
         """The shapes of what is given for the inputs; NnefError for what is no array."""

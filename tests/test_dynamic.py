@@ -515,3 +515,18 @@ def test_what_a_run_counts_is_not_summed(tmp_path: Path) -> None:
             }""",
             "extension tract_registry tract_onnx;\nextension tract_symbol S;\n",
         )(rows(3))
+
+
+def test_results_that_only_a_run_cuts_need_no_word_in_the_document(tmp_path: Path) -> None:
+    """What operators give tells that there is something to cut, not how they are called."""
+    numbers = model(
+        tmp_path,
+        """graph g(first) -> (y) {
+          first = tract_core_external(shape = [1], datum_type = 'i64');
+          y = tract_core_range(first, 5, 1);
+        }""",
+        "",
+    )
+    for first in (0, 2, 5):
+        found = numbers(np.array([first]))
+        np.testing.assert_array_equal(found, np.arange(first, 5))

@@ -19,6 +19,7 @@ from nnefc.cli.printing import print_table, report, reported, reported_warnings,
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
+from nnefc.frontends.tract.names import needs_session
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Document:
 
     def evaluated(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """The results of the last of so many cycles, computed in float64."""
-        if self.source is None or not self.source.is_stateful:
+        if self.source is None or not needs_session(self.graph):
             return _evaluated(self.graph, inputs, steps)
         from nnefc.frontends.tract.names import settled
         from nnefc.ops.reference import evaluate
@@ -93,7 +94,7 @@ class Document:
 
     def running(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads, with what operators keep from call to call."""
-        if self.source is None or not self.source.is_stateful:
+        if self.source is None or not needs_session(self.graph):
             return self.compiled(threads)
         from nnefc.dynamic import DynamicModel
 

@@ -60,7 +60,7 @@ def needed_by(models: Iterable[str], how: How) -> Iterator[Needed]:
 
 
 def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
-    from nnefc.frontends.tract.names import kept_shapes
+    from nnefc.frontends.tract.names import kept_shapes, needs_session
     from nnefc.frontends.tract.trial import try_out
 
     with reported() as diagnostics:
@@ -71,7 +71,7 @@ def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
             place = Place(printable(model))
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
     yield Needed(trial.graph)
-    if found.free or found.is_stateful:
+    if found.free or needs_session(trial.graph):
         yield Needed(trial.graph, growing=True)
     if states := kept_shapes(trial.graph):
         yield Needed(found.graph(trial.shapes, states=states), growing=True)

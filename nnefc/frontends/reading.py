@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container, open_container
+from nnefc.frontends.tract.names import needs_session
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 from nnefc.syntax.parser import decode, parse
@@ -96,11 +97,13 @@ def read_model(
                 load_data=load_data and (require_data or bool(container.tensor_names())),
             )
             source.require_inputs(shapes or {})
-            if sources or (dynamic and (source.is_stateful or source.unbound(shapes or {}))):
-                source.read_weights()
-                files.pop_all()  # models within this one are read when they are needed
-                return source
-            return source.graph(shapes or {}, diagnostics)
+            if not sources and not (dynamic and source.unbound(shapes or {})):
+                graph = source.graph(shapes or {}, diagnostics)
+                if not (dynamic and needs_session(graph)):
+                    return graph
+            source.read_weights()
+            files.pop_all()  # models within this one are read when they are needed
+            return source
         from nnefc.frontends.nnef.model import import_document
 
         return import_document(

@@ -65,6 +65,11 @@ def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
     }
 
 
+def needs_session(graph: Graph) -> bool:
+    """Whether operators keep states, or only a run tells how many items of results are meant."""
+    return any(name.startswith((STATE, GROWN, COUNT)) for name in graph.output_names)
+
+
 def counted_outputs(graph: Graph) -> dict[str, str]:
     """By the names of outputs that count: the results of which they say how much is meant."""
     return {

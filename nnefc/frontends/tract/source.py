@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import premises, symbols
@@ -17,10 +16,6 @@ from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
 from nnefc.limits import Limits
 from nnefc.syntax import ast
-
-SESSIONS: Final = ("_kv_cache", "_kv_sdpa", "tract_extra_exp_", "_non_zero", "_non_max_suppression")
-"""Parts of the names of operators that keep a state from call to call, or of whose results only a
-run tells how many items there are: models with them are run by sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +52,6 @@ class Source:
         self.free = premises.free_symbols(document)
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether an operator keeps a state, or results of unknown extents are cut to size."""
-        return any(word in self._document.source.text for word in SESSIONS)
 
     def shapes(self, values: Mapping[str, int] | None = None) -> list[Extents]:
         """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
