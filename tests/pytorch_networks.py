@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -177,6 +178,38 @@ def types() -> Iterator[Case]:
     yield Case("mlp-q40", quantized, (random(3, 64),), tolerance=1e-3)
     embedded = lambda: nn.Sequential(nn.Embedding(9, 32), quantized(32))  # noqa: E731
     yield Case("embedded-q40", embedded, (whole(2, 3),), tolerance=1e-3)
+
+    for name, engine in (("each", "qnnpack"), ("channels", "fbgemm")):
+        yield Case(f"mlp-i8-{name}", lambda e=engine: dense_of_8_bits(e), (random(4, 16),))
+        yield Case(f"cnn-i8-{name}", lambda e=engine: images_of_8_bits(e), (random(2, 3, 8, 8),))
+
+
+def dense_of_8_bits(engine: str) -> nn.Module:
+    return of_8_bits(engine, nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+def images_of_8_bits(engine: str) -> nn.Module:
+    return of_8_bits(
+        engine, nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, groups=8), nn.ReLU(), nn.Flatten(), nn.Linear(32, 4),
+    )  # fmt: skip
+
+
+def of_8_bits(engine: str, *layers: nn.Module) -> nn.Module:
+    """Layers with weights and results of 8 bits, by scales that a few examples have told.
+
+    Weights have a scale for each channel, or, of qnnpack, one.
+    """
+    from torch.ao import quantization as quantization_of
+
+    ao: Any = quantization_of
+    network = ao.QuantWrapper(nn.Sequential(*layers)).eval()
+    network.qconfig = ao.get_default_qconfig(engine)
+    ao.prepare(network, inplace=True)
+    shape = (2, 3, 8, 8) if isinstance(layers[0], nn.Conv2d) else (4, 16)
+    for seed in range(4):
+        network(random(*shape, seed=seed))
+    return ao.convert(network)
 
 
 def quantized(inputs: int = 64) -> nn.Module:

@@ -28,7 +28,7 @@ STORED = (
     "images-grid_sample vit-by_hand-batch bert-length llama-length llama-fragment-length "
     "lstm-two-bidirectional lstm-projected gru-length streaming-length logmel codes-uint8 "
     "mlp-f16 mlp-q40 experts-silu packed truths-cumsum newest "
-    "products-attention_without_keys"
+    "products-attention_without_keys padded rolled mlp-i8-channels cnn-i8-each"
 )
 
 

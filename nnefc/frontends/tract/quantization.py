@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.values import DatumType, Operand, Quantized, operand
+from nnefc.frontends.tract.values import (
+    DatumType,
+    Known,
+    Operand,
+    Quantized,
+    Scale,
+    Wrong,
+    operand,
+)
 from nnefc.ir import DType
 from nnefc.limits import Limits
 from nnefc.syntax import ast
@@ -56,13 +66,23 @@ def quantized_types(
                 message = f"there is no quantization '{other}' in this dialect"
                 diagnostics.error("quantization/algorithm", message, place)
                 continue
-        if scale is None or not scale > 0:
+        scales, zero_points = _several(scale), _several(zero_point)
+        if not scales or any(s is None or not s > 0 for s in scales):
             message = f"the scale must be greater than 0, not {scale}"
             diagnostics.error("quantization/scale", message, place)
             continue
+        if len(set(zero_points)) != 1:
+            message = "the zero points of a tensor differ"
+            diagnostics.error("quantization/zero_point", message, place)
+            continue
         dtype = DType(f"{'' if signed else 'u'}int{bits}")
-        found[entry.tensor] = DatumType(dtype, False, float(scale), int(zero_point or 0))
+        known: Scale = tuple(map(float, scales)) if scale is scales else float(scales[0])
+        found[entry.tensor] = DatumType(dtype, False, known, int(zero_points[0] or 0))
     return found
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _literal(expression: ast.Expression) -> Any:
@@ -71,6 +91,8 @@ def _literal(expression: ast.Expression) -> Any:
             return expression.value
         case ast.Unary(operator="-", operand=ast.Literal_(value=int() | float() as value)):
             return -value
+        case ast.Array():
+            return tuple(_literal(item) for item in expression.items)
         case _:
             return None
 
@@ -78,7 +100,8 @@ def _literal(expression: ast.Expression) -> Any:
 def encoded(make: Maker, x: Operand, datum: DatumType) -> Quantized:
     """Codes of real items: round to nearest, ties to even, kept in range."""
     assert datum.scale is not None
-    scaled = make("mul", make.cast(x, DType.FLOAT32), 1.0 / datum.scale)
+    factor = along(make, _reciprocal(datum.scale), x.type.rank, 0)
+    scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
     codes = rounded(make, scaled, datum.zero_point, datum.dtype)
     return Quantized(codes, datum.scale, datum.zero_point)
 
@@ -101,12 +124,46 @@ def decoded(make: Maker, x: Quantized) -> Operand:
     real = make.cast(x.codes, DType.FLOAT32)
     if x.zero_point:
         real = make("sub", real, float(x.zero_point))
-    return make("mul", real, x.scale)
+    return make("mul", real, along(make, x.scale, real.type.rank, 0))
+
+
+def of_codes(make: Maker, codes: Operand, datum: DatumType) -> Quantized:
+    """Items that are codes already, as those of a tensor file are."""
+    assert datum.scale is not None
+    if isinstance(datum.scale, tuple) and codes.type.dims[:1] != (len(datum.scale),):
+        message = f"{len(datum.scale)} scales for a tensor of shape {list(codes.type.dims)}"
+        raise Wrong("quantization/scale", message)
+    return Quantized(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
+
+
+def along(make: Maker, scale: Scale, rank: int, axis: int) -> Any:
+    """A scale as an operand: scales of an axis of a tensor."""
+    if not isinstance(scale, tuple):
+        return scale
+    dims = [len(scale) if i == axis else 1 for i in range(rank)]
+    return make.reshape(Known(np.array(scale, np.float32), DType.FLOAT32), dims)
+
+
+def times(scale: Scale, factor: float) -> Scale:
+    return tuple(s * factor for s in scale) if isinstance(scale, tuple) else scale * factor
+
+
+def _reciprocal(scale: Scale) -> Scale:
+    return tuple(1.0 / s for s in scale) if isinstance(scale, tuple) else 1.0 / scale
+
+
+def products(make: Maker, sums: Operand, a: Quantized, b: Quantized, axis: int) -> Any:
+    """Sums of products of codes, less their zero points, as what they stand for: codes of 32 bits,
+    or reals if b has a scale for each index of an axis of the result.
+    """
+    assert not isinstance(a.scale, tuple)
+    scale = times(b.scale, a.scale)
+    if isinstance(scale, tuple):
+        return make("mul", sums, along(make, scale, sums.type.rank, axis))
+    return Quantized(make.cast(sums, DType.INT32), scale, 0)
 
 
 def bounds(dtype: DType) -> tuple[int, int]:
     """The least and the largest item of an integer type."""
-    import numpy as np
-
     info = np.iinfo(dtype.numpy)
     return int(info.min), int(info.max)

@@ -54,12 +54,16 @@ class Known:
         return self.array.dtype == object and self.dtype is DType.INT64
 
 
+Scale = float | tuple[float, ...]
+"""Of all items of a tensor, or of each index of the first dimension, as weights have them."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantized:
     """A tensor of codes that stand for (code - zero_point) * scale."""
 
     codes: Value | Known
-    scale: float
+    scale: Scale
     zero_point: int
 
     @property
@@ -130,7 +134,7 @@ class DatumType:
 
     dtype: DType
     is_extent: bool = False
-    scale: float | None = None
+    scale: Scale | None = None
     zero_point: int = 0
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from nnefc.frontends.tract.checks import check_shape
 from nnefc.frontends.tract.maker import FOLDED, Maker, converted
-from nnefc.frontends.tract.quantization import encoded, plain
+from nnefc.frontends.tract.quantization import encoded, of_codes, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import (
+    DatumType,
     Known,
     Operand,
     Quantized,
@@ -45,7 +46,12 @@ def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(label, str):
         raise Wrong("tract/attribute", f"label: a string is expected, not {label!r}")
     check_shape(make, "shape", shape, DType.UINT8)
-    return make.evaluator.context.model.weights.variable(make, label, shape)
+    context = make.evaluator.context
+    items = context.model.weights.variable(make, label, shape)
+    datum: DatumType | None = context.quantized.get(context.target)
+    if datum is None or not items.type.dtype.is_integer:
+        return items
+    return of_codes(make, items, datum)
 
 
 @operator("tract_nnef")

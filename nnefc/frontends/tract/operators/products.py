@@ -11,7 +11,7 @@ import numpy as np
 
 from nnefc.frontends.tract.checks import not_empty
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.quantization import rounded
+from nnefc.frontends.tract.quantization import plain, products, rounded
 from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.frontends.tract.values import (
     Known,
@@ -37,9 +37,18 @@ def matmul(
     return make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
 
 
-@operator("tract_nnef")
-def linear(make: Maker, input: Operand, filter: Operand, bias: Any = 0.0) -> Any:
-    """input filter^T + bias, over the last two dimensions."""
+@operator("tract_nnef", quantized=True)
+def linear(make: Maker, input: Any, filter: Any, bias: Any = 0.0) -> Any:
+    """input filter^T + bias, over the last two dimensions; the bias of codes is added to the sums
+    of their products.
+    """
+    if not isinstance(input, Quantized) or not isinstance(filter, Quantized):
+        return _linear(make, plain(make, input), plain(make, filter), plain(make, bias))
+    x, w = shifted(make, input, input.zero_point), shifted(make, filter, filter.zero_point)
+    return products(make, _linear(make, x, w, bias), input, filter, x.type.rank - 1)
+
+
+def _linear(make: Maker, input: Operand, filter: Operand, bias: Any) -> Operand:
     y = matmul(make, input, filter, False, True)
     term = operand(bias)
     if isinstance(term, Known) and term.array.size == 1 and not term.array.any():
@@ -217,14 +226,14 @@ def _grouped(
 
 def shifted(make: Maker, x: Any, zero_point: Any) -> Operand:
     """Codes less their zero point, as float32: exact sums up to 2^24."""
-    plain: Operand
+    codes: Operand
     zero: Any = zero_point
     if isinstance(x, Quantized):
-        plain = x.codes
+        codes = x.codes
         zero = x.zero_point if _is_default(zero_point, 0) else zero_point
     else:
-        plain = operand(x)
-    real = make.cast(plain, DType.FLOAT32)
+        codes = operand(x)
+    real = make.cast(codes, DType.FLOAT32)
     if _is_default(zero, 0):
         return real
     return make("sub", real, make.cast(operand(zero), DType.FLOAT32))

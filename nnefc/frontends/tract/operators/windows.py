@@ -9,10 +9,9 @@ from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import requantized, shifted
-from nnefc.frontends.tract.quantization import plain
+from nnefc.frontends.tract.quantization import plain, products
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
-from nnefc.ir import DType
 
 
 def _bias(make: Maker, bias: Any, channels: int) -> Operand:
@@ -47,7 +46,7 @@ def conv(
     kernel = filter if isinstance(filter, Quantized) else Quantized(operand(filter), 1.0, 0)
     x, w = shifted(make, input, input.zero_point), shifted(make, kernel, kernel.zero_point)
     sums = convolve(make, x, w, bias, padding, stride, dilation, groups)
-    return Quantized(make.cast(sums, DType.INT32), input.scale * kernel.scale, 0)
+    return products(make, sums, input, kernel, 1)
 
 
 def convolve(
