@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.arguments import check_shapes
 from nnefc.errors import Diagnostic, NnefError
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Shape = tuple[int, ...]
+
+_OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
+"""Attributes that a `CompiledModel` sets when it is made."""
 
 
 class Session:
@@ -238,8 +241,8 @@ class DynamicModel(CompiledModel):
 
     def __getattr__(self, name: str) -> Any:
         """Called for what only a model with known shapes has."""
-        if name.startswith("_"):
-            raise AttributeError(name)
+        if name.startswith("_") or not (name in _OF_ONE_PLAN or hasattr(CompiledModel, name)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         raise self.refusal(name)
 
     def refusal(self, what: str) -> NnefError:

@@ -225,6 +225,11 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
         linear.save(tmp_path / "net.nnefc")
     with pytest.raises(NnefError, match="for_shapes"):
         _ = linear.plan
+    one = linear.for_shapes({"x": (3, 4)})
+    for name in {*vars(one), *dir(type(one))} - set(dir(linear)):
+        with pytest.raises(AttributeError if name.startswith("_") else NnefError):
+            getattr(linear, name)
+    assert not hasattr(linear, "no_such_thing")
     linear.for_shapes({"x": (3, 4)}).save(tmp_path / "net.nnefc")
     x = rows(3)
     found = nnefc.load(tmp_path / "net.nnefc")(x)
