@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -63,8 +64,10 @@ class ParametricModel:
         packed: Callable[[Derived], Array],
     ) -> None:
         self._compiled, self._draft = compile_draft(program, graph, progress, packed)
-        specs = (*self._compiled.inputs, *self._compiled.outputs)
-        dims = [extent for spec in specs if is_symbolic(spec.shape) for extent in spec.shape]
+        self._specs = (*self._compiled.inputs, *self._compiled.outputs)
+        self._varying = [i for i, spec in enumerate(self._specs) if is_symbolic(spec.shape)]
+        """Which of them have shapes that depend on symbols."""
+        dims = [extent for i in self._varying for extent in self._specs[i].shape]
         self._numbers = [
             _Symbolic.of(each)
             for each in (self._draft.params, self._draft.tiles, [self._draft.arena_bytes], dims)
@@ -81,19 +84,11 @@ class ParametricModel:
             params, tiles, (arena_bytes,), dims = (each.at(values) for each in self._numbers)
         except (ArithmeticError, ValueError):
             return None
-        shapes = dims.tolist()
-        inputs, outputs = (
-            tuple(self._spec(spec, shapes) for spec in specs)
-            for specs in (self._compiled.inputs, self._compiled.outputs)
-        )
+        specs, extents = list(self._specs), iter(dims.tolist())
+        for i in self._varying:
+            spec = specs[i]
+            specs[i] = TensorSpec(spec.name, tuple(islice(extents, len(spec.shape))), spec.dtype)
+        inputs = tuple(specs[: len(self._compiled.inputs)])
+        outputs = tuple(specs[len(inputs) :])
         plan = self._draft.plan_of(params, tiles, int(arena_bytes))
         return replace(self._compiled, inputs=inputs, outputs=outputs, plan=plan)
-
-    @staticmethod
-    def _spec(spec: TensorSpec, dims: list[int]) -> TensorSpec:
-        """A tensor; if its shape depends on symbols, with the first of `dims`; they are used up."""
-        if not is_symbolic(spec.shape):
-            return spec
-        shape = tuple(dims[: len(spec.shape)])
-        del dims[: len(spec.shape)]
-        return TensorSpec(spec.name, shape, spec.dtype)
