@@ -168,13 +168,13 @@ def refused(folder: Path, module: Any = None, inputs: Any = (X, Y), **options: A
         ({"module": lambda x: x}, "is given as function, expected a torch.nn.Module"),
         ({"inputs": {"x": X, "y": Y}}, "the inputs are given as dict"),
         ({"inputs": None}, "the inputs are given as NoneType"),
-        ({"input_names": ["x"]}, "1 names for 2 tensors"),
-        ({"input_names": ["x", "y", "z"]}, "3 names for 2 tensors"),
+        ({"input_names": ["x"]}, "1 names, expected 2"),
+        ({"input_names": ["x", "y", "z"]}, "3 names, expected 2"),
         ({"input_names": ["x", "x"]}, "each name can be there once"),
         ({"input_names": "xy"}, "input_names = 'xy': expected names"),
         ({"input_names": ["x", "a.b"]}, "'a.b' cannot be the name of a tensor"),
         ({"input_names": ["x", "graph"]}, "'graph' cannot be the name of a tensor"),
-        ({"output_names": ["a", "b"]}, "output_names = ['a', 'b']: 2 names for 1 tensors"),
+        ({"output_names": ["a", "b"]}, "output_names = ['a', 'b']: 2 names, expected 1"),
         ({"dynamic_axes": {"z": {0: "B"}}}, "there is no input 'z'"),
         ({"dynamic_axes": {"x": [0]}}, "'x' has [0], expected symbols by axis"),
         ({"dynamic_axes": [("x", {0: "B"})]}, "expected axes with symbols, by input"),
@@ -217,6 +217,26 @@ def test_axes_may_be_counted_from_the_end(tmp_path: Path) -> None:
     model = nnefc.compile(path)
     assert [spec.shape for spec in model.inputs] == [(-1, 4)] * 2
     np.testing.assert_array_equal(model(X[:1], Y[:1]), (X + Y)[:1].numpy())
+
+
+class Pair(nn.Module):
+    def forward(self, x: Tensor, pair: tuple[Tensor, Tensor]) -> Tensor:
+        return x + pair[0] + pair[1]
+
+
+def test_tensors_within_inputs_are_named_after_them(tmp_path: Path) -> None:
+    names = ["x", "pair"]
+    inputs: Any = X, (Y, Y)
+    axes = {name: {0: "B"} for name in ("x", "pair_0", "pair_1")}
+    path = tmp_path / "net.nnef.tgz"
+    nnefc.pytorch.export(Pair(), inputs, path, input_names=names, dynamic_axes=axes)
+    model = nnefc.compile(path)
+    assert [(spec.name, spec.shape) for spec in model.inputs] == [(n, (-1, 4)) for n in axes]
+    path.unlink()
+    for wrong in ("pair", "y"):
+        error = refused(tmp_path, Pair(), inputs, input_names=names, dynamic_axes={wrong: {0: "B"}})
+        assert f"there is no input {wrong!r}" in str(error)
+        assert "the inputs are x, pair_..." in str(error)
 
 
 @pytest.mark.parametrize("name", ["net", "net.tgz", "net.nnef", "net.nnef.tar"])

@@ -78,10 +78,9 @@ def export(
 
     module, path = check_module(module), check_path(path)
     given = check_inputs(inputs)
-    flat = all(isinstance(each, torch.Tensor) for each in given)
-    names = check_tensor_names("input_names", input_names, "input", len(given), exact=flat)
-    shapes = {name: tuple(x.shape) for name, x in zip(names, given, strict=True)} if flat else None
-    axes, values = check_axes(dynamic_axes, shapes)
+    names = check_tensor_names("input_names", input_names, "input", len(given), exact=True)
+    shapes = [tuple(x.shape) if isinstance(x, torch.Tensor) else None for x in given]
+    axes, values = check_axes(dynamic_axes, dict(zip(names, shapes, strict=True)))
     asserted = check_assertions(assertions, axes, values)
     options: dict[str, Any] = {**_PRIVATE, **target}
     taken = signature(to_nnef.TractNNEF).parameters

@@ -90,19 +90,22 @@ def check_tensor_names(
     if not problems and len(set(listed)) < len(listed):
         problems.append(f"{argument} = {listed}: each name can be there once")
     if exact and len(listed) != count:
-        problems.append(f"{argument} = {listed}: {len(listed)} names for {count} tensors")
+        problems.append(f"{argument} = {listed}: {len(listed)} names, expected {count}")
     if problems:
         raise NnefError(Diagnostic("input/argument", problem) for problem in problems)
     return cast(list[str], listed)
 
 
 def check_axes(
-    axes: object, inputs: Mapping[str, Sequence[int]] | None
+    axes: object, inputs: Mapping[str, Sequence[int] | None]
 ) -> tuple[Axes, dict[str, int]]:
-    """Symbols of axes from 0 on, and their values for `inputs` of these shapes, which are not known
-    if there are others than tensors; raises NnefError `input/argument` with all that is wrong.
+    """Symbols of axes from 0 on, and their values for `inputs` of these shapes; raises NnefError
+    `input/argument` with all that is wrong.
+
+    Inputs without a shape have tensors within them, which are named after them: `state_0`.
     """
-    example = f"for example {{{next(iter(inputs or ()), 'x')!r}: {{0: 'B'}}}}"
+    example = f"for example {{{next(iter(inputs), 'x')!r}: {{0: 'B'}}}}"
+    several = tuple(f"{name}_" for name, shape in inputs.items() if shape is None)
     if axes is None:
         return {}, {}
     if not isinstance(axes, Mapping):
@@ -116,14 +119,15 @@ def check_axes(
         problems.append(Diagnostic("input/argument", f"dynamic_axes: {message}", hint=hint))
 
     for name, each in cast(Mapping[Any, object], axes).items():
-        if inputs is not None and name not in inputs:
-            listed = ", ".join(inputs)
-            problem(f"there is no input {name!r}", f"the inputs are {listed}; results follow them")
+        shape = inputs.get(name)
+        if shape is None and not str(name).startswith(several):
+            known = (each if shape else f"{each}_..." for each, shape in inputs.items())
+            hint = f"the inputs are {', '.join(known)}; results follow them"
+            problem(f"there is no input {name!r}", hint)
             continue
         if not isinstance(each, Mapping):
             problem(f"{name!r} has {each!r}, expected symbols by axis", example)
             continue
-        shape = None if inputs is None else inputs[name]
         found[name] = {}
         for key, symbol in cast(Mapping[object, object], each).items():
             axis = whole(key)
