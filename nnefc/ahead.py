@@ -20,7 +20,7 @@ def expecting_usual(threads: int | None, accuracy: str) -> AbstractContextManage
 
 def usual_kernels(threads: int | None, accuracy: str) -> Iterator[Kernel]:
     """Those of `nnefc.typical.usual_graphs`; none while somebody looks at the passes."""
-    from nnefc.api import lowered
+    from nnefc.compiling import lowered
     from nnefc.passes.pipeline import is_watched
     from nnefc.typical import usual_graphs
 

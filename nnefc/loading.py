@@ -76,7 +76,7 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
 
 
 def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
-    from nnefc.api import lower_prepared
+    from nnefc.compiling import lower_prepared
     from nnefc.kernels.isa import host
     from nnefc.runtime.artifact_read import OTHER_VERSION
     from nnefc.runtime.model import CompiledModel

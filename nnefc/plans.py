@@ -112,7 +112,7 @@ class Plans:
     def __init__(
         self, source: Source, how: Mapping[str, Any], progress: Progress | None = None
     ) -> None:
-        """`how`: `threads`, `accuracy` and `methods`, as for `nnefc.api.compile_with`."""
+        """`how`: `threads`, `accuracy` and `methods`, as for `nnefc.compiling.compile_with`."""
         self._source = source
         self._how = dict(how)
         self._progress = progress
@@ -176,7 +176,7 @@ class Plans:
 
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """A plan of which nothing is taken from others but weights."""
-        from nnefc.api import compile_with
+        from nnefc.compiling import compile_with
 
         graph = self._source.graph(shapes, states=states)
         return compile_with(graph, progress=self._progress, packed=self._shared.packed, **self._how)
@@ -240,8 +240,8 @@ class Plans:
     def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
         """A new pattern; any exception if there cannot be one."""
         from nnefc.ahead import expecting_usual
-        from nnefc.api import lowered
         from nnefc.arguments import memory_for
+        from nnefc.compiling import lowered
         from nnefc.runtime.parametric import ParametricModel
 
         trace = Trace()

@@ -137,7 +137,7 @@ def write_c_content(path: FilePath, content: Content, name: str | None) -> list[
 
 def _prepared(graph: Graph) -> Graph:
     """The graph that is in a file, without variables that no operation is left to read."""
-    from nnefc.api import prepared
+    from nnefc.compiling import prepared
 
     working = prepared(graph)
     read = {op.attributes["label"].lower() for op in working.ops if op.name == "variable"}

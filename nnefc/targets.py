@@ -126,7 +126,7 @@ def build_here(
 
     `progress` is called while kernels are compiled.
     """
-    from nnefc.api import lower_prepared
+    from nnefc.compiling import lower_prepared
     from nnefc.runtime.artifact_build import build
 
     program = lower_prepared(

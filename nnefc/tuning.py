@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
 
-from nnefc.api import OPTIONS, ImportOptions, Path, compile_with, graph_of
+from nnefc.api import OPTIONS, ImportOptions, Path, graph_of
 from nnefc.arguments import check_flags, check_names, check_progress, check_threads
+from nnefc.compiling import compile_with
 from nnefc.ir import Graph
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Tuning:
 
     @cached_property
     def methods(self) -> dict[str, str]:
-        """Methods by key, as `nnefc.api.compile_with` takes them."""
+        """Methods by key, as `nnefc.compiling.compile_with` takes them."""
         return {choice.key: choice.after for choice in self.changed}
 
 

@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from nnefc.api import compile_with, import_model
+from nnefc.api import import_model
 from nnefc.cli.explain import Recorder, Stage, describe, kind
+from nnefc.compiling import compile_with
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ops.build import build
 from nnefc.ops.cost import macs, traffic_bytes

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.api import lowered
+from nnefc.compiling import lowered
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.lower.constants import Constants

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.api import lowered
+from nnefc.compiling import lowered
 from nnefc.errors import NnefError
 from nnefc.ir import Graph, TensorType
 from nnefc.ops.build import build

@@ -12,7 +12,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError, typical
-from nnefc.api import lowered
+from nnefc.compiling import lowered
 from nnefc.ir import Graph
 from nnefc.kernels import template
 from nnefc.kernels.isa import host

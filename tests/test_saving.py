@@ -209,7 +209,7 @@ def test_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
-    from nnefc.api import prepared
+    from nnefc.compiling import prepared
     from nnefc.lower import lower
     from nnefc.runtime.model import CompiledModel
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.api import prepared
 from nnefc.cli.explain import Recorder
+from nnefc.compiling import prepared
 from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference

@@ -19,7 +19,7 @@ import torch
 
 import nnefc
 from nnefc import tuning
-from nnefc.api import compile_with
+from nnefc.compiling import compile_with
 from nnefc.ir import Graph
 from nnefc.passes.convolution_method import methods, operation_key
 from nnefc.runtime import cache, choices, machine
@@ -42,7 +42,8 @@ graph net( x ) -> ( y )
 """
 CHILD = """
 import sys
-from nnefc.api import import_model, compile_with
+from nnefc.api import import_model
+from nnefc.compiling import compile_with
 
 def look(graph, ran):
     if ran.name == "assign_layouts":

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.zoo import ZOO
 from benchmarks.zoo.nnef import nnef_document
 from nnefc import import_model, typical
-from nnefc.api import lowered
+from nnefc.compiling import lowered
 from nnefc.ir import Graph
 from nnefc.ir.verify import verify
 from nnefc.kernels.template import Kernel

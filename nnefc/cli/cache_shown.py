@@ -155,8 +155,8 @@ def explain(
 
         nnefc cache explain graph.nnef --random-weights 1 --json
     """
-    from nnefc.api import lowered
     from nnefc.cli.kept_models import explain_model
+    from nnefc.compiling import lowered
     from nnefc.kernels.isa import host
     from nnefc.runtime import native
     from nnefc.runtime.cache_survey import Index, survey

@@ -96,7 +96,7 @@ def compile_graph(
     hook: Hook | None = None,
 ) -> CompiledModel:
     """Compile; progress is shown on standard error.  `methods`, `hook`: see `compile_with`."""
-    from nnefc.api import compile_with
+    from nnefc.compiling import compile_with
 
     with reported_warnings(), progress("compiling") as advance:
         return compile_with(

@@ -79,7 +79,7 @@ def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
 
 def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
     """What graphs need, on one thread and on `threads` (None: one for each processor)."""
-    from nnefc.api import lowered
+    from nnefc.compiling import lowered
 
     found: dict[Kernel, None] = {}
     for each in needed:

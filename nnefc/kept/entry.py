@@ -86,8 +86,8 @@ class Kept:
 
         Raises NotKept, and NnefError `input/...` for arguments that make no sense.
         """
-        from nnefc.api import methods_for
         from nnefc.arguments import check_import
+        from nnefc.compiling import methods_for
         from nnefc.runtime.team import team
         from nnefc.targets import LoweringOptions
 
