@@ -193,8 +193,9 @@ class DynamicModel(CompiledModel):
         if missing := [name for name in self.input_names if name not in every]:
             shown = self._shown()
             raise NnefError(
-                Diagnostic("input/shape", f"input {name!r} has no shape: it is {shown[name]}")
+                Diagnostic("input/shape", f"input {name!r} has no shape: it is {text}")
                 for name in missing
+                for text in [shown.get(name, "introduced nowhere")]
             )
         named = self._named([every[name] for name in self.input_names])
         model = self._plans.exact(named)

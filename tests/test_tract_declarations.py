@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nnefc
+from nnefc.dynamic import DynamicModel
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.reading import read_model
 from nnefc.frontends.tract.equations import Sum, solved
@@ -248,3 +250,15 @@ def test_equations_against_all_small_numbers(
         if any(row[i] for row in rows):
             unit = [int(i == j) for j in range(3)]
             assert (name in found) == (np.linalg.matrix_rank(np.array([*rows, unit])) == fixed)
+
+
+def test_inputs_that_are_introduced_nowhere_have_no_shapes(tmp_path: Path) -> None:
+    text = declared("tract_symbol S", more="k = tract_extra_exp_none(x);").replace(
+        "( x )", "( x, z )"
+    )
+    (tmp_path / "graph.nnef").write_text(text)
+    model = nnefc.compile(tmp_path)
+    assert isinstance(model, DynamicModel)
+    with pytest.raises(NnefError) as error:
+        model.for_shapes({"x": (1, 2, 4)})
+    assert "input 'z' has no shape: it is introduced nowhere" in str(error.value)

@@ -228,6 +228,7 @@ def test_files(tmp_path: Path, value: str, rule: str) -> None:
         ("reshape(x, shape = [4, -1])", "argument/reshape"),
         ("reshape(x, shape = [-1, -1])", "argument/reshape"),
         ("squeeze(x, axes = [0])", "argument/squeeze"),
+        ("squeeze(unsqueeze(x, axes = [0]), axes = [0, -3])", "argument/squeeze"),
         ("stack([], axis = 0)", "argument/stack"),
         ("unsqueeze(x, axes = [0, 1, 2, 3, 4, 5, 6])", "argument/reshape"),
         ("tract_core_einsum([x, x], expr = 'ij,jk->ik')", "argument/einsum"),

@@ -66,7 +66,10 @@ def reshape(
 @operator("tract_nnef")
 def squeeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
     dims = list(input.type.dims)
-    for axis in sorted(axes_of(axes, len(dims)), reverse=True):
+    where = axes_of(axes, len(dims))
+    if len(set(where)) < len(where):
+        raise Wrong("argument/squeeze", f"axes = {list(axes)} name a dimension twice")
+    for axis in sorted(where, reverse=True):
         if dims[axis] != 1:
             raise Wrong("argument/squeeze", f"axis {axis} has extent {dims[axis]}, not 1")
         del dims[axis]
