@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from nnefc.errors import NnefError
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.window_walk import WINDOW
@@ -19,6 +20,9 @@ from nnefc.lower.taps import Dimension
 from nnefc.ops.window_rules import Window, pooling_window
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+
+MAX_TAPS: Final = 1 << 40
+"""Items that windows look at where they are not separable in the dimensions: some minutes."""
 
 
 @lowering("box", "debox")
@@ -63,6 +67,7 @@ def max_pool(lower: Lowering, op: Op) -> None:
 def argmax_pool(lower: Lowering, op: Op) -> None:
     """Outputs: index; or output and index."""
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    _check_taps(window)
     values = op.name == "max_pool_with_index"
     dtype, index = op.inputs[0].type.dtype, op.outputs[-1].type.dtype
     x, index_y = lower.read(op.inputs[0]), lower.write(op.outputs[-1])
@@ -76,6 +81,19 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
         index_y=index_y,
         zeros=op.attributes["border"] != "ignore",
     )
+
+
+def _check_taps(window: Window) -> None:
+    """Raise NnefError (`limit/window`) if more taps in all dimensions together are looked at than a
+    call can take.
+    """
+    met = window.volume * math.prod(window.output)
+    if met > MAX_TAPS:
+        raise NnefError.of(
+            "limit/window",
+            f"a window of {window.volume} taps at {math.prod(window.output)} positions looks at "
+            f"{met} items, one after the other; at most {MAX_TAPS} are allowed",
+        )
 
 
 def dimensions_of(window: Window, border: str) -> list[Dimension]:
