@@ -97,11 +97,15 @@ class States(MutableMapping[str, "Array"]):
 
     def keep(self, outputs: Mapping[str, Array]) -> None:
         """Keep what a graph returns for the next call, by the names of its outputs."""
+        grown_by = {grown(name): x for name, x in outputs.items() if name.startswith(GROWN)}
+        for (name, axis), items in grown_by.items():
+            self._make_room(name, axis, items.shape[axis])
+        # from here on no memory is needed: states grow all of them, or none
         for name, array in outputs.items():
-            if name.startswith(GROWN):
-                self._append(*grown(name), array)
-            else:
+            if not name.startswith(GROWN):
                 self._arrays[name.removeprefix(STATE)] = array
+        for (name, axis), items in grown_by.items():
+            self._append(name, axis, items)
 
     def _check(self, wanted: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Raise NnefError for what a caller has put here and a graph does not take."""
@@ -137,19 +141,27 @@ class States(MutableMapping[str, "Array"]):
             self._arrays[name] = found.held
         return found.memory
 
+    def _make_room(self, name: str, axis: int, count: int) -> None:
+        """Let a state that `_with_room` has given the memory of lie where so many items fit behind
+        it.
+        """
+        before = self._growing[name]
+        shape = before.held.shape
+        end = shape[axis] + count
+        if end >= before.memory.shape[axis]:
+            room = room_for((*shape[:axis], end, *shape[axis + 1 :]), axis)
+            found = self._growing[name] = _grown(before.held, room)
+            self._arrays[name] = found.held
+
     def _append(self, name: str, axis: int, items: Array) -> None:
-        """Put items behind those of a state that `_with_room` has given the memory of."""
+        """Put items behind those of a state, for which there is room."""
         before = self._growing[name]
         begin = before.held.shape[axis]
         end = begin + items.shape[axis]
-        memory = before.memory
-        if end >= memory.shape[axis]:
-            shape = room_for((*items.shape[:axis], end, *items.shape[axis + 1 :]), axis)
-            memory = _grown(before.held, shape).memory
         along = (slice(None),) * axis
-        memory[(*along, slice(begin, end))] = items
-        held = memory[(*along, slice(0, end))]
-        self._growing[name], self._arrays[name] = _Growing(held, memory), held
+        before.memory[(*along, slice(begin, end))] = items
+        held = before.memory[(*along, slice(0, end))]
+        self._growing[name], self._arrays[name] = _Growing(held, before.memory), held
 
 
 def _grown(array: Array, shape: Shape) -> _Growing:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nnefc.errors import NnefError
 from nnefc.frontends.tract.names import grown, grown_name, room_for, state_name
+from nnefc.runtime import large_pages
 from nnefc.runtime.tensors import TensorSpec
 from nnefc.states import States
 
@@ -112,3 +114,28 @@ def test_room_is_for_more_than_there_is(length: int) -> None:
 
 def test_names_of_what_grows_are_read_back() -> None:
     assert grown(grown_name("a:b", 2)) == ("a:b", 2)
+
+
+def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    states, names = States(), ("a", "b", "c")
+    states.keep({state_name(name): items(0, 31) for name in names})
+    shape = room_for((2, 31, 2), AXIS)
+    specs = [TensorSpec(state_name(name), shape, np.dtype(np.float32)) for name in names]
+    more = {grown_name(name, AXIS): items(31, 1) for name in names}
+    states.given(specs, [])
+    left = [2]
+
+    def memory(nbytes: int, what: str) -> Array:
+        left[0] -= 1
+        if left[0] < 0:
+            raise NnefError.of("limit/memory", what)
+        return large_pages.memory(nbytes, what)
+
+    monkeypatch.setattr("nnefc.states.memory", memory)
+    with pytest.raises(NnefError):
+        states.keep(more)
+    assert states.shapes == dict.fromkeys(names, (2, 31, 2))
+    left[0] = len(names)
+    states.keep(more)
+    for name in names:
+        np.testing.assert_array_equal(states[name], items(0, 32))
