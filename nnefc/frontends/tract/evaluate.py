@@ -77,7 +77,7 @@ class Context:
     unknown: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
     """Operators that are in no registry that was declared, and where they are used."""
     model: Any = None
-    """What operators of inputs, weights and states ask (`nnefc.frontends.tract.document.Model`)."""
+    """What operators of inputs, weights and states ask (`nnefc.frontends.tract.model.Model`)."""
     target: str = ""
     """The identifier that is being assigned to in the body of the graph."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import premises, symbols
-from nnefc.frontends.tract.document import elaborate, registries
+from nnefc.frontends.tract.context import registries
+from nnefc.frontends.tract.document import elaborate
 from nnefc.frontends.tract.names import output_names
 from nnefc.frontends.tract.readings import labels, readings
 from nnefc.frontends.tract.trial import trial_shapes

@@ -11,6 +11,7 @@ from nnefc.frontends.tract.checks import check_shape
 from nnefc.frontends.tract.maker import FOLDED, Maker, converted
 from nnefc.frontends.tract.quantization import encoded, of_codes, plain
 from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.submodels import submodel
 from nnefc.frontends.tract.values import (
     DatumType,
     Known,
@@ -145,4 +146,5 @@ def _last_ones(make: Maker, start: Operand, end: int) -> Operand:
 @operator("tract_core", quantized=True)
 def tract_core_submodel(make: Maker, input: Any, label: str) -> Any:
     """A model of its own that is in a folder or an archive beside the document."""
-    return make.evaluator.context.model.submodel(make, label, sequence(input) or [input])
+    model = make.evaluator.context.model
+    return submodel(model, make, label, sequence(input) or [input])

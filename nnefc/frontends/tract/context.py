@@ -1,0 +1,92 @@
+"""What a document is evaluated with: fragments, operators of its registries, symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from nnefc.errors import Diagnostics, Place
+from nnefc.frontends.budget import Budget
+from nnefc.frontends.tract import premises
+from nnefc.frontends.tract.evaluate import Context
+from nnefc.frontends.tract.readings import unknown
+from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
+from nnefc.frontends.tract.values import DatumType
+from nnefc.ops.suggest import suggestion
+from nnefc.syntax import ast
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.model import Model
+
+ALIASES: Final = {"pulse": "tract_pulse"}
+"""Other names of registries."""
+
+
+def context_of(
+    document: ast.Document,
+    model: Model,
+    types: Mapping[str, DatumType],
+    budget: Budget,
+    diagnostics: Diagnostics,
+) -> Context:
+    """That of a document, which becomes `model`."""
+    return Context(
+        document.source,
+        {f.name: f for f in document.fragments},
+        _declared_operators(document, diagnostics),
+        model.symbols,
+        budget,
+        diagnostics,
+        frozenset(premises.all_symbols(document)).difference(model.symbols),
+        types,
+        model=model,
+    )
+
+
+def registries(document: ast.Document) -> list[tuple[str, Place]]:
+    """The registries that a document declares."""
+    return [
+        (ALIASES.get(name.name, name.name), document.source.place(name.at))
+        for extension in document.extensions
+        if extension.names[0].name == "tract_registry"
+        for name in extension.names[1:]
+    ]
+
+
+def _declared_operators(document: ast.Document, diagnostics: Diagnostics) -> Mapping[str, Operator]:
+    """The operators of the registries that are declared, and those that need none."""
+    declared = {"tract_nnef"}
+    for name, place in registries(document):
+        if name not in REGISTRIES:
+            hint = f"registries are {', '.join(REGISTRIES[1:])}"
+            diagnostics.error("tract/registry", f"there is no registry {name!r}", place, hint=hint)
+        declared.add(name)
+    return {name: op for name, op in operators().items() if op.registry in declared}
+
+
+def report_unknown(context: Context, document: ast.Document) -> None:
+    """All operators that are not known, each once, with how often it is used.
+
+    If evaluation has met any the document is searched for others, which it does not come to.
+    """
+    if not context.unknown:
+        return
+    everything = operators()
+    for name, places in {**context.unknown, **unknown(document, context.operators)}.items():
+        rule = "tract/operator"
+        often = f", {len(places)} times" if len(places) > 1 else ""
+        others = ", ".join(f"{p.line}:{p.column}" for p in places[1:6])
+        message = f"there is no operator '{name}' (used here{often})"
+        if name in everything:
+            registry = everything[name].registry
+            message = f"operator '{name}' is of the registry {registry}, which is not declared"
+            hint = f"add the line 'extension tract_registry {registry};' after the version"
+        elif name in refused():
+            rule, message = "tract/unsupported", f"operator '{name}' is not possible"
+            hint = refused()[name]
+        else:
+            hint = suggestion(name, [*everything, *context.fragments])
+        if others:
+            mark = "" if hint.endswith("?") or not hint else ";"
+            hint = f"{hint}{mark} also at {others}".lstrip()
+        context.diagnostics.error(rule, message, places[0], hint=hint)

@@ -1,0 +1,193 @@
+"""What operators ask of the model they are in, and what becomes of that in its graph."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.evaluate import BROKEN, Frame
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.names import count_name, grown_name, room_for, state_name, unused_name
+from nnefc.frontends.tract.quantization import decoded, encoded
+from nnefc.frontends.tract.values import (
+    DatumType,
+    Known,
+    Operand,
+    Quantized,
+    Wrong,
+    integers,
+    operand,
+)
+from nnefc.frontends.tract.weights import Weights
+from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.limits import Limits, how_to_raise
+from nnefc.syntax import ast
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an operator has kept: an input, and how much of it there is."""
+
+    value: Value
+    dims: tuple[int, ...]
+
+
+class Model:
+    """What operators ask of the model they are in: its inputs, weights and symbols."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        document: ast.Document,
+        shapes: Mapping[str, Sequence[int]],
+        states: Mapping[str, Sequence[int]],
+        quantized: Mapping[str, DatumType],
+        weights: Weights,
+        limits: Limits,
+    ) -> None:
+        self.graph = graph
+        self.weights = weights
+        self.limits = limits
+        self.container = weights.container
+        self.inputs: dict[str, Value | Quantized | Known] = {}
+        self.symbols: Mapping[str, int] = {}
+        self.depth = 0
+        """How many models it is within."""
+        self._parameters = [p.name for p in document.graph.parameters]
+        self._quantized = quantized
+        self._shapes = shapes
+        self._states = states
+        self._kept: dict[str, tuple[Value | None, Operand, str]] = {}
+        self._names: Counter[str] = Counter()
+        self._unnamed: Counter[str] = Counter()
+
+    def free_name(self, name: str) -> str:
+        """`name`, or one like it if a tensor has it already."""
+        self._names[name] += 1
+        count = self._names[name]
+        return name if count == 1 else self.free_name(f"{name}_{count}")
+
+    def external(self, name: str, datum: DatumType, shape: Any) -> Any:
+        """The input that is assigned to `name`; raises Wrong."""
+        if name not in self._parameters:
+            name = self.free_name(name or "external")
+            self._parameters.append(name)
+        if name in self.inputs:
+            return self.inputs[name]
+        datum = self._quantized.get(name, datum)
+        dims = tuple(self._shapes[name]) if name in self._shapes else integers(shape)
+        type_ = TensorType(datum.dtype, dims)
+        self._check_size(name, type_)
+        value = Value(type_, self.free_name(name))
+        self.inputs[name] = value
+        if 0 in dims:  # nothing has to be computed of it
+            return Known(np.zeros(dims, datum.dtype.numpy), datum.dtype)
+        return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
+
+    def _check_size(self, name: str, type_: TensorType) -> None:
+        if any(extent < 0 for extent in type_.dims):
+            raise Wrong("input/shape", f"'{name}' has a negative extent: {list(type_.dims)}")
+        if type_.rank > self.limits.rank:
+            message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
+            raise Wrong("limit/rank", message, how_to_raise("rank"))
+        # those without items, too: their other extents are those of other tensors
+        nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+        if nbytes > self.limits.tensor_bytes:
+            message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
+            raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
+
+    def state_name(self, kind: str) -> str:
+        """A name for a state that the document does not name."""
+        self._unnamed[kind] += 1
+        return f"{kind}_{self._unnamed[kind]}"
+
+    def state(
+        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+    ) -> State | None:
+        """What an operator has kept under a name, as an input; None if there is nothing yet.
+
+        `rank`: that it must have; `room`: the axis along which there is more memory than items.
+        """
+        shape = self._states.get(name)
+        if name in self._kept:
+            raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
+        if shape is None:
+            return None
+        dims = tuple(shape)
+        if rank is not None and len(dims) != rank:
+            message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
+            raise Wrong("input/state", message)
+        if room is not None:
+            dims = room_for(dims, room)
+        return State(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
+
+    def keep(self, name: str, before: State | None, after: Operand) -> None:
+        """What an operator keeps under a name for the next call."""
+        self._kept[name] = before and before.value, after, state_name(name)
+
+    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
+        """What an operator keeps behind a state that has room, along an axis."""
+        self._kept[name] = before.value, more, grown_name(name, axis)
+
+    def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
+        """A result as the codes that a quantization file says it has."""
+        scale = datum.scale or 1.0
+        if isinstance(value, Quantized):
+            same = (value.type.dtype, value.scale, value.zero_point)
+            if same == (datum.dtype, scale, datum.zero_point):
+                return value
+            value = decoded(make, value)
+        return encoded(make, operand(value), datum)
+
+    def decoded(self, make: Maker, value: Quantized) -> Operand:
+        return decoded(make, value)
+
+    def connect(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
+        """Make the inputs and outputs of the graph; what is wrong with them."""
+        wrong: list[Wrong] = []
+        for name, times in Counter(self._parameters).items():
+            value = self.inputs.get(name)
+            if times > 1:
+                wrong.append(Wrong("identifier/parameter", f"'{name}' is a parameter twice"))
+            elif value is None:
+                hint = f"write {name} = tract_core_external(shape = [...], datum_type = 'f32');"
+                message = f"parameter '{name}' of the graph is never introduced"
+                wrong.append(Wrong("identifier/parameter", message, hint))
+            else:
+                self._add_input(value)
+        for before, _, _ in self._kept.values():
+            if before is not None:
+                self._add_input(before)
+        for result in document.graph.results:
+            value = frame.values.get(result.name)
+            if value is None:
+                message = f"result '{result.name}' of the graph is never assigned"
+                wrong.append(Wrong("identifier/result", message))
+            elif value is not BROKEN:
+                try:
+                    tensor = value.codes if isinstance(value, Quantized) else operand(value)
+                    self._add_output(make.value(tensor, may_be_empty=True), result.name)
+                except Wrong as what:
+                    message = f"result '{result.name}' of the graph: {what.message}"
+                    wrong.append(Wrong(what.rule, message, what.hint))
+        for _, after, name in self._kept.values():
+            self.graph.add_output(make.value(after, may_be_empty=True), name)
+        for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
+            if value in make.counted:
+                axis, count = make.counted[value]
+                self.graph.add_output(count, count_name(name, axis))
+        return wrong
+
+    def _add_input(self, value: Any) -> None:
+        tensor = value.codes if isinstance(value, Quantized) else value
+        assert isinstance(tensor, Value)
+        tensor.index = len(self.graph.inputs)
+        self.graph.inputs.append(tensor)
+
+    def _add_output(self, value: Value, name: str) -> None:
+        self.graph.add_output(value, unused_name(name, self.graph.output_names))

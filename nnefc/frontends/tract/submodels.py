@@ -1,0 +1,101 @@
+"""Models within models (`tract_core_submodel`): their operations become some of the outer graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from nnefc.errors import Diagnostics
+from nnefc.formats.container import Container
+from nnefc.frontends.tract.context import context_of, report_unknown
+from nnefc.frontends.tract.evaluate import Evaluator, Frame
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.model import Model, State
+from nnefc.frontends.tract.quantization import quantized_types, read_quantization
+from nnefc.frontends.tract.values import DatumType, Operand, Wrong
+from nnefc.frontends.tract.weights import Weights
+from nnefc.ir import DType
+from nnefc.syntax import ast
+from nnefc.syntax.parser import decode, parse
+
+SUBMODELS: Final = 8
+"""Models within each other, at most."""
+
+
+class Embedded(Model):
+    """A model within another: its inputs are given, and what it keeps the other one keeps."""
+
+    def __init__(
+        self,
+        outer: Model,
+        document: ast.Document,
+        given: Mapping[str, Any],
+        quantized: Mapping[str, DatumType],
+        weights: Weights,
+    ) -> None:
+        super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
+        self._outer = outer
+        self._given = given
+        self.depth = outer.depth + 1
+
+    def free_name(self, name: str) -> str:
+        return self._outer.free_name(name)
+
+    def external(self, name: str, datum: DatumType, shape: Any) -> Any:
+        if name not in self._given:
+            raise Wrong("tract/submodel", f"input '{name}' is not given")
+        return self._given[name]
+
+    def state(
+        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+    ) -> State | None:
+        return self._outer.state(name, dtype, rank, room)
+
+    def state_name(self, kind: str) -> str:
+        return self._outer.state_name(kind)
+
+    def keep(self, name: str, before: State | None, after: Operand) -> None:
+        self._outer.keep(name, before, after)
+
+    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
+        self._outer.append(name, before, more, axis)
+
+
+def submodel(outer: Model, make: Maker, label: str, given: Sequence[Any]) -> Any:
+    """The results of a model beside the document of another one for some inputs, in its graph.
+
+    Raises Wrong, or NnefError with all that is wrong in its document.
+    """
+    if outer.container is None or outer.depth >= SUBMODELS:
+        raise Wrong("tract/submodel", f"there is no model '{label}'")
+    container = outer.container.submodel(label)
+    if container is None:
+        hint = f"{outer.container.name} has neither {label}/graph.nnef nor {label}.nnef.tgz"
+        raise Wrong("tract/submodel", f"there is no model '{label}'", hint)
+    with container:
+        return _embedded(outer, make, label, container, given)
+
+
+def _embedded(
+    outer: Model, make: Maker, label: str, container: Container, given: Sequence[Any]
+) -> Any:
+    limits = outer.limits
+    diagnostics = Diagnostics(limit=limits.errors)
+    file = container.graph_file
+    text = decode(container.graph_text(), file, limits=limits, diagnostics=diagnostics)
+    document = parse(text, file, limits=limits, diagnostics=diagnostics, tract=True)
+    names = [p.name for p in document.graph.parameters]
+    if len(names) != len(given):
+        raise Wrong("tract/submodel", f"'{label}' takes {len(names)} tensors, not {len(given)}")
+    types = quantized_types(read_quantization(container, limits, diagnostics), diagnostics)
+    weights = outer.weights.within(container, label)
+    inputs = dict(zip(names, given, strict=True))
+    model = Embedded(outer, document, inputs, types, weights)
+    context = context_of(document, model, types, make.budget, diagnostics)
+    evaluator = Evaluator(context, make.graph)
+    frame = Frame()
+    evaluator.run(document.graph.body, frame, names=True)
+    report_unknown(context, document)
+    diagnostics.raise_errors()
+    results = tuple(frame.values[r.name] for r in document.graph.results)
+    return results[0] if len(results) == 1 else results
