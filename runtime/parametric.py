@@ -72,6 +72,7 @@ class ParametricModel:
             _Symbolic.of(each)
             for each in (self._draft.params, self._draft.tiles, [self._draft.arena_bytes], dims)
         ]
+        self._tiles_vary = is_symbolic(self._draft.tiles)
         results = [x for each in self._numbers for x in each.extents]
         self._function: Function = trace.function(cast(Sequence[int], results))
 
@@ -90,5 +91,9 @@ class ParametricModel:
             specs[i] = TensorSpec(spec.name, tuple(islice(extents, len(spec.shape))), spec.dtype)
         inputs = tuple(specs[: len(self._compiled.inputs)])
         outputs = tuple(specs[len(inputs) :])
-        plan = self._draft.plan_of(params, tiles, int(arena_bytes))
+        if self._tiles_vary:
+            plan = self._draft.plan_of(params, tiles, int(arena_bytes))
+        else:  # launches are the same
+            params.flags.writeable = False
+            plan = replace(self._compiled.plan, params=params, arena_bytes=int(arena_bytes))
         return replace(self._compiled, inputs=inputs, outputs=outputs, plan=plan)
