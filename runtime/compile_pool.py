@@ -190,9 +190,9 @@ class _Worker:
 
         Raises RuntimeError if there can be no more threads.
         """
-        thread = threading.Thread(target=self._serve, args=(waiting, answers), daemon=True)
-        thread.start()
-        self._thread = thread
+        # known before it runs: an interrupt may come while `start` waits for that
+        self._thread = threading.Thread(target=self._serve, args=(waiting, answers), daemon=True)
+        self._thread.start()
 
     def _serve(
         self, waiting: deque[tuple[Source, bytes]], answers: SimpleQueue[_Answer | None]
@@ -207,7 +207,8 @@ class _Worker:
                 if name is None or code is None:
                     break
                 answers.put(_Answer(source, name, code))
-        except (OSError, IndexError):  # it is dead; another thread took the last one
+        # it is dead; files were closed while the thread began; another one took the last source
+        except (OSError, ValueError, IndexError):
             pass
         finally:
             answers.put(None)
@@ -218,7 +219,7 @@ class _Worker:
     def wait(self) -> None:
         """Leave nothing of it: no zombie, no thread, no open file."""
         self._process.wait()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         for stream in (self._process.stdin, self._process.stdout):
             with suppress(OSError):  # of what was not written

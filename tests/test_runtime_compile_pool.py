@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -170,6 +171,34 @@ def test_an_error_of_the_caller_stops_the_workers(pool: list[Any]) -> None:
         object_codes(SOURCES, progress)
     assert len(pool) == 2
     assert len(object_codes(SOURCES[:1])) == 1
+
+
+def test_an_interrupt_while_a_thread_begins(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are closed when it has come to its end."""
+    raised: list[Any] = []
+    begun: list[threading.Thread] = []
+    start, read = threading.Thread.start, compile_pool.read_message
+
+    def later(stream: Any) -> bytes | None:
+        time.sleep(0.2)
+        return read(stream)
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        begun.append(thread)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    monkeypatch.setattr(compile_pool, "read_message", later)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apart([named(SOURCES)])
+    assert len(pool) == 2
+    assert not any(thread.is_alive() for thread in begun)
+    assert not raised
 
 
 # -- how many
