@@ -63,10 +63,10 @@ class _Pattern:
     """Those that shapes of inputs tell, in the order of the function's parameters."""
     groups: tuple[tuple[_Place, ...], ...]
     """Extents of states that are one symbol: they are equal."""
-    states: frozenset[str]
     fixed: Mapping[_Place, int]
     """All other extents."""
     ranks: Mapping[str, int]
+    """Of all inputs and states."""
     bits: tuple[int, ...]
     """Of the values that it was made for."""
     is_makeshift: bool
@@ -77,13 +77,13 @@ class _Pattern:
         pairs = zip(values, self.bits, strict=True)
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
-    def values(
-        self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
-    ) -> list[int] | None:
-        """What the function takes; None if shapes are not like those it was made for."""
-        if frozenset(states) != self.states or tuple(symbols) != self.symbols:
+    def values(self, symbols: Mapping[str, int], every: Shapes) -> list[int] | None:
+        """What the function takes; None if shapes are not like those it was made for.
+
+        `every`: shapes of the inputs of the graph, of states among them.
+        """
+        if every.keys() != self.ranks.keys() or tuple(symbols) != self.symbols:
             return None
-        every = {**shapes, **{state_name(name): shape for name, shape in states.items()}}
         if any(len(every[name]) != rank for name, rank in self.ranks.items()):
             return None
         if any(every[at.name][at.axis] != extent for at, extent in self.fixed.items()):
@@ -205,7 +205,7 @@ class Plans:
         if tried:
             with suppress(Exception):  # what needs plain numbers, and errors, which these tell
                 pattern = self._traced(symbols, shapes, states)
-                values = pattern.values(symbols, shapes, states)
+                values = pattern.values(symbols, _inputs(shapes, states))
                 found = None if values is None else self._of(pattern, values, shapes, states)
                 assert found is not None, "a pattern holds for what it was made for"
                 self._patterns.insert(0, pattern)
@@ -221,8 +221,9 @@ class Plans:
     ) -> list[tuple[_Pattern, list[int]]]:
         """Patterns that may hold, with the values that their functions take; the nearest first."""
         found: list[tuple[int, _Pattern, list[int]]] = []
+        every = _inputs(shapes, states)
         for pattern in self._patterns:
-            values = pattern.values(symbols, shapes, states)
+            values = pattern.values(symbols, every)
             if values is not None and (distance := pattern.distance(values)) <= REACH:
                 found.append((distance, pattern, values))
         return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
@@ -264,18 +265,21 @@ class Plans:
         how = self._how["threads"], self._how["accuracy"]
         with memory_for("compile the model"), expecting_usual(*how):
             model = ParametricModel(trace, program, graph, self._progress, self._shared.packed)
-        dims = {value.name: value.type.dims for value in graph.inputs}
-        dims |= {state_name(name): shape for name, shape in lifted.items()}
+        dims = _inputs({value.name: value.type.dims for value in graph.inputs}, lifted)
         return _Pattern(
             model,
             tuple(symbols),
             tuple(map(tuple, groups.values())),
-            frozenset(states),
             _fixed(dims),
             {name: len(shape) for name, shape in dims.items()},
             tuple(value.bit_length() for value in (*symbols.values(), *extents)),
             trace.is_makeshift,
         )
+
+
+def _inputs(shapes: Shapes, states: Shapes) -> dict[str, Shape]:
+    """Shapes of the inputs of a graph by name, those of states behind the others."""
+    return {**shapes, **{state_name(name): shape for name, shape in states.items()}}
 
 
 def _fixed(shapes: Shapes) -> dict[_Place, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nnefc.frontends.tract.checks import of_rank
@@ -60,14 +60,15 @@ def tract_moe_ffn(
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     tokens = make.cast(make.reshape(x, (x.type.volume // width, width)), wide)
     weights, chosen = _routed(make, tokens, wg, wg_bias, k, gate)
-    ffn = _Experts(make, activation, act_alpha, act_limit, expert_layout == "linear")
     matrices = tuple(None if w is None else _floats(make, w, wide) for w in (w1, w2, w3))
     biases = tuple(
         None if b is None else make.reshape(make.cast(b, wide), (experts, 1, b.type.dims[-1]))
         for b in (w1_bias, w2_bias, w3_bias)
     )
+    is_linear = expert_layout == "linear"
+    ffn = _Experts(make, activation, act_alpha, act_limit, is_linear, matrices, biases)
     few = tokens.type.dims[0] * k <= experts
-    y = (_each if few else _every)(ffn, tokens, weights, chosen, matrices, biases)
+    y = (_each if few else _every)(ffn, tokens, weights, chosen)
     return make.cast(make.reshape(y, shape), dtype)
 
 
@@ -106,13 +107,27 @@ class _Experts:
     alpha: Any
     limit: Any
     transposed: bool
+    matrices: Weights
+    biases: Weights
 
-    def hidden(self, x: Operand, matrices: Weights, biases: Weights) -> Operand:
-        """act(w1 x) * w3 x, [e, n, h] of x [1 or e, n, d]."""
-        first, _, third = matrices
-        assert first is not None
-        gate = self.product(x, first, biases[0])
-        up = None if third is None else self.product(x, third, biases[2])
+    def __call__(self, x: Operand) -> Operand:
+        """w2 (act(w1 x) * w3 x), [e, n, d] of x [1 or e, n, d]."""
+        return self._product(self._hidden(x), 1)
+
+    def taken(self, numbers: Operand) -> _Experts:
+        """The experts of these numbers [n], in this order."""
+
+        def of(many: Weights) -> Weights:
+            make = self.make
+            return tuple(
+                None if x is None else tract_core_gather(make, x, numbers, 0) for x in many
+            )
+
+        return replace(self, matrices=of(self.matrices), biases=of(self.biases))
+
+    def _hidden(self, x: Operand) -> Operand:
+        gate = self._product(x, 0)
+        up = None if self.matrices[2] is None else self._product(x, 2)
         if self.limit is not False and up is not None:
             limit, alpha = scalar(self.limit), 1.702 if self.alpha is False else scalar(self.alpha)
             gate = self.make("min", gate, limit)
@@ -122,7 +137,9 @@ class _Experts:
         active = self._active(gate, is_gated=up is not None)
         return active if up is None else self.make("mul", active, up)
 
-    def product(self, x: Operand, weight: Operand, bias: Operand | None) -> Operand:
+    def _product(self, x: Operand, which: int) -> Operand:
+        weight, bias = self.matrices[which], self.biases[which]
+        assert weight is not None
         y = matmul(self.make, x, weight, False, self.transposed)
         return y if bias is None else self.make("add", y, bias)
 
@@ -141,50 +158,28 @@ class _Experts:
                 return make("silu", x)
 
 
-def _each(
-    ffn: _Experts,
-    tokens: Operand,
-    weights: Operand,
-    chosen: Operand,
-    matrices: Weights,
-    biases: Weights,
-) -> Operand:
+def _each(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
     """Token by token, with the matrices of its experts: for fewer tokens than experts."""
     make = ffn.make
     rows, width = tokens.type.dims
     k = chosen.type.dims[1]
-    flat = make.reshape(chosen, (rows * k,))
-
-    def taken(many: Weights) -> Weights:
-        return tuple(None if x is None else tract_core_gather(make, x, flat, 0) for x in many)
-
-    matrices, biases = taken(matrices), taken(biases)
     repeated = make.repeated(make.reshape(tokens, (rows, 1, width)), (rows, k, width))
-    hidden = ffn.hidden(make.reshape(repeated, (rows * k, 1, width)), matrices, biases)
-    assert matrices[1] is not None
-    y = make.reshape(ffn.product(hidden, matrices[1], biases[1]), (rows, k, width))
+    y = ffn.taken(make.reshape(chosen, (rows * k,)))(make.reshape(repeated, (rows * k, 1, width)))
+    y = make.reshape(y, (rows, k, width))
     weighted = make("mul", y, make.reshape(weights, (rows, k, 1)))
     return make("sum_reduce", weighted, axes=(1,))
 
 
-def _every(
-    ffn: _Experts,
-    tokens: Operand,
-    weights: Operand,
-    chosen: Operand,
-    matrices: Weights,
-    biases: Weights,
-) -> Operand:
+def _every(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
     """All tokens through all experts, whose weights are 0 where they are not chosen."""
     make = ffn.make
     rows, width = tokens.type.dims
-    assert matrices[0] is not None and matrices[1] is not None
-    experts = matrices[0].type.dims[0]
+    assert ffn.matrices[0] is not None
+    experts = ffn.matrices[0].type.dims[0]
     k = chosen.type.dims[1]
     number = make.reshape(make.cast(make.iota(experts), chosen.type.dtype), (experts, 1, 1))
     is_chosen = make("eq", make.reshape(chosen, (1, rows, k)), number)
     share = make("select", is_chosen, make.reshape(weights, (1, rows, k)), 0.0)
     share = make("sum_reduce", share, axes=(2,))
-    hidden = ffn.hidden(make.reshape(tokens, (1, rows, width)), matrices, biases)
-    y = ffn.product(hidden, matrices[1], biases[1])
+    y = ffn(make.reshape(tokens, (1, rows, width)))
     return make("sum_reduce", make("mul", y, share), axes=(0,))
