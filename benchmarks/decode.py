@@ -7,7 +7,9 @@ measures one step of a decoder like Llama (`benchmarks/language`), or all tokens
 once: nnefc and tract on NNEF with weights as they are stored, onnxruntime on ONNX with the same
 weights in float32.  Keys and values of the tokens before are states of nnefc's session, or with
 `--caches inputs` arrays that are given to it, as to the others, which copy none.  Engines take
-turns; all of them have to agree on the scores.
+turns; all of them have to agree on the scores.  So does reading as many bytes from memory as the
+weights and the keys and values have, which is what the share of the memory is of: what there is in
+the same minutes, as long as that takes.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,7 +49,7 @@ TOLERANCE: Final = 2e-3
 """Of the largest score."""
 REST: Final = 0.1
 """Seconds before a turn: threads of other engines look for work for a while after theirs."""
-REWIND: Final = 96
+REWIND: Final = 8
 """Steps after which what a model keeps is that of the tokens before again."""
 
 
@@ -67,8 +69,6 @@ def main(
     ] = None,
 ) -> None:
     """Check that engines agree on steps and prompts, and measure them by turns."""
-    from nnefc.runtime.machine import measure
-
     stored_as = arguments.items_of(weights, "--weights")
     for name in stored_as:
         if name not in STORED:
@@ -86,21 +86,20 @@ def main(
     folder = arguments.models_folder(models_dir) / ("decoder_small" if small else "decoder")
     facts: list[dict[str, Any]] = []
     for count in arguments.counts_of(threads, "--threads"):
-        bandwidth = measure(count).read_gbps
         for call in calls:
             steps = _load(names, sizes, call, stored_as, count, folder, caches == "states")
             _compare(steps)
-            seconds = _measure(steps, rounds, turn)
+            kept = 8 * sizes.layers * call.past * sizes.width
+            sizes_of = {stored: round(sizes.weight_bytes(stored)) + kept for _, stored in steps}
+            seconds, bandwidths = _measure(steps, sizes_of, count, rounds, turn)
             for (engine, stored), runs in seconds.items():
-                step = statistics.median(runs)
-                kept = 8 * sizes.layers * call.past * sizes.width
-                nbytes = sizes.weight_bytes(stored) + kept
+                step, nbytes = statistics.median(runs), sizes_of[stored]
                 facts.append(
                     {
                         **{"threads": count, "position": call.past, "tokens": call.count},
                         **{"engine": engine, "weights": stored},
                         **{"seconds": step, "least_seconds": min(runs), "bytes": nbytes},
-                        **{"gbps": nbytes / step / 1e9, "machine_gbps": bandwidth},
+                        **{"gbps": nbytes / step / 1e9, "machine_gbps": bandwidths[stored]},
                     }
                 )
     _show(facts)
@@ -201,22 +200,37 @@ def _compare(steps: dict[tuple[str, str], Step]) -> None:
 
 
 def _measure(
-    steps: dict[tuple[str, str], Step], rounds: int, turn: float
-) -> dict[tuple[str, str], list[float]]:
-    """Seconds of steps: the median of each turn."""
+    steps: dict[tuple[str, str], Step],
+    sizes_of: dict[str, int],
+    threads: int,
+    rounds: int,
+    turn: float,
+) -> tuple[dict[tuple[str, str], list[float]], dict[str, float]]:
+    """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
+    from nnefc.runtime.machine import reading
+
     seconds: dict[tuple[str, str], list[float]] = {key: [] for key in steps}
+    readers = {stored: reading(nbytes, threads) for stored, nbytes in sizes_of.items()}
+    rates: dict[str, list[float]] = {stored: [] for stored in readers}
     for _ in range(rounds):
         for key, step in steps.items():
             time.sleep(REST)
-            step()
-            runs: list[float] = []
-            end = time.perf_counter() + turn
-            while not runs or time.perf_counter() < end:
-                start = time.perf_counter()
-                step()
-                runs.append(time.perf_counter() - start)
-            seconds[key].append(statistics.median(runs))
-    return seconds
+            seconds[key].append(_turn(step, turn))
+        for stored, read in readers.items():
+            rates[stored].append(read() / _turn(read, turn) / 1e9)
+    return seconds, {stored: statistics.median(found) for stored, found in rates.items()}
+
+
+def _turn(call: Callable[[], Any], turn: float) -> float:
+    """The median of the seconds of calls."""
+    call()
+    runs: list[float] = []
+    end = time.perf_counter() + turn
+    while not runs or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        runs.append(time.perf_counter() - start)
+    return statistics.median(runs)
 
 
 def _show(facts: list[dict[str, Any]]) -> None:

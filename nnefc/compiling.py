@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from nnefc.arguments import check_accuracy, check_environment, check_threads, memory_for
 from nnefc.errors import Diagnostic, NnefError
@@ -11,10 +11,10 @@ from nnefc.ir import Graph
 
 if TYPE_CHECKING:
     from nnefc.passes.pipeline import Hook
-    from nnefc.runtime.derived import Derived
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.program import Program
+    from nnefc.runtime.shared import SharedMemory
 
 
 def compile_with(
@@ -25,12 +25,12 @@ def compile_with(
     accuracy: str = "fast",
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
-    packed: Callable[[Derived], Any] | None = None,
+    shared: SharedMemory | None = None,
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with.
 
     `methods`: see `Chooser`; None: those that `tune` has kept for this machine.
-    `packed`: gives weights as kernels read them, which several models may share.
+    `shared`: what plans for other shapes have in common with this one.
     """
     from nnefc.ahead import expecting_usual
     from nnefc.runtime.model import CompiledModel
@@ -46,7 +46,7 @@ def compile_with(
         accuracy=accuracy,
         methods=methods,
         hook=hook,
-        growing=packed is not None,
+        growing=shared is not None,
     )
     origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"), expecting_usual(threads, accuracy):
@@ -56,7 +56,7 @@ def compile_with(
             threads=threads,
             progress=progress,
             origin=origin,
-            packed=packed,
+            shared=shared,
         )
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.frontends.tract.source import Extents, Source
+    from nnefc.runtime.executable import Executable
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.profile import Profile
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-_OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
+_OF_ONE_PLAN: Final = frozenset({"appended", "outputs", "plan"})
 """Attributes that a `CompiledModel` sets when it is made."""
 
 
@@ -76,22 +77,20 @@ class Session:
         model = self._model
         plan = model.plan_for(model.shapes_of(arrays), self.shapes)
         states = self._states.given(plan.inputs, plan.outputs)
-        given = [*arrays, *states.values()]
         count = len(model.output_names)
         if len(out) == count == len(plan.outputs) and not states:
             targets = [out[name] for name in model.output_names]
-            plan(*given, out=targets[0] if count == 1 else targets)
+            plan(*arrays, out=targets[0] if count == 1 else targets)
             return targets
-        found = plan(*given)
-        outputs = cast("Sequence[Array]", found if isinstance(found, tuple) else (found,))
+        outputs = plan.step(arrays, states)
         names = (spec.name for spec in plan.outputs)
         results, kept = settled(dict(zip(names, outputs, strict=True)))
         _fill(out, results)
-        self._states.keep(kept)
+        self._states.keep(kept, plan.appended)
         return list(results.values())
 
     @property
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> Mapping[str, Shape]:
         """Shapes of what is kept now, by the names of the operators that keep it."""
         return self._states.shapes
 
@@ -226,7 +225,7 @@ class DynamicModel(CompiledModel):
         extents = {each.name: ",".join(each.extents) for each in self.shapes}
         return {s.name: f"{s.name}: {s.dtype}[{extents[s.name]}]" for s in self.inputs}
 
-    def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> CompiledModel:
+    def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> Executable:
         """The plan for shapes of the inputs, in order, and of states; made if there is none."""
         self._check_count(len(shapes))
         return self._plans.find(self._named(shapes), states)

@@ -14,19 +14,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.tract.names import kept_shapes, state_name
+from nnefc.frontends.tract.names import kept_shapes
 from nnefc.frontends.tract.trial import try_out
 from nnefc.runtime.model import CompiledModel
-from nnefc.runtime.shared import SharedWeights
+from nnefc.runtime.shared import SharedMemory
 from nnefc.states import only_sessions
 from nnefc.symbolic import Extent, Trace
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
-    from nnefc.ir import Graph
+    from nnefc.runtime.executable import Executable
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.parametric import ParametricModel
 
@@ -34,8 +35,11 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 PLANS: Final = 64
+"""Plans that a model keeps."""
 PLAN_BYTES: Final = 256 << 20
-"""Plans that a model keeps, and how much memory they may take for values between launches."""
+"""Memory for values between launches that a model keeps for later calls; more if that of one call
+is more.
+"""
 PATTERNS: Final = 64
 """Patterns that a model keeps."""
 REACH: Final = 2
@@ -46,27 +50,38 @@ ATTEMPTS: Final = 2
 """Patterns that are tried to be made of a model for which there cannot be any."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """An extent of an input of the graph: of one of the document, or of a state."""
+class _Asked:
+    """The shapes of the inputs of a graph, of states behind the others, one after the other."""
 
-    name: str
-    axis: int
+    __slots__ = ("extents", "names", "ranks")
+
+    def __init__(self, shapes: Shapes, states: Shapes) -> None:
+        every = (*shapes.values(), *states.values())
+        self.names = (*shapes, *states)
+        self.ranks = tuple(map(len, every))
+        self.extents = tuple(chain.from_iterable(every))
+
+    def at(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The extents there."""
+        return tuple(map(self.extents.__getitem__, places))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pattern:
-    """A model for many shapes, and what has to be the same of all of them."""
+    """A model for many shapes, and what has to be the same of all of them.
+
+    Of a token this is all that is looked at: some hundred extents, compared at once.
+    """
 
     model: ParametricModel
     symbols: tuple[str, ...]
     """Those that shapes of inputs tell, in the order of the function's parameters."""
-    groups: tuple[tuple[_Place, ...], ...]
-    """Extents of states that are one symbol: they are equal."""
-    fixed: Mapping[_Place, int]
-    """All other extents."""
-    ranks: Mapping[str, int]
-    """Of all inputs and states."""
+    like: _Asked
+    """What it was made for."""
+    groups: Sequence[Sequence[int]]
+    """Places of extents of states that are one symbol: they are equal."""
+    fixed: Sequence[int]
+    """Places of extents that are the same."""
     bits: tuple[int, ...]
     """Of the values that it was made for."""
     is_makeshift: bool
@@ -77,23 +92,19 @@ class _Pattern:
         pairs = zip(values, self.bits, strict=True)
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
-    def values(self, symbols: Mapping[str, int], every: Shapes) -> list[int] | None:
-        """What the function takes; None if shapes are not like those it was made for.
-
-        `every`: shapes of the inputs of the graph, of states among them.
-        """
-        if every.keys() != self.ranks.keys() or tuple(symbols) != self.symbols:
+    def values(self, symbols: Mapping[str, int], asked: _Asked) -> list[int] | None:
+        """What the function takes; None if shapes are not like those it was made for."""
+        like = self.like
+        if asked.names != like.names or asked.ranks != like.ranks:
             return None
-        if any(len(every[name]) != rank for name, rank in self.ranks.items()):
-            return None
-        if any(every[at.name][at.axis] != extent for at, extent in self.fixed.items()):
+        if tuple(symbols) != self.symbols or asked.at(self.fixed) != like.at(self.fixed):
             return None
         values = list(symbols.values())
-        for first, *others in self.groups:
-            value = every[first.name][first.axis]
-            if any(every[at.name][at.axis] != value for at in others):
+        for places in self.groups:
+            extents = asked.at(places)
+            if extents.count(extents[0]) != len(extents):
                 return None
-            values.append(value)
+            values.append(extents[0])
         return values
 
 
@@ -101,7 +112,7 @@ class _Pattern:
 class _Made:
     """A plan that is kept."""
 
-    model: CompiledModel
+    model: Executable
     is_makeshift: bool = False
     calls: int = 0
 
@@ -116,16 +127,14 @@ class Plans:
         self._source = source
         self._how = dict(how)
         self._progress = progress
-        self._shared = SharedWeights()
+        self._shared = SharedMemory(PLAN_BYTES)
         for array in source.weights.arrays():
             self._shared.keep(array)
         self._made: OrderedDict[Any, _Made] = OrderedDict()
-        self._arena_bytes = 0
-        """Of those."""
         self._patterns: list[_Pattern] = []
         """The one that was used last is the first."""
         self._failed = 0
-        self._kept: dict[str, Shape] = {}
+        self._before: Shapes = {}
         """Shapes of states of the call before."""
         self._growing: dict[str, set[int]] = {}
         """Axes of states whose extents have changed from one call to the next."""
@@ -139,15 +148,15 @@ class Plans:
         """How often front end, passes and lowering have run for all plans that came of it."""
         return len(self._patterns)
 
-    def find(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+    def find(self, shapes: Shapes, states: Shapes) -> Executable:
         """The plan for shapes of the inputs and of states; NnefError if they do not fit."""
-        key = (*shapes.values(), *states.items())
+        key = (*shapes.values(), *states, *states.values())
         with self._lock:
-            self._watch(states)
-            found = self._kept_or_made(key, lambda: self._planned(shapes, states))
+            before, self._before = self._before, states
+            found = self._kept_or_made(key, lambda: self._planned(shapes, states, before))
             found.calls += 1
             if found.is_makeshift and found.calls > SETTLED:
-                self._forget(key)
+                del self._made[key]
                 found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
             return found.model
 
@@ -155,58 +164,57 @@ class Plans:
         """A plan that is made for these shapes alone, without states."""
         key = (*shapes.values(), "exact")
         with self._lock:
-            return self._kept_or_made(key, lambda: _Made(self._compiled(shapes, {}))).model
+            found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, {}))).model
+        assert isinstance(found, CompiledModel)
+        return found
 
     def _kept_or_made(self, key: Any, make: Callable[[], _Made]) -> _Made:
-        """The plan that is kept under a key; those that were used longest ago may go for it."""
+        """The plan that is kept under a key; that which was used longest ago may go for it."""
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
-            self._arena_bytes += found.model.arena_bytes
-            while len(self._made) > 1 and (
-                len(self._made) > PLANS or self._arena_bytes > PLAN_BYTES
-            ):
-                self._forget(next(iter(self._made)))
-        self._made.move_to_end(key)
+            while len(self._made) > PLANS:
+                self._made.popitem(last=False)
+        else:
+            self._made.move_to_end(key)
         return found
 
-    def _forget(self, key: Any) -> None:
-        """Let a plan go."""
-        self._arena_bytes -= self._made.pop(key).model.arena_bytes
-
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
-        """A plan of which nothing is taken from others but weights."""
+        """A plan of which nothing is taken from others but memory."""
         from nnefc.compiling import compile_with
 
         graph = self._source.graph(shapes, states=states)
-        return compile_with(graph, progress=self._progress, packed=self._shared.packed, **self._how)
+        return compile_with(graph, progress=self._progress, shared=self._shared, **self._how)
 
-    def _watch(self, states: Shapes) -> None:
-        """Note which extents of states change."""
+    def _watch(self, before: Shapes, states: Shapes) -> None:
+        """Note which extents of states have changed from one call to the next."""
         for name, shape in states.items():
-            before = self._kept.get(name, shape)
-            if before != shape and len(before) == len(shape):
-                changed = {i for i, pair in enumerate(zip(before, shape)) if pair[0] != pair[1]}
+            other = before.get(name, shape)
+            if other != shape and len(other) == len(shape):
+                changed = {i for i, pair in enumerate(zip(other, shape)) if pair[0] != pair[1]}
                 self._growing.setdefault(name, set()).update(changed)
-        self._kept = dict(states)
 
     # -- patterns
 
-    def _planned(self, shapes: Shapes, states: Shapes) -> _Made:
-        """A plan of a pattern, if there is one or can be; otherwise one of its own."""
-        symbols = self._source.symbol_values(shapes)
-        for pattern, values in self._near(symbols, shapes, states):
-            if (found := self._of(pattern, values, shapes, states)) is not None:
+    def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _Made:
+        """A plan of a pattern, if there is one or can be; otherwise one of its own.
+
+        `before`: shapes of states in the call before.
+        """
+        symbols, asked = self._source.symbol_values(shapes), _Asked(shapes, states)
+        for pattern, values in self._near(symbols, asked):
+            if (found := pattern.model.at(values)) is not None:
                 self._patterns.remove(pattern)
                 self._patterns.insert(0, pattern)
                 return _Made(found, pattern.is_makeshift)
+        self._watch(before, states)
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
             with suppress(Exception):  # what needs plain numbers, and errors, which these tell
                 pattern = self._traced(symbols, shapes, states)
-                values = pattern.values(symbols, _inputs(shapes, states))
-                found = None if values is None else self._of(pattern, values, shapes, states)
+                values = pattern.values(symbols, asked)
+                found = None if values is None else pattern.model.at(values)
                 assert found is not None, "a pattern holds for what it was made for"
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
@@ -216,27 +224,14 @@ class Plans:
         self._failed += tried
         return _Made(model)
 
-    def _near(
-        self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes
-    ) -> list[tuple[_Pattern, list[int]]]:
+    def _near(self, symbols: Mapping[str, int], asked: _Asked) -> list[tuple[_Pattern, list[int]]]:
         """Patterns that may hold, with the values that their functions take; the nearest first."""
         found: list[tuple[int, _Pattern, list[int]]] = []
-        every = _inputs(shapes, states)
         for pattern in self._patterns:
-            values = pattern.values(symbols, every)
+            values = pattern.values(symbols, asked)
             if values is not None and (distance := pattern.distance(values)) <= REACH:
                 found.append((distance, pattern, values))
         return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
-
-    def _of(
-        self, pattern: _Pattern, values: Sequence[int], shapes: Shapes, states: Shapes
-    ) -> CompiledModel | None:
-        """The plan of a pattern for some values of its symbols, if it holds."""
-        compiled = pattern.model.at(values)
-        if compiled is None:
-            return None
-        origin = _Called(self._source, shapes, states)
-        return CompiledModel(compiled, origin, threads=self._how["threads"])
 
     def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
         """A new pattern; any exception if there cannot be one."""
@@ -246,72 +241,36 @@ class Plans:
         from nnefc.runtime.parametric import ParametricModel
 
         trace = Trace()
-
-        lifted: dict[str, tuple[int, ...]] = {}
-        groups: dict[int, list[_Place]] = {}
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
-        extents: dict[int, int] = {}
-        for name, shape in states.items():
-            dims = list(shape)
-            for axis in sorted(self._growing.get(name, ())):
-                value = shape[axis]
-                if value not in extents:
-                    extents[value] = trace.symbol(value)
-                dims[axis] = extents[value]
-                groups.setdefault(value, []).append(_Place(state_name(name), axis))
-            lifted[name] = tuple(dims)
+        growing = {
+            shape[axis] for name, shape in states.items() for axis in self._growing.get(name, ())
+        }
+        extents = {value: trace.symbol(value) for value in sorted(growing)}
+        lifted = {
+            name: tuple(
+                extents[extent] if axis in self._growing.get(name, ()) else extent
+                for axis, extent in enumerate(shape)
+            )
+            for name, shape in states.items()
+        }
         graph = self._source.graph(shapes, states=lifted, lifted=inputs)
         program = lowered(graph, growing=True, **self._how)
-        how = self._how["threads"], self._how["accuracy"]
-        with memory_for("compile the model"), expecting_usual(*how):
-            model = ParametricModel(trace, program, graph, self._progress, self._shared.packed)
-        dims = _inputs({value.name: value.type.dims for value in graph.inputs}, lifted)
+        threads, accuracy = self._how["threads"], self._how["accuracy"]
+        with memory_for("compile the model"), expecting_usual(threads, accuracy):
+            model = ParametricModel(
+                trace, program, graph, self._progress, self._shared, threads=threads
+            )
+        taken = [value.type.dims for value in graph.inputs[: len(shapes)]]
+        dims = list(chain.from_iterable([*taken, *lifted.values()]))
         return _Pattern(
             model,
             tuple(symbols),
-            tuple(map(tuple, groups.values())),
-            _fixed(dims),
-            {name: len(shape) for name, shape in dims.items()},
+            _Asked(shapes, states),
+            [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
+            [i for i, x in enumerate(dims) if not isinstance(x, Extent)],
             tuple(value.bit_length() for value in (*symbols.values(), *extents)),
             trace.is_makeshift,
         )
-
-
-def _inputs(shapes: Shapes, states: Shapes) -> dict[str, Shape]:
-    """Shapes of the inputs of a graph by name, those of states behind the others."""
-    return {**shapes, **{state_name(name): shape for name, shape in states.items()}}
-
-
-def _fixed(shapes: Shapes) -> dict[_Place, int]:
-    """The extents of inputs and states that no symbol stands for."""
-    return {
-        _Place(name, axis): extent
-        for name, dims in shapes.items()
-        for axis, extent in enumerate(dims)
-        if not isinstance(extent, Extent)
-    }
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Called:
-    """The origin of a plan that a call has asked for."""
-
-    source: Source
-    shapes: Shapes
-    states: Shapes
-
-    @property
-    def graph(self) -> Graph:
-        return self.source.graph(self.shapes, states=self.states)
-
-    def save(self, *_: Any, **__: Any) -> None:
-        raise needs_shapes("save", self.source, self.shapes)
-
-    def emit_c(self, *_: Any, **__: Any) -> list[str]:
-        raise needs_shapes("emit_c", self.source, self.shapes)
-
-    def reduce(self, model: CompiledModel) -> Any:
-        raise needs_shapes("pickle", self.source, self.shapes)
 
 
 def needs_shapes(what: str, source: Source, shapes: Shapes) -> NnefError:

@@ -1,36 +1,30 @@
 """What operators of a model keep from one call to the next: the arrays, and the memory they lie in.
 
 States that grow, as keys and values of a decoder do, lie in memory with room for more
-(`nnefc.frontends.tract.names.room`): a call reads what is there and returns what comes behind it,
-which is all that is copied.
+(`nnefc.frontends.tract.names.room_for`): a call reads what is there and puts what comes behind it,
+so that nothing is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.frontends.tract.names import GROWN, STATE, grown, kept_by, room_for
+from nnefc.frontends.tract.names import STATE, kept_by
 from nnefc.runtime.large_pages import memory
-from nnefc.runtime.tensors import TensorSpec, array_of, mismatch
+from nnefc.runtime.tensors import TensorSpec, address, array_of, is_ready, mismatch
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from nnefc.runtime.program import Appended
+
     Array = np.ndarray[Any, Any]
 
 Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Growing:
-    """A state at the beginning of memory that is longer along one axis."""
-
-    held: Array
-    memory: Array
 
 
 class States(MutableMapping[str, "Array"]):
@@ -38,12 +32,17 @@ class States(MutableMapping[str, "Array"]):
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
-        self._growing: dict[str, _Growing] = {}
+        """States, or memory that they are at the beginning of."""
+        self._shapes: Mapping[str, Shape] = {}
+        """Of the states; never changed, but another one."""
         self._unchecked: set[str] = set()
         """Names of states that a caller has put here, and no graph has taken."""
+        self._given: tuple[Sequence[TensorSpec], list[int]] | None = None
+        """What was given to a graph with some inputs, if it is where it was."""
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
+        array, shape = self._arrays[name], self._shapes[name]
+        return array if array.shape == shape else _beginning(array, shape)
 
     def __setitem__(self, name: str, value: Any) -> None:
         problems: list[Diagnostic] = []
@@ -51,13 +50,14 @@ class States(MutableMapping[str, "Array"]):
         array = array_of(value, f"state {name!r}", "an array", hint, problems)
         if array is None:
             raise NnefError(problems)
-        self._arrays[name] = array
+        self._put({name: array})
         self._unchecked.add(name)
 
     def __delitem__(self, name: str) -> None:
         del self._arrays[name]
-        self._growing.pop(name, None)
+        self._shapes = {other: self._shapes[other] for other in self._arrays}
         self._unchecked.discard(name)
+        self._given = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -66,50 +66,57 @@ class States(MutableMapping[str, "Array"]):
         return len(self._arrays)
 
     def __repr__(self) -> str:
-        return repr(self._arrays)
+        return repr(dict(self))
 
     @property
-    def shapes(self) -> dict[str, Shape]:
+    def shapes(self) -> Mapping[str, Shape]:
         """Shapes of what is kept now."""
-        return {name: array.shape for name, array in self._arrays.items()}
+        return self._shapes
 
     def clear(self) -> None:
         """Keep nothing."""
         self._arrays.clear()
-        self._growing.clear()
+        self._shapes, self._given = {}, None
         self._unchecked.clear()
 
-    def given(
-        self, inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]
-    ) -> dict[str, Array]:
-        """What a graph takes for those of its `inputs` that are states, in their order.
+    def _put(self, arrays: Mapping[str, Array]) -> None:
+        """Keep arrays instead of what was there."""
+        self._arrays.update(arrays)
+        self._shapes = {**self._shapes, **{name: x.shape for name, x in arrays.items()}}
+        self._given = None
+
+    def given(self, inputs: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> list[int]:
+        """Addresses of what a graph takes for those of its `inputs` that are states, in order.
 
         Raises NnefError for what a caller has put here and is of another type than the input, or of
-        a name under which no operator keeps anything, as the `outputs` of the graph tell.
+        a name under which no operator keeps anything, as inputs and `outputs` of the graph tell.
         """
+        if self._given is not None and self._given[0] is inputs:
+            return self._given[1]
         wanted = [spec for spec in inputs if spec.name.startswith(STATE)]
         if self._unchecked:
             self._check(wanted, outputs)
-        return {
-            spec.name: self._with_room(spec.name.removeprefix(STATE), tuple(spec.shape))
-            for spec in wanted
+        addresses = [
+            address(self._with_room(spec.name.removeprefix(STATE), spec.shape)) for spec in wanted
+        ]
+        self._given = inputs, addresses
+        return addresses
+
+    def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
+        """Keep what a graph returns for the next call, and what it has put behind other states."""
+        if arrays:
+            self._put(arrays)
+        longer = {
+            key: _longer(self._shapes[key], axis, more)
+            for name, axis, more in appended
+            for key in [name.removeprefix(STATE)]
         }
+        if longer:
+            self._shapes = {**self._shapes, **longer}
 
-    def keep(self, outputs: Mapping[str, Array]) -> None:
-        """Keep what a graph returns for the next call, by the names of its outputs."""
-        grown_by = {grown(name): x for name, x in outputs.items() if name.startswith(GROWN)}
-        for (name, axis), items in grown_by.items():
-            self._make_room(name, axis, items.shape[axis])
-        # from here on no memory is needed: states grow all of them, or none
-        for name, array in outputs.items():
-            if not name.startswith(GROWN):
-                self._arrays[name.removeprefix(STATE)] = array
-        for (name, axis), items in grown_by.items():
-            self._append(name, axis, items)
-
-    def _check(self, wanted: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+    def _check(self, wanted: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Raise NnefError for what a caller has put here and a graph does not take."""
-        kept = kept_by(spec.name for spec in outputs)
+        kept = list(dict.fromkeys(kept_by(spec.name for spec in (*wanted, *outputs))))
         problems = [
             Diagnostic(
                 "input/state",
@@ -122,7 +129,7 @@ class States(MutableMapping[str, "Array"]):
         for spec in wanted:
             name = spec.name.removeprefix(STATE)
             if name in self._unchecked:
-                array = self._arrays[name]
+                array = self[name]
                 like = TensorSpec(name, array.shape, spec.dtype)
                 problems += filter(None, [mismatch(array, like, "state")])
         if problems:
@@ -130,47 +137,27 @@ class States(MutableMapping[str, "Array"]):
         self._unchecked.clear()
 
     def _with_room(self, name: str, shape: Shape) -> Array:
-        """A state within memory of a shape; where it lies, if that is so."""
+        """A state at the beginning of memory of a shape; where it lies, if that is so."""
         array = self._arrays[name]
-        if array.shape == shape:
+        if array.shape == shape and is_ready(array):
             return array
-        found = self._growing.get(name)
-        # what has been put there instead of it is another array, were it a part of the same memory
-        if found is None or found.held is not array or found.memory.shape != shape:
-            found = self._growing[name] = _grown(array, shape)
-            self._arrays[name] = found.held
-        return found.memory
-
-    def _make_room(self, name: str, axis: int, count: int) -> None:
-        """Let a state that `_with_room` has given the memory of lie where so many items fit behind
-        it.
-        """
-        before = self._growing[name]
-        shape = before.held.shape
-        end = shape[axis] + count
-        if end >= before.memory.shape[axis]:
-            room = room_for((*shape[:axis], end, *shape[axis + 1 :]), axis)
-            found = self._growing[name] = _grown(before.held, room)
-            self._arrays[name] = found.held
-
-    def _append(self, name: str, axis: int, items: Array) -> None:
-        """Put items behind those of a state, for which there is room."""
-        before = self._growing[name]
-        begin = before.held.shape[axis]
-        end = begin + items.shape[axis]
-        along = (slice(None),) * axis
-        before.memory[(*along, slice(begin, end))] = items
-        held = before.memory[(*along, slice(0, end))]
-        self._growing[name], self._arrays[name] = _Growing(held, before.memory), held
+        held = self[name]
+        nbytes = prod(shape) * array.dtype.itemsize
+        found = memory(nbytes, "a state").view(array.dtype).reshape(shape)
+        _beginning(found, held.shape)[...] = held
+        self._arrays[name] = found
+        return found
 
 
-def _grown(array: Array, shape: Shape) -> _Growing:
-    """A copy of an array at the beginning of memory of a shape that is nowhere less."""
-    nbytes = prod(shape) * array.dtype.itemsize
-    found = memory(nbytes, "a state").view(array.dtype).reshape(shape)
-    held = found[tuple(map(slice, array.shape))]
-    held[...] = array
-    return _Growing(held, found)
+def _beginning(memory: Array, shape: Shape) -> Array:
+    """The first items along each axis."""
+    return memory[tuple(map(slice, shape))]
+
+
+@lru_cache(64)  # of a token they are all the same, but for very few
+def _longer(shape: Shape, axis: int, more: int) -> Shape:
+    """A shape with so many more items along an axis."""
+    return (*shape[:axis], shape[axis] + more, *shape[axis + 1 :])
 
 
 def only_sessions(what: str, kept: Iterable[str]) -> NnefError:

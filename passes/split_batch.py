@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ir.stages import Carried, Stage, single_stage
+from nnefc.passes.base import is_pure
 from nnefc.passes.batch_cost import Costs, cut_costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.blocked_rules import CONVOLUTIONS
@@ -51,7 +52,7 @@ class SplitBatch:
         """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
         batch = batch_of(graph)
         steps = [op for op in graph.ops if op.name not in STORED]
-        if batch < 2 or any(op.name == "update" for op in steps):
+        if batch < 2 or not all(map(is_pure, steps)):
             return [single_stage(graph)]
         rows, apart = rows_of(graph, steps, batch)
         items = self.items

@@ -16,7 +16,7 @@ MOVES: Final = frozenset(
 )
 """Operations that move items, whatever they are."""
 
-STORED: Final = frozenset({"constant", "variable", "update", "scan"})
+STORED: Final = frozenset({"constant", "variable", "update", "append", "scan"})
 """Operations whose operands and results keep their types."""
 
 

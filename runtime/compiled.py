@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.derived import Derived
     from nnefc.runtime.objects import Progress
     from nnefc.runtime.planner import Draft
-    from nnefc.runtime.program import Program, Work
+    from nnefc.runtime.program import Appended, Program, Work
 
 Array = np.ndarray[Any, Any]
 
@@ -57,6 +57,7 @@ class Compiled:
     constants: Callable[[], Sequence[Array]]
     """In the order of the table of bases; whoever runs the plan keeps them."""
     constant_bytes: int
+    appended: tuple[Appended, ...] = ()
 
 
 def tensors(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
@@ -110,6 +111,7 @@ def compile_draft(
         launches=lambda: launches,
         constants=lambda: arrays,
         constant_bytes=sum(array.nbytes for array in arrays),
+        appended=tuple(program.appended),
     )
     return compiled, drafted
 

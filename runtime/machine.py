@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
 from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
-from nnefc.runtime.team import team
+from nnefc.runtime.team import Team, team
 from nnefc.runtime.tensors import aligned
 
 _STEPS = 20_000
@@ -58,33 +58,16 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     `threads` includes the caller; None: all usable CPUs.  Needs memory for four times the largest
     cache, at least 64 and at most 512 MiB.
     """
-    from nnefc.kernels.machine import CHAIN, SLOT, STREAM, step_flops
+    from nnefc.kernels.machine import CHAIN, SLOT, step_flops
 
-    parts = min(max(4 * largest_cache(), _LEAST), _MOST) // _PART
     crew = team(threads)
     tiles = 8 * crew.threads
-    sums = Ref(Buffer("arena", SLOT * max(tiles, _PART // _PIECE)), writes=True)
-    memory = Buffer("arena", parts * _PART)
-    x = [Ref(memory, _PART * i) for i in range(parts)]
-    y = [replace(ref, writes=True) for ref in x]
+    memory = _Memory()
+    sums = Ref(Buffer("arena", SLOT * tiles), writes=True)
     chains = CHAIN.pack(sums=sums, steps=_STEPS)
-    reads = [STREAM.pack(x=ref, y=sums, nbytes=_PIECE) for ref in x]
-    copies = [STREAM.pack(x=x[i], y=y[i - parts // 2], nbytes=_PIECE) for i in range(parts)]
-    pieces = _PART // _PIECE
-    launches = [
-        Launch(Kernel("machine.multiply_add", ("float32",)), chains, tiles),
-        *(Launch(Kernel("machine.read"), words, pieces) for words in reads),
-        *(Launch(Kernel("machine.copy"), words, pieces) for words in copies),
-    ]
-    code = compile_kernels(launch.kernel for launch in launches)
-    plan = make_plan(Program(launches), 0, 0, code.offset)
-    arena = aligned(plan.arena_bytes, "measuring its speed")
-    arena[:] = 0  # pages that nobody wrote are one and the same
-    bases = (ctypes.c_int64 * plan.table.size)()
-    bases[BASE_CODE] = code.address
-    bases[BASE_PARAMS] = plan.params.ctypes.data
-    bases[BASE_ARENA] = arena.ctypes.data
-    first = plan.launches.ctypes.data
+    multiply = Launch(Kernel("machine.multiply_add", ("float32",)), chains, tiles)
+    reads, copies = memory.reads(), memory.copies()
+    run = _runner(crew, [multiply, *reads, *copies])
 
     def best(start: int, count: int) -> float:
         """Seconds of the quickest of some launches, which run one by one, again and again."""
@@ -92,7 +75,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
         end = perf_counter() + seconds / 3
         for i in itertools.cycle(range(start, start + count)):
             begin = perf_counter()
-            crew.run(first + LAUNCH_BYTES * i, 1, ctypes.addressof(bases))
+            run(i, 1)
             times.append(perf_counter() - begin)
             if len(times) >= max(count, _SAMPLES) and perf_counter() > end:
                 break
@@ -101,9 +84,77 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     return Machine(
         threads=crew.threads,
         fma_gflops=tiles * _STEPS * step_flops("float32") / best(0, 1) / 1e9,
-        read_gbps=_PART / best(1, parts) / 1e9,
-        copy_gbps=2 * _PART / best(1 + parts, parts) / 1e9,
+        read_gbps=_PART / best(1, len(reads)) / 1e9,
+        copy_gbps=2 * _PART / best(1 + len(reads), len(copies)) / 1e9,
     )
+
+
+def reading(nbytes: int, threads: int | None = 1) -> Callable[[], int]:
+    """A function that reads about so many bytes, each time others, which no cache has; how many.
+
+    To compare with what takes as long as that, by turns: `measure` gives what there is at the best
+    of moments.
+    """
+    count = max(1, round(nbytes / _PART))
+    parts = _Memory().reads()
+    parts *= -(-count // len(parts)) + 1
+    run, starts = _runner(team(threads), parts), itertools.count(0, count)
+    places = len(parts) - count + 1
+
+    def read() -> int:
+        run(next(starts) % places, count)
+        return count * _PART
+
+    return read
+
+
+class _Memory:
+    """Memory for four times the largest cache, in parts that launches read and copy."""
+
+    def __init__(self) -> None:
+        from nnefc.kernels.machine import SLOT
+
+        parts = min(max(4 * largest_cache(), _LEAST), _MOST) // _PART
+        memory = Buffer("arena", parts * _PART)
+        self._parts = [Ref(memory, _PART * i) for i in range(parts)]
+        self._sums = Ref(Buffer("arena", SLOT * (_PART // _PIECE)), writes=True)
+
+    def reads(self) -> list[Launch]:
+        """All of it, part for part."""
+        return [self._launch("read", x, self._sums) for x in self._parts]
+
+    def copies(self) -> list[Launch]:
+        """Each part to another one."""
+        half = len(self._parts) // 2
+        return [
+            self._launch("copy", x, replace(self._parts[i - half], writes=True))
+            for i, x in enumerate(self._parts)
+        ]
+
+    def _launch(self, name: str, x: Ref, y: Ref) -> Launch:
+        from nnefc.kernels.machine import STREAM
+
+        words = STREAM.pack(x=x, y=y, nbytes=_PIECE)
+        return Launch(Kernel(f"machine.{name}"), words, _PART // _PIECE)
+
+
+def _runner(crew: Team, launches: Sequence[Launch]) -> Callable[[int, int], None]:
+    """`run(start, count)`: let a team run so many launches from number `start` on."""
+    code = compile_kernels(launch.kernel for launch in launches)
+    plan = make_plan(Program(list(launches)), 0, 0, code.offset)
+    arena = aligned(plan.arena_bytes, "measuring its speed")
+    arena[:] = 0  # pages that nobody wrote are one and the same
+    bases = (ctypes.c_int64 * plan.table.size)()
+    bases[BASE_CODE] = code.address
+    bases[BASE_PARAMS] = plan.params.ctypes.data
+    bases[BASE_ARENA] = arena.ctypes.data
+    kept = plan, arena, code
+
+    def run(start: int, count: int) -> None:
+        first = kept[0].launches.ctypes.data + LAUNCH_BYTES * start
+        crew.run(first, count, ctypes.addressof(bases))
+
+    return run
 
 
 @cache

@@ -2,54 +2,55 @@
 
 What is computed of symbols, by the front end, by passes and by lowering, are extents
 (`nnefc.symbolic`), and so are some words of the plan, numbers of tiles, sizes of buffers.  For
-other values of the symbols these are computed anew; code, weights and launches stay.
+other values of the symbols these are computed anew; code, weights and all other words stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.runtime.compiled import Compiled, compile_draft
+from nnefc.runtime.compiled import compile_draft
+from nnefc.runtime.executable import Executable
+from nnefc.runtime.program import Appended
+from nnefc.runtime.runner import Runner, Varying, Words
 from nnefc.runtime.tensors import TensorSpec
-from nnefc.symbolic import Extent, Function, Trace, is_symbolic, now
+from nnefc.symbolic import Extent, Function, Trace, is_symbolic
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
-    from nnefc.runtime.derived import Derived
     from nnefc.runtime.objects import Progress
+    from nnefc.runtime.planner import Draft
     from nnefc.runtime.program import Program
+    from nnefc.runtime.shared import SharedMemory
 
 Array = np.ndarray[Any, Any]
-Words = np.ndarray[Any, np.dtype[np.int64]]
+Specs = tuple[TensorSpec, ...]
 
 
-@dataclass(slots=True)
-class _Symbolic:
-    """Numbers, some of which depend on symbols."""
+class _Tensors:
+    """What a call takes or returns; shapes depend on symbols."""
 
-    present: Words
-    """What they are now."""
-    places: list[int]
-    """Which depend on symbols."""
-    extents: list[Extent]
+    def __init__(self, specs: Specs) -> None:
+        self._specs = specs
+        self._varying = [i for i, spec in enumerate(specs) if is_symbolic(spec.shape)]
+        self.extents = [extent for i in self._varying for extent in specs[i].shape]
+        """What the shapes are to be computed of, in order."""
+        self._last: tuple[list[int] | None, Specs] = None, ()
 
-    @classmethod
-    def of(cls, numbers: Sequence[int]) -> _Symbolic:
-        places = [i for i, x in enumerate(numbers) if isinstance(x, Extent)]
-        extents = [cast(Extent, numbers[i]) for i in places]
-        return cls(np.array([now(x) for x in numbers], np.int64), places, extents)
-
-    def at(self, values: list[int]) -> Words:
-        """The numbers with `values` of those that depend on symbols, which are used up."""
-        words = self.present.copy()
-        words[self.places] = values[: len(self.places)]
-        del values[: len(self.places)]
-        return words
+    def at(self, extents: list[int]) -> Specs:
+        """Those with such `extents`; the same tuple as the last time, if these are the same."""
+        if extents == self._last[0]:
+            return self._last[1]
+        specs, given = list(self._specs), iter(extents)
+        for i in self._varying:
+            spec = specs[i]
+            specs[i] = TensorSpec(spec.name, tuple(islice(given, len(spec.shape))), spec.dtype)
+        self._last = extents, tuple(specs)
+        return self._last[1]
 
 
 class ParametricModel:
@@ -61,39 +62,61 @@ class ParametricModel:
         program: Program,
         graph: Graph,
         progress: Progress | None,
-        packed: Callable[[Derived], Array],
+        shared: SharedMemory,
+        *,
+        threads: int | None = None,
     ) -> None:
-        self._compiled, self._draft = compile_draft(program, graph, progress, packed)
-        self._specs = (*self._compiled.inputs, *self._compiled.outputs)
-        self._varying = [i for i, spec in enumerate(self._specs) if is_symbolic(spec.shape)]
-        """Which of them have shapes that depend on symbols."""
-        dims = [extent for i in self._varying for extent in self._specs[i].shape]
-        self._numbers = [
-            _Symbolic.of(each)
-            for each in (self._draft.params, self._draft.tiles, [self._draft.arena_bytes], dims)
+        compiled, draft = compile_draft(program, graph, progress, shared.packed)
+        params, tiles = _places(draft.params), _places(draft.tiles)
+        self._runner = Runner(compiled, threads, shared.arenas, _varying(draft, params, tiles))
+        self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
+        self._appended = compiled.appended
+        self._last: tuple[Appended, ...] = ()
+        fixed = [tiles for tiles in draft.tiles if not isinstance(tiles, Extent)]
+        self._parallel = any(count > 1 for count in fixed)
+        parts: list[Sequence[int]] = [
+            [draft.params[i] for i in params],
+            [draft.tiles[i] for i in tiles],
+            [draft.arena_bytes],
+            self._inputs.extents,
+            self._outputs.extents,
+            [each.more for each in compiled.appended],
         ]
-        self._tiles_vary = is_symbolic(self._draft.tiles)
-        results = [x for each in self._numbers for x in each.extents]
-        self._function: Function = trace.function(cast(Sequence[int], results))
+        self._counts = list(map(len, parts))
+        self._function: Function = trace.function([x for part in parts for x in part])
 
-    def at(self, symbols: Sequence[int]) -> Compiled | None:
-        """What is compiled, with the plan for these values; None if it does not hold for them."""
+    def at(self, symbols: Sequence[int]) -> Executable | None:
+        """The plan for these values; None if it does not hold for them."""
         try:
             values = self._function(*symbols)
             if values is None:
                 return None
-            params, tiles, (arena_bytes,), dims = (each.at(values) for each in self._numbers)
+            found = iter(values)
+            params, tiles, (nbytes,), taken, given, counts = (
+                list(islice(found, count)) for count in self._counts
+            )
+            words = Words(
+                np.array(params, np.int64),
+                np.array(tiles, np.int64),
+                nbytes,
+                self._parallel or any(count > 1 for count in tiles),
+            )
         except (ArithmeticError, ValueError):
             return None
-        specs, extents = list(self._specs), iter(dims.tolist())
-        for i in self._varying:
-            spec = specs[i]
-            specs[i] = TensorSpec(spec.name, tuple(islice(extents, len(spec.shape))), spec.dtype)
-        inputs = tuple(specs[: len(self._compiled.inputs)])
-        outputs = tuple(specs[len(inputs) :])
-        if self._tiles_vary:
-            plan = self._draft.plan_of(params, tiles, int(arena_bytes))
-        else:  # launches are the same
-            params.flags.writeable = False
-            plan = replace(self._compiled.plan, params=params, arena_bytes=int(arena_bytes))
-        return replace(self._compiled, inputs=inputs, outputs=outputs, plan=plan)
+        if counts != [more for _, _, more in self._last]:
+            pairs = zip(self._appended, counts, strict=True)
+            self._last = tuple(Appended(name, axis, more) for (name, axis, _), more in pairs)
+        inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
+        return Executable(self._runner, inputs, outputs, self._last, words)
+
+
+def _places(numbers: Sequence[int]) -> list[int]:
+    """Which of some numbers depend on symbols."""
+    return [i for i, x in enumerate(numbers) if isinstance(x, Extent)]
+
+
+def _varying(draft: Draft, params: list[int], tiles: list[int]) -> Varying:
+    """Which words of a plan depend on symbols: some parameters, and the tiles of some launches."""
+    steps = np.isin(draft.launch_of, tiles).nonzero()[0]
+    which = np.searchsorted(np.array(tiles, np.intp), draft.launch_of[steps])
+    return Varying(np.array(params, np.intp), steps, which)

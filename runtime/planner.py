@@ -57,12 +57,6 @@ class Draft:
         params, tiles = (
             np.array([now(x) for x in each], np.int64) for each in (self.params, self.tiles)
         )
-        return self.plan_of(params, tiles, now(self.arena_bytes))
-
-    def plan_of(self, params: Words, tiles: Words, arena_bytes: int) -> Plan:
-        """The plan with these words, of which `params` become its own."""
-        import numpy as np
-
         launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
         for offset, column in (
             (LAUNCH_KERNEL, self.kernels),
@@ -77,7 +71,7 @@ class Draft:
             launch_of=self.launch_of,
             params=params,
             table=self.table,
-            arena_bytes=arena_bytes,
+            arena_bytes=now(self.arena_bytes),
             arena_lower_bound=self.arena_lower_bound,
             parallel=bool((tiles > 1).any()),
         )

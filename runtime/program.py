@@ -7,7 +7,7 @@ result into the words that the executor walks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,6 +82,16 @@ class Launch:
         return [w for w in self.words if isinstance(w, Ref)]
 
 
+class Appended(NamedTuple):
+    """What a run puts into the memory of an input, behind the items that are there."""
+
+    name: str
+    """Of the input."""
+    axis: int
+    more: int
+    """Items along the axis."""
+
+
 @dataclass(slots=True, eq=False)
 class Program:
     """Launches in order, and the memory outside the arena that they name by index.
@@ -96,6 +106,7 @@ class Program:
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0
     """How many buffers there are that are slices of others."""
+    appended: list[Appended] = field(default_factory=list["Appended"])
 
     @property
     def distinct(self) -> list[Launch]:

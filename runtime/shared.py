@@ -1,4 +1,4 @@
-"""Packed weights that several plans of one model read."""
+"""What several plans of one model share: packed weights, and memory between launches."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import numpy as np
 
 from nnefc.formats.files import release_pages
 from nnefc.runtime.derived import Derived
+from nnefc.runtime.runner import Arenas
 from nnefc.runtime.views import owner, view
 
 Array = np.ndarray[Any, Any]
 
 
-class SharedWeights:
-    """Weights as kernels read them, made once for all plans.
+class SharedMemory:
+    """Weights as kernels read them, made once for all plans, and arenas.
 
     What is made of arrays that are `kept` alive is kept, too; what a plan makes of others belongs
     to that plan.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, arena_bytes: int | None = None) -> None:
+        """`arena_bytes`: see `Arenas`."""
+        self.arenas = Arenas(arena_bytes)
         self._kept: dict[int, Array] = {}
         self._packed: dict[Hashable, Array] = {}
 

@@ -36,11 +36,13 @@ class Signature:
         check_names(what, given, [spec.name for spec in specs])
 
     def accept(self, arrays: Sequence[Any]) -> Sequence[Array]:
-        """Arrays that kernels can read; usually those that were given."""
+        """Arrays that kernels can read, for the first inputs or all; usually those that were
+        given.
+        """
         if all(map(fits, arrays, self.inputs)):
             return arrays
         problems: list[Diagnostic] = []
-        taken = [accept(x, spec, problems) for x, spec in zip(arrays, self.inputs, strict=True)]
+        taken = [accept(x, spec, problems) for x, spec in zip(arrays, self.inputs)]
         if problems:
             raise NnefError(problems)
         return [x for x in taken if x is not None]

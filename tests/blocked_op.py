@@ -98,8 +98,8 @@ class BlockedGraph:
         outputs = [guarded(spec.shape, spec.dtype, at_end=at_end) for spec in model.outputs]
         model(*inputs, out=outputs)
         # What was in the arena before must not matter: every item of it becomes a NaN.
-        for context in model._idle:  # pyright: ignore[reportPrivateUsage]
-            context._arena.view(np.uint8)[...] = 0xFF  # pyright: ignore[reportPrivateUsage]
+        for arena in model._runner._arenas._idle:  # pyright: ignore[reportPrivateUsage]
+            arena.view(np.uint8)[...] = 0xFF
         for y in outputs:
             y.reshape(-1).view(np.uint8)[...] = 0xAA
         model(*inputs, out=outputs)

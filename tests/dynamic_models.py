@@ -15,11 +15,13 @@ Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
 
 
-def model(folder: Path, body: str, extensions: str = "", **weights: Array) -> DynamicModel:
+def model(
+    folder: Path, body: str, extensions: str = "", *, threads: int = 1, **weights: Array
+) -> DynamicModel:
     for name, array in weights.items():
         write_tensor(folder / f"{name}.dat", array)
     (folder / "graph.nnef").write_text(f"{HEAD}{extensions}{body}")
-    found = nnefc.compile(folder, threads=1)
+    found = nnefc.compile(folder, threads=threads)
     assert isinstance(found, DynamicModel)
     return found
 

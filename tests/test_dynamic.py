@@ -13,7 +13,7 @@ import nnefc
 from nnefc import NnefError, plans
 from nnefc.dynamic import DynamicModel
 from nnefc.runtime.derived import Derived
-from nnefc.runtime.shared import SharedWeights
+from nnefc.runtime.shared import SharedMemory
 from tests.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
@@ -200,7 +200,7 @@ def test_the_oldest_plans_go(linear: DynamicModel, monkeypatch: pytest.MonkeyPat
     assert linear.plans == 3
     assert linear.for_shapes({"x": (2, 4)}) is made[0]
     assert linear.for_shapes({"x": (3, 4)}) is not made[1]
-    monkeypatch.setattr(plans, "PLAN_BYTES", -1)
+    monkeypatch.setattr(plans, "PLANS", 1)
     linear(rows(9))
     assert linear.plans == 1
 
@@ -233,7 +233,7 @@ def test_weights_are_packed_once(linear: DynamicModel) -> None:
 
 def test_weights_are_packed_for_each_type() -> None:
     """The same items may be read as they are stored, and wider, in panels of the same sizes."""
-    shared, stored = SharedWeights(), np.arange(32, dtype=np.float16).reshape(2, 16)
+    shared, stored = SharedMemory(), np.arange(32, dtype=np.float16).reshape(2, 16)
     shared.keep(stored)
     for dtype in (None, np.dtype(np.float32)):
         packed = shared.packed(Derived(stored, "panels", (1, 16), dtype))

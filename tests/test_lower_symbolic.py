@@ -16,8 +16,8 @@ from nnefc.ops.reference import evaluate
 from nnefc.ops.sample import instance
 from nnefc.ops.spec import OpSpec
 from nnefc.ops.table import operations
-from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.parametric import ParametricModel
+from nnefc.runtime.shared import SharedMemory
 from nnefc.symbolic import Trace
 
 Array = np.ndarray[Any, Any]
@@ -29,11 +29,6 @@ SPECS = [
 ]
 SAMPLES = 3
 """Of an operation, with different numbers of dimensions where there are any."""
-
-
-class _Origin:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
 
 
 def _graph(like: Graph, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
@@ -86,18 +81,18 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lowered(traced, threads=1, growing=True)
-        model = ParametricModel(trace, program, traced, None, lambda derived: derived.array())
+        model = ParametricModel(trace, program, traced, None, SharedMemory(), threads=1)
     except (NnefError, TypeError, AttributeError):
         return 0  # it needs a plain number
     found = 0
     further = (extent + 1, 2 * extent, 3 * extent + 2, 9 * extent + 7, max(extent - 1, 1))
     for other in (extent, *further, max(extent // 5, 1)):
-        compiled = model.at([other])
-        if compiled is None:
+        executable = model.at([other])
+        if executable is None:
             continue
         asked = _with_extent(shapes, axis, extent, other)
         arrays = {name: np.resize(x, asked[name]) for name, x in inputs.items()}
-        results = CompiledModel(compiled, _Origin(traced), threads=1).run(arrays)  # pyright: ignore[reportArgumentType]
+        results = executable.run(arrays)
         expected = evaluate(_graph(graph, asked), arrays).outputs
         for name, want in expected.items():
             assert results[name].shape == want.shape, (other, name)

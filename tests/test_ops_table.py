@@ -50,7 +50,7 @@ copy_n add_n moments
 """)
 
 OWN_LOWERING = names("""
-constant variable update iota tri
+constant variable update iota append tri
 copy neg rcp exp log sin cos abs sign not floor ceil round
 add sub mul div pow lt gt le ge eq ne and or select
 sqr sqrt rsqr rsqrt log2 min max

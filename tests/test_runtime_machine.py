@@ -18,7 +18,7 @@ from nnefc.kernels.template import Kernel, Words
 from nnefc.kernels.vector import lanes_of
 from nnefc.runtime import machine
 from nnefc.runtime.code import compile_kernels
-from nnefc.runtime.machine import Machine, measure
+from nnefc.runtime.machine import Machine, measure, reading
 from nnefc.runtime.team import Team
 from tests.one_op import Array, guarded
 
@@ -124,3 +124,24 @@ def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPa
     products = re.findall(r"^\s+(?:vfmadd\w+|mulps|fmla|fmul)\s.*$", text, re.M)
     assert len(products) >= isa.registers * 3 // 4
     assert not re.search(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm|\bq\d+, \[sp", text)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nbytes", [1, 20 << 20, 700 << 20])
+def test_about_as_much_is_read_as_is_wanted(
+    nbytes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "largest_cache", lambda: 0)
+    runs: list[int] = []
+    run = Team.run
+
+    def counted(self: Team, launches: int, count: int, bases: int, parallel: bool = True) -> None:
+        runs.append(count)
+        run(self, launches, count, bases, parallel)
+
+    monkeypatch.setattr(Team, "run", counted)
+    read = reading(nbytes, threads)
+    found = {read() for _ in range(3)}
+    assert found == {runs[0] * (8 << 20)}
+    assert len(set(runs)) == 1
+    assert abs(runs[0] * (8 << 20) - nbytes) <= 8 << 20

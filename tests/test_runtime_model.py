@@ -380,11 +380,13 @@ class _Meeting:
 
 def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model = two_inputs()
-    monkeypatch.setattr(model, "_team", _Meeting(12))
+    runner = model._runner  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(runner, "team", _Meeting(12))
     with ThreadPoolExecutor(12) as pool:
         for call in [pool.submit(model, A, B) for _ in range(12)]:
             call.result()
-    assert 1 <= len(model._idle) <= 4  # pyright: ignore[reportPrivateUsage]
+    assert 1 <= len(runner._idle) <= 4  # pyright: ignore[reportPrivateUsage]
+    assert 1 <= len(runner._arenas._idle) <= 4  # pyright: ignore[reportPrivateUsage]
 
 
 def test_what_does_not_fit_into_memory_is_said() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,51 @@ def test_states_go_from_session_to_session(cache: DynamicModel) -> None:
         "<Session of <DynamicModel g(x: [1,S,4]) -> (all, total)>, "
         "which keeps kept: float32[1,5,4]>"
     )
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("datum_type", ["f32", "f16", "i64", "u8", "bool"])
+def test_a_state_grows_in_place_along_any_axis(
+    tmp_path: Path, datum_type: str, axis: int, threads: int
+) -> None:
+    dims = ["3", "2", "5"]
+    dims[axis] = "S"
+    body = f"""graph g(x) -> (all) {{
+      x = tract_core_external(shape = [{", ".join(dims)}], datum_type = '{datum_type}');
+      all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = {axis},
+        datum_type = '{datum_type}');
+    }}"""
+    registries = "extension tract_registry tract_transformers;\nextension tract_symbol S;\n"
+    session = model(tmp_path, body, registries, threads=threads).session()
+    dtype = {"f32": "f4", "f16": "f2", "i64": "i8", "u8": "u1", "bool": "?"}[datum_type]
+    rng, parts = np.random.default_rng(axis), list[Array]()
+    kept: list[tuple[Array, Array]] = []
+    for count in (4, 1, 1, 30, 1, 0, 1, 1, 90, 2, 1):
+        shape = [count if extent == "S" else int(extent) for extent in dims]
+        parts.append(rng.integers(0, 2 if dtype == "?" else 200, shape).astype(dtype))
+        whole = np.concatenate(parts, axis)
+        np.testing.assert_array_equal(session(parts[-1]), whole)
+        kept.append((session.states["kept"], whole))
+        for state, was in kept:
+            np.testing.assert_array_equal(state, was)
+
+
+def test_sessions_run_at_the_same_time(cache: DynamicModel) -> None:
+    """Each has words of its own in the plan that they share."""
+
+    def grow(seed: int) -> None:
+        session, parts = cache.session(), list[Array]()
+        for count in np.random.default_rng(seed).integers(1, 4, 40):
+            parts.append(rows(int(count))[None])
+            whole = np.concatenate(parts, axis=1)
+            found, total = session(parts[-1])
+            np.testing.assert_array_equal(found, whole)
+            np.testing.assert_allclose(total, whole.sum(1, keepdims=True), rtol=1e-4, atol=1e-4)
+
+    with ThreadPoolExecutor(6) as pool:
+        for each in [pool.submit(grow, seed) for seed in range(12)]:
+            each.result()
 
 
 USES: dict[str, Callable[[Any], object]] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
-from nnefc.frontends.tract.names import grown, grown_name, room_for, state_name
+from nnefc.frontends.tract.names import room_for, state_name
 from nnefc.runtime import large_pages
+from nnefc.runtime.program import Appended
 from nnefc.runtime.tensors import TensorSpec
 from nnefc.states import States
 
@@ -27,22 +30,27 @@ def items(begin: int, count: int) -> Array:
     return np.stack([10 * rows, 10 * rows + 1], 1)[None].repeat(2, 0)
 
 
-def given_memory(states: States) -> Array:
-    """What a graph takes for the state."""
-    shape = room_for(states.shapes[NAME], AXIS)
-    spec = TensorSpec(state_name(NAME), shape, np.dtype(np.float32))
-    (memory,) = states.given([spec], [spec]).values()
-    return memory
+def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
+    """What a graph takes for a state, behind which it puts so many items."""
+    shape = room_for(states.shapes[name], AXIS, more)
+    spec = TensorSpec(state_name(name), shape, np.dtype(np.float32))
+    (address,) = states.given([spec], [spec])
+    nbytes = 4 * math.prod(shape)
+    there = (ctypes.c_uint8 * nbytes).from_address(address)
+    return np.ctypeslib.as_array(there).view(np.float32).reshape(shape)
 
 
-def grow(states: States, more: Array) -> Array:
-    """The memory that a graph would have read before it returned `more`."""
-    if NAME not in states:
-        states.keep({state_name(NAME): more})
-        return more
-    memory = given_memory(states)
-    states.keep({grown_name(NAME, AXIS): more})
-    return memory
+def grow(states: States, more: Array, name: str = NAME) -> int:
+    """As a graph does it; gives where the state is."""
+    count = more.shape[AXIS]
+    if name not in states:
+        states.keep({name: more}, [])
+        return more.ctypes.data
+    begin = states.shapes[name][AXIS]
+    memory = given_memory(states, count, name)
+    memory[:, begin : begin + count] = more
+    states.keep({}, [Appended(state_name(name), AXIS, count)])
+    return memory.ctypes.data
 
 
 @given(
@@ -87,7 +95,7 @@ def test_states_grow_and_saved_ones_do_not_change(moves: list[tuple[str, int]]) 
 def test_a_state_that_grows_is_copied_when_its_room_is_full() -> None:
     states = States()
     grow(states, items(0, 40))
-    places = {grow(states, items(n, 1)).ctypes.data for n in range(40, 127)}
+    places = {grow(states, items(n, 1)) for n in range(40, 127)}
     assert len(places) == 2  # room for 64, then for 128
     assert given_memory(states).shape == (2, 128, 2)
 
@@ -105,24 +113,19 @@ def test_states_of_two_models_do_not_grow_in_the_same_memory() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 63, 64, 1000])
-def test_room_is_for_more_than_there_is(length: int) -> None:
-    shape = room_for((3, length, 5), 1)
+@pytest.mark.parametrize("more", [0, 1, 31, 500])
+def test_room_is_for_what_comes(length: int, more: int) -> None:
+    shape = room_for((3, length, 5), 1, more)
     assert shape[0] == 3
-    assert shape[1] > length
+    assert shape[1] >= length + more
     assert shape[2] == 5
-
-
-def test_names_of_what_grows_are_read_back() -> None:
-    assert grown(grown_name("a:b", 2)) == ("a:b", 2)
 
 
 def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     states, names = States(), ("a", "b", "c")
-    states.keep({state_name(name): items(0, 31) for name in names})
-    shape = room_for((2, 31, 2), AXIS)
+    states.keep({name: items(0, 31) for name in names}, [])
+    shape = room_for((2, 31, 2), AXIS, 1)
     specs = [TensorSpec(state_name(name), shape, np.dtype(np.float32)) for name in names]
-    more = {grown_name(name, AXIS): items(31, 1) for name in names}
-    states.given(specs, [])
     left = [2]
 
     def memory(nbytes: int, what: str) -> Array:
@@ -133,9 +136,22 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("nnefc.states.memory", memory)
     with pytest.raises(NnefError):
-        states.keep(more)
-    assert states.shapes == dict.fromkeys(names, (2, 31, 2))
-    left[0] = len(names)
-    states.keep(more)
+        states.given(specs, specs)
     for name in names:
+        np.testing.assert_array_equal(states[name], items(0, 31))
+    left[0] = len(names)
+    for name in names:
+        grow(states, items(31, 1), name)
         np.testing.assert_array_equal(states[name], items(0, 32))
+
+
+def test_what_is_given_again_is_not_looked_for() -> None:
+    states = States()
+    grow(states, items(0, 4))
+    shape = room_for((2, 4, 2), AXIS, 1)
+    specs = (TensorSpec(state_name(NAME), shape, np.dtype(np.float32)),)
+    first = states.given(specs, ())
+    assert states.given(specs, ()) is first
+    states[NAME] = items(7, 9)
+    assert states.given(specs, ()) != first
+    np.testing.assert_array_equal(states[NAME], items(7, 9))

@@ -71,21 +71,17 @@ class Document:
         """The results of the last of so many cycles, computed in float64."""
         if self.source is None or not needs_session(self.graph):
             return _evaluated(self.graph, inputs, steps)
-        from nnefc.frontends.tract.names import settled
+        from nnefc.frontends.tract.names import settled, state_name
         from nnefc.ops.reference import evaluate
-        from nnefc.runtime.tensors import TensorSpec
-        from nnefc.states import States
 
         shapes = {value.name: value.type.dims for value in self.inputs}
         results: dict[str, Array] = {}
-        states = States()
+        kept: dict[str, Array] = {}
         for _ in range(steps):
-            graph = self.source.graph(shapes, states=states.shapes)
-            taken = [TensorSpec.of(value.name, value.type) for value in graph.inputs]
-            returned = map(TensorSpec.of, graph.output_names, (v.type for v in graph.outputs))
-            given = states.given(taken, returned)
+            states = {name: array.shape for name, array in kept.items()}
+            graph = self.source.graph(shapes, states=states, in_place=False)
+            given = {state_name(name): array for name, array in kept.items()}
             results, kept = settled(evaluate(graph, {**inputs, **given}).outputs)
-            states.keep(kept)
         return results
 
     def compiled(self, threads: int | None) -> CompiledModel:

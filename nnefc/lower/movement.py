@@ -20,7 +20,7 @@ from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import source_indices
-from nnefc.runtime.program import Ref
+from nnefc.runtime.program import Appended, Ref
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
@@ -191,6 +191,28 @@ def slice_(lower: Lowering, op: Op) -> None:
         dense(op.output.type.dims, itemsize),
         itemsize,
     )
+
+
+@lowering("append")
+def append(lower: Lowering, op: Op) -> None:
+    """The result is what is put into the memory; the other launches do not look there."""
+    memory, items = op.inputs
+    axis: int = op.attributes["axis"]
+    itemsize = items.type.dtype.itemsize
+    pitches = dense(memory.type.dims, itemsize)
+    start: int = op.attributes["begin"] * pitches[axis]
+    place = lower.read(memory)
+    copy_strided(
+        lower,
+        lower.read(items),
+        replace(place, offset=place.offset + start, writes=True),
+        items.type.dims,
+        dense(items.type.dims, itemsize),
+        pitches,
+        itemsize,
+    )
+    lower.alias(op.output, items)
+    lower.program.appended.append(Appended(memory.name, axis, items.type.dims[axis]))
 
 
 @lowering("tile")

@@ -33,6 +33,7 @@ MODULES = (
     "fourier",
     "block_quantized",
     "iota",
+    "append",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 

@@ -28,11 +28,12 @@ def elaborate(
     limits: Limits,
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
+    in_place: bool = True,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
-    `lifted`: numbers to compute with in the place of the values of symbols.  Raises NnefError with
-    all errors.
+    `lifted`: numbers to compute with in the place of the values of symbols.
+    `in_place`: states that grow do so in the memory of inputs.  Raises NnefError with all errors.
     """
     values: Mapping[str, int] = symbols.bind(document, shapes)
     if lifted is not None:
@@ -40,7 +41,7 @@ def elaborate(
         shapes = symbols.evaluated(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
-    model = Model(graph, document, shapes, states, types, weights, limits)
+    model = Model(graph, document, shapes, states, types, weights, limits, in_place)
     model.symbols = values
     budget = Budget(limits, len(document.source.text))
     context = context_of(document, model, types, budget, diagnostics)

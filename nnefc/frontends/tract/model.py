@@ -12,7 +12,7 @@ import numpy as np
 
 from nnefc.frontends.tract.evaluate import BROKEN, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.names import count_name, grown_name, room_for, state_name, unused_name
+from nnefc.frontends.tract.names import count_name, room_for, state_name, unused_name
 from nnefc.frontends.tract.quantization import decoded, encoded
 from nnefc.frontends.tract.values import (
     DatumType,
@@ -26,6 +26,7 @@ from nnefc.frontends.tract.values import (
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.limits import Limits, how_to_raise
+from nnefc.ops import append
 from nnefc.syntax import ast
 
 
@@ -49,10 +50,13 @@ class Model:
         quantized: Mapping[str, DatumType],
         weights: Weights,
         limits: Limits,
+        in_place: bool = True,
     ) -> None:
         self.graph = graph
         self.weights = weights
         self.limits = limits
+        self.in_place = in_place
+        """Whether states that grow do so in the memory of inputs."""
         self.container = weights.container
         self.inputs: dict[str, Value | Quantized | Known] = {}
         self.symbols: Mapping[str, int] = {}
@@ -62,7 +66,8 @@ class Model:
         self._quantized = quantized
         self._shapes = shapes
         self._states = states
-        self._kept: dict[str, tuple[Value | None, Operand, str]] = {}
+        self._kept: dict[str, tuple[Value | None, Operand | None]] = {}
+        """What operators have found under a name, and what the graph returns instead."""
         self._names: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()
 
@@ -107,11 +112,16 @@ class Model:
         return f"{kind}_{self._unnamed[kind]}"
 
     def state(
-        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+        self,
+        name: str,
+        dtype: DType,
+        rank: int | None = None,
+        room: tuple[int, int] | None = None,
     ) -> State | None:
         """What an operator has kept under a name, as an input; None if there is nothing yet.
 
-        `rank`: that it must have; `room`: the axis along which there is more memory than items.
+        `rank`: that it must have; `room`: the axis along which there is memory behind the items,
+        and for how many more at least.
         """
         shape = self._states.get(name)
         if name in self._kept:
@@ -123,16 +133,18 @@ class Model:
             message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
             raise Wrong("input/state", message)
         if room is not None:
-            dims = room_for(dims, room)
+            dims = room_for(dims, *room)
         return State(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
     def keep(self, name: str, before: State | None, after: Operand) -> None:
         """What an operator keeps under a name for the next call."""
-        self._kept[name] = before and before.value, after, state_name(name)
+        self._kept[name] = before and before.value, after
 
-    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
-        """What an operator keeps behind a state that has room, along an axis."""
-        self._kept[name] = before.value, more, grown_name(name, axis)
+    def append(self, make: Maker, name: str, before: State, more: Operand, axis: int) -> None:
+        """Put something behind a state that has room for it, along an axis."""
+        self._kept[name] = before.value, None
+        if more.type.dims[axis] > 0:
+            make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
 
     def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
         """A result as the codes that a quantization file says it has."""
@@ -160,7 +172,7 @@ class Model:
                 wrong.append(Wrong("identifier/parameter", message, hint))
             else:
                 self._add_input(value)
-        for before, _, _ in self._kept.values():
+        for before, _ in self._kept.values():
             if before is not None:
                 self._add_input(before)
         for result in document.graph.results:
@@ -175,8 +187,10 @@ class Model:
                 except Wrong as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
                     wrong.append(Wrong(what.rule, message, what.hint))
-        for _, after, name in self._kept.values():
-            self.graph.add_output(make.value(after, may_be_empty=True), name)
+        for name, (_, after) in self._kept.items():
+            if after is not None:
+                value = make.value(after, may_be_empty=True)
+                self.graph.add_output(value, state_name(name))
         for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
             if value in make.counted:
                 axis, count = make.counted[value]

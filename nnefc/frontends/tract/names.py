@@ -19,8 +19,6 @@ COUNT: Final = "count:"
 STATE: Final = "state:"
 """What the names of inputs and outputs begin with that operators keep from call to call."""
 
-GROWN: Final = "grown:"
-"""What the names of outputs begin with that come behind the items of a state."""
 _LEAST_ROOM: Final = 32
 
 
@@ -47,12 +45,8 @@ def state_name(name: str) -> str:
 
 
 def kept_by(outputs: Iterable[str]) -> list[str]:
-    """The names of the states that a graph with these outputs returns."""
-    return [
-        grown(name)[0] if name.startswith(GROWN) else name.removeprefix(STATE)
-        for name in outputs
-        if name.startswith((STATE, GROWN))
-    ]
+    """The names of the states that a graph with these inputs, or outputs, takes or returns."""
+    return [name.removeprefix(STATE) for name in outputs if name.startswith(STATE)]
 
 
 def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
@@ -67,7 +61,7 @@ def kept_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 def needs_session(graph: Graph) -> bool:
     """Whether operators keep states, or only a run tells how many items of results are meant."""
-    return any(name.startswith((STATE, GROWN, COUNT)) for name in graph.output_names)
+    return any(name.startswith((STATE, COUNT)) for name in graph.output_names)
 
 
 def counted_outputs(graph: Graph) -> dict[str, str]:
@@ -92,29 +86,18 @@ def settled(outputs: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, A
         if name.startswith(COUNT):
             axis, counted = name.removeprefix(COUNT).split(":", 1)
             results[counted] = results[counted].take(range(int(array)), int(axis))
-        elif name.startswith((STATE, GROWN)):
-            kept[name] = array
+        elif name.startswith(STATE):
+            kept[name.removeprefix(STATE)] = array
         else:
             results[name] = array
     return results, kept
 
 
-def grown_name(name: str, axis: int) -> str:
-    """The output that comes behind the items of a state along an axis."""
-    return f"{GROWN}{axis}:{name}"
+def room_for(shape: Sequence[int], axis: int, more: int) -> tuple[int, ...]:
+    """The shape of the memory of a state that grows along an axis, with room for so many items
+    `more` at least.
 
-
-def grown(output: str) -> tuple[str, int]:
-    """(name of the state, axis) of an output that is named by `grown_name`."""
-    axis, name = output.removeprefix(GROWN).split(":", 1)
-    return name, int(axis)
-
-
-def room_for(shape: Sequence[int], axis: int) -> tuple[int, ...]:
-    """The shape of the memory of a state that grows along an axis.
-
-    It is the same for lengths of as many bits, and has room for one more item at least.  Extents
-    may depend on symbols (`nnefc.symbolic`).
+    It is the same for lengths of as many bits.  Extents may depend on symbols (`nnefc.symbolic`).
     """
-    room = largest([1 << shape[axis].bit_length(), _LEAST_ROOM])
+    room = largest([1 << (shape[axis] + more).bit_length(), _LEAST_ROOM])
     return (*shape[:axis], room, *shape[axis + 1 :])

@@ -140,12 +140,14 @@ class Source:
         *,
         states: Mapping[str, Sequence[int]] | None = None,
         lifted: Mapping[str, int] | None = None,
+        in_place: bool = True,
     ) -> Graph:
         """The graph for inputs of these `shapes`, by name; raises NnefError with all errors.
 
         `states`: shapes of what operators have kept, by their names; those that are not there have
         kept nothing.  They are inputs of the graph behind those of the document, and their new
         values are outputs behind those of the document, in the order of the operators.
+        `in_place`: states that grow have room instead, where what comes is put by the graph.
         `lifted`: numbers to compute with in the place of the values of symbols (`nnefc.symbolic`).
         """
         found = diagnostics or Diagnostics(limit=self._limits.errors)
@@ -159,6 +161,7 @@ class Source:
             limits=self._limits,
             diagnostics=found,
             lifted=lifted,
+            in_place=in_place,
         )
 
 

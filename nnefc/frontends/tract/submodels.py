@@ -34,6 +34,7 @@ class Embedded(Model):
         weights: Weights,
     ) -> None:
         super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
+        self.in_place = outer.in_place
         self._outer = outer
         self._given = given
         self.depth = outer.depth + 1
@@ -47,7 +48,11 @@ class Embedded(Model):
         return self._given[name]
 
     def state(
-        self, name: str, dtype: DType, rank: int | None = None, room: int | None = None
+        self,
+        name: str,
+        dtype: DType,
+        rank: int | None = None,
+        room: tuple[int, int] | None = None,
     ) -> State | None:
         return self._outer.state(name, dtype, rank, room)
 
@@ -57,8 +62,8 @@ class Embedded(Model):
     def keep(self, name: str, before: State | None, after: Operand) -> None:
         self._outer.keep(name, before, after)
 
-    def append(self, name: str, before: State, more: Operand, axis: int) -> None:
-        self._outer.append(name, before, more, axis)
+    def append(self, make: Maker, name: str, before: State, more: Operand, axis: int) -> None:
+        self._outer.append(make, name, before, more, axis)
 
 
 def submodel(outer: Model, make: Maker, label: str, given: Sequence[Any]) -> Any:

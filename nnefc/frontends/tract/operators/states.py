@@ -20,16 +20,19 @@ from nnefc.frontends.tract.values import Operand, Wrong
 def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
-    before = model.state(name, x.type.dtype, x.type.rank, axis if window is None else None)
+    in_place = window is None and model.in_place
+    room = (axis, x.type.dims[axis]) if in_place else None
+    before = model.state(name, x.type.dtype, x.type.rank, room)
     after = x
     if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
         message = f"the state '{name}' is {list(before.dims)}, and {list(x.type.dims)} comes"
         raise Wrong("input/state", f"{message}: all axes but {axis} must be the same")
     if before is not None and before.dims[axis] > 0:
-        past = part(make, before.value, axis, 0, before.dims[axis])
-        after = make("concat", [past, x], axis=axis)
-    if before is not None and window is None:
-        model.append(name, before, x, axis)
+        after = part(make, before.value, axis, 0, before.dims[axis])
+        if x.type.dims[axis] > 0:
+            after = make("concat", [after, x], axis=axis)
+    if before is not None and in_place:
+        model.append(make, name, before, x, axis)
         return after
     if window is not None:
         extent = after.type.dims[axis]

@@ -1,0 +1,212 @@
+"""What runs a plan on memory: threads, tables of bases, and what lives between launches."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from nnefc.errors import Diagnostic, warn
+from nnefc.kernels.abi import (
+    BASE_ARENA,
+    BASE_CODE,
+    BASE_LIBM,
+    BASE_PARAMS,
+    LAUNCH_TILES,
+)
+from nnefc.runtime.compiled import Compiled
+from nnefc.runtime.libm import libm_table
+from nnefc.runtime.plan import Walk
+from nnefc.runtime.team import team
+from nnefc.runtime.tensors import address, aligned
+from nnefc.runtime.variables import Variables
+
+Array = np.ndarray[Any, Any]
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+IDLE: Final = 4
+"""Memory for how many calls is kept for later ones; callers beyond so many at the same time make
+their own each time."""
+
+
+class Arenas:
+    """Memory for values between launches, which the plans of a model may have in common."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """`most`: bytes that are kept for later calls, if these are not all of one arena."""
+        self._most = most
+        self._idle: list[Array] = []
+        """`append` and `pop` are atomic, and need no lock that the child of a fork might find
+        closed."""
+
+    def take(self, nbytes: int) -> Array:
+        """So many bytes or more, which no other call uses."""
+        try:
+            found = self._idle.pop()
+        except IndexError:
+            return aligned(nbytes, "values between launches")
+        if found.size >= nbytes:
+            return found
+        del found  # before there is more of it
+        return aligned(nbytes + nbytes // 8, "values between launches")  # lengths grow
+
+    def give(self, arena: Array) -> None:
+        """Keep what `take` has given for later calls."""
+        idle = self._idle
+        if len(idle) >= IDLE:
+            return
+        if self._most is None or not idle or sum(x.size for x in (*idle, arena)) <= self._most:
+            idle.append(arena)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Varying:
+    """Which words of a plan are others for other shapes."""
+
+    params: Array
+    """Places of parameters."""
+    steps: Array
+    """Steps, and for each which of the numbers of tiles that vary is its own."""
+    tiles: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """What the words that vary are for some shapes."""
+
+    params: Numbers
+    tiles: Numbers
+    arena_bytes: int
+    parallel: bool
+    """Whether any launch has more than one tile."""
+
+
+class _Bound(NamedTuple):
+    """Addresses that do not depend on a call, and the arrays that have them."""
+
+    table: list[int]
+    constants: Sequence[Array]
+
+
+class _Context:
+    """What one run owns: a table of bases, and the words of the plan if they vary."""
+
+    __slots__ = ("_bound", "_launches", "_params", "_words", "address", "bases", "launches")
+
+    def __init__(self, bound: _Bound, launches: Numbers, params: Numbers, *, own: bool) -> None:
+        """`own`: the words are to be written."""
+        self._bound = bound
+        self._launches = launches.copy() if own else launches
+        self._params = params.copy() if own else params
+        self._words: Words | None = None
+        self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
+        self.bases[BASE_PARAMS] = address(self._params)
+        self.launches = address(self._launches)
+        self.address = ctypes.addressof(self.bases)
+
+    def write(self, words: Words, varying: Varying) -> None:
+        """Let the plan be that for some shapes."""
+        if self._words is not words:
+            self._params[varying.params] = words.params
+            if varying.steps.size:
+                self._launches[varying.steps, LAUNCH_TILES // 8] = words.tiles[varying.tiles]
+            self._words = words
+
+
+class Runner:
+    """A plan, or all those that differ in some words, to be run on memory that is ready.
+
+    Callers at the same time each have their own memory; those of a model with variables that it
+    updates run one after the other.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        threads: int | None,
+        arenas: Arenas | None = None,
+        varying: Varying | None = None,
+    ) -> None:
+        """`threads` includes the caller; None: all usable CPUs."""
+        self.compiled = compiled
+        self.variables = Variables(compiled.variables, compiled.states)
+        self.team = team(threads)
+        if threads is not None and self.team.threads < threads:
+            message = f"threads = {threads}: {self.team.threads} used, the most there can be"
+            warn(Diagnostic("input/threads", message, severity="warning"))
+        plan = compiled.plan
+        self.first_input = plan.table.inputs
+        self._arena_bytes = plan.arena_bytes
+        self._parallel = plan.parallel
+        self._count = len(plan.launches)
+        self._varying = varying
+        self._arenas = arenas or Arenas()
+        self._bound: dict[str, _Bound] = {}
+        """What is bound for all calls, when it is; `setdefault` is atomic."""
+        self._idle: list[_Context] = []
+        """Contexts that no call uses now; `append` and `pop` are atomic."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
+        return not self._parallel and not self.variables.states
+
+    def reserve(self) -> tuple[_Context, Array]:
+        """A table of bases for a caller that runs the plan by itself, and the arena in it."""
+        context, arena = self._new_context(), self._arenas.take(self._arena_bytes)
+        context.bases[BASE_ARENA] = address(arena)
+        return context, arena
+
+    def run(
+        self, addresses: Sequence[int], words: Words | None = None, walk: Walk | None = None
+    ) -> None:
+        """Run the plan, that with `words`, or another walk over its launches.
+
+        `addresses`: of what it takes, and behind that of what it returns.
+        """
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            context = self._new_context()
+        nbytes, parallel = self._arena_bytes, self._parallel
+        if words is not None:
+            assert self._varying is not None
+            context.write(words, self._varying)
+            nbytes, parallel = words.arena_bytes, words.parallel
+        arena = self._arenas.take(nbytes)
+        bases, first = context.bases, self.first_input
+        bases[BASE_ARENA] = address(arena)
+        bases[first : first + len(addresses)] = addresses
+        if walk is not None or parallel or self.variables.states:
+            walk = walk or Walk(context.launches, self._count, parallel)
+            with self.variables.lock:
+                self.team.run(walk.launches, walk.count, context.address, walk.parallel)
+        else:
+            self.team.alone(context.launches, self._count, context.address)
+        self._arenas.give(arena)
+        if len(self._idle) < IDLE:
+            self._idle.append(context)
+
+    def _new_context(self) -> _Context:
+        found = self._bound.get("")
+        if found is None:  # constants of a file may have to be made; the first who has them wins
+            found = self._bound.setdefault("", self._bind(self.compiled.constants()))
+        plan = self.compiled.plan
+        return _Context(found, plan.launches, plan.params, own=self._varying is not None)
+
+    def _bind(self, constants: Sequence[Array]) -> _Bound:
+        """The table of bases without what belongs to a call."""
+        table = self.compiled.plan.table
+        fixed = [0] * table.size
+        fixed[BASE_CODE] = self.compiled.code.address
+        fixed[BASE_LIBM] = ctypes.addressof(libm_table())
+        places: Iterable[tuple[int, Sequence[Array]]] = (
+            (table.constants, constants),
+            (table.states, self.variables.states),
+        )
+        for first, arrays in places:
+            fixed[first : first + len(arrays)] = map(address, arrays)
+        return _Bound(fixed, constants)
