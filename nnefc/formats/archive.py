@@ -17,6 +17,7 @@ from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
 from nnefc.formats.paths import (
+    BESIDE,
     DOCUMENT,
     QUANTIZATION,
     TENSOR_SUFFIX,
@@ -93,6 +94,15 @@ class ArchiveMembers:
         """The same, in any format."""
         return decode_stored(self._load(path), self.shown(path), limits=limits)
 
+    def content(self, path: str) -> Content:
+        """The content of a member, a view where possible."""
+        return self._load(path)
+
+    def names_in(self, folder: str) -> Iterable[str]:
+        """The members in a folder, "" or "top/", in order, without those below."""
+        below = (path[len(folder) :] for path in self.paths if path.startswith(folder))
+        return sorted(name for name in below if "/" not in name)
+
     def tensor_paths(self) -> Iterable[str]:
         """Every member that is a tensor file."""
         return (path for path in self.paths if path.lower().endswith(TENSOR_SUFFIX))
@@ -158,7 +168,7 @@ def open_compressed_tar(
         sizes[path] = member.size
         if path.rsplit("/", 1)[-1] in (DOCUMENT, QUANTIZATION):
             check_size(member.size, limits.document_bytes, f"{archive}/{printable(path)}")
-        elif not path.lower().endswith(TENSOR_SUFFIX):
+        elif not path.lower().endswith(BESIDE):
             continue
         if spool.wants(member.size):
             place = spool.open(), member.size

@@ -22,13 +22,16 @@ from nnefc.formats.paths import (
     ARCHIVES,
     DOCUMENT,
     QUANTIZATION,
+    SAFETENSORS_SUFFIX,
+    SUBMODEL_SUFFIXES,
     TENSOR_SUFFIX,
     document_root,
     label_path,
     normal_path,
 )
+from nnefc.formats.safetensors import Safetensors, SafetensorsIndex
 from nnefc.formats.tar import BLOCK, is_tar
-from nnefc.formats.tensor_file import StoredTensor
+from nnefc.formats.tensor_file import Buffer, StoredTensor
 from nnefc.formats.watch import is_watched, tell
 from nnefc.limits import Limits
 
@@ -46,6 +49,8 @@ class Members(Protocol):
     def read(self, path: str, limit: int) -> bytes: ...
     def tensor(self, path: str, limits: Limits) -> Array: ...
     def stored(self, path: str, limits: Limits) -> StoredTensor: ...
+    def content(self, path: str) -> Buffer: ...
+    def names_in(self, folder: str) -> Iterable[str]: ...
     def tensor_paths(self) -> Iterable[str]: ...
     def close(self) -> None: ...
 
@@ -114,9 +119,17 @@ class Container:
         return None if path is None else self._members.tensor(path, self._limits)
 
     def stored(self, label: str) -> StoredTensor | None:
-        """As `tensor`, with formats of tract as well."""
+        """As `tensor`, with formats of tract as well, and with the tensors of `*.safetensors` files
+        beside the document: those that no tensor file is named like.
+        """
         path = self._next(label)
-        return None if path is None else self._members.stored(path, self._limits)
+        if path is not None:
+            return self._members.stored(path, self._limits)
+        return self._safetensors.read(label)
+
+    def stored_names(self) -> list[str]:
+        """The labels of all tensors that `stored` gives, in order."""
+        return sorted({*self.tensor_names(), *self._safetensors.names})
 
     def resource(self, name: str) -> bytes | None:
         """A file beside the document, or None.  Raises NnefError as `graph_text` does."""
@@ -137,7 +150,7 @@ class Container:
             return Container(
                 name, self._members, self._limits, document, root=f"{root}/", is_part=True
             )
-        for suffix in (".nnef.tgz", ".nnef.tar"):
+        for suffix in SUBMODEL_SUFFIXES:
             path = self._members.find(root + suffix)
             if path is not None:
                 name = self._members.shown(path)
@@ -183,6 +196,28 @@ class Container:
                 tell(self._tensors_read, max(self._tensors_read, self._tensor_count), label)
             self._tensors_read += 1
         return path
+
+    @cached_property
+    def _safetensors(self) -> SafetensorsIndex:
+        """What `*.safetensors` files beside the document have; raises NnefError."""
+        return SafetensorsIndex(
+            (
+                Safetensors(self._members.content(path), self._members.shown(path), self._limits)
+                for path in self._beside(SAFETENSORS_SUFFIX)
+            ),
+            self.name,
+        )
+
+    def _beside(self, suffix: str) -> list[str]:
+        """Paths of the files in the folder of the document whose names end so, in order.
+
+        Without those whose names begin with a dot: archives of macOS are full of them.
+        """
+        return [
+            self._root + name
+            for name in self._members.names_in(self._root)
+            if name.lower().endswith(suffix) and not name.startswith(".")
+        ]
 
     @cached_property
     def _tensor_count(self) -> int:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Final, cast
 
 from nnefc.formats.files import FilePath, open_regular
-from nnefc.formats.paths import DOCUMENT, QUANTIZATION
+from nnefc.formats.paths import BESIDE, DOCUMENT, QUANTIZATION
 
 _MOST_FILES: Final = 10_000
 """Of a folder."""
 _NAMES: Final = (DOCUMENT, QUANTIZATION)
-_SUFFIX: Final = ".dat"
 
 Stamp = tuple[tuple[str, int, int, int, int], ...]
 """What tells that files have not changed: name, device, number, size and time of each."""
@@ -54,7 +53,7 @@ class Fingerprint:
 
 
 def look_at(source: FilePath) -> Fingerprint | None:
-    """An archive, or a folder: `graph.nnef`, `graph.quant` and the tensor files below.
+    """An archive, or a folder: `graph.nnef`, `graph.quant` and what belongs to them below.
 
     None for anything else: a bare `graph.nnef`, whose data is among other files; what is not there.
     """
@@ -81,7 +80,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
             if count > _MOST_FILES or file.is_symlink():
                 raise ValueError(name)
             low = name.lower()
-            if name not in folders and (low in _NAMES or low.endswith(_SUFFIX)):
+            if name not in folders and (low in _NAMES or low.endswith(BESIDE)):
                 yield file
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nnefc.errors import NnefError, Place
 from nnefc.formats.encoding import Array
-from nnefc.formats.files import printable, read_whole
+from nnefc.formats.files import (
+    map_file,
+    open_regular,
+    printable,
+    read_at_most,
+    read_whole,
+    size_of,
+)
 from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
-from nnefc.formats.tensor_file import StoredTensor, read_stored, read_tensor
+from nnefc.formats.tensor_file import Buffer, StoredTensor, read_stored, read_tensor
 from nnefc.limits import Limits, how_to_raise
 
 
@@ -53,6 +60,22 @@ class FolderMembers:
     def stored(self, path: str, limits: Limits) -> StoredTensor:
         """The same, in any format."""
         return read_stored(self._root / path, limits=limits)
+
+    def content(self, path: str) -> Buffer:
+        """The content of a file, mapped where possible."""
+        with open_regular(self._root / path) as file:
+            mapped = map_file(file)
+            if mapped is not None:
+                return mapped
+            return read_at_most(file, size_of(file), self._limits.archive_bytes, self.shown(path))
+
+    def names_in(self, folder: str) -> Iterable[str]:
+        """The regular files in a folder, "" or "below/", in order, without those below."""
+        try:
+            entries = list(os.scandir(self._root / folder))
+        except OSError:
+            return ()
+        return sorted(entry.name for entry in entries if entry.is_file())
 
     def tensor_paths(self) -> Iterator[str]:
         """Every tensor file below the folder; each folder is entered once.

@@ -11,6 +11,11 @@ from nnefc.formats.files import printable
 DOCUMENT = "graph.nnef"
 QUANTIZATION = "graph.quant"
 TENSOR_SUFFIX = ".dat"
+SAFETENSORS_SUFFIX = ".safetensors"
+JSON_SUFFIX = ".json"
+SUBMODEL_SUFFIXES = (".nnef.tgz", ".nnef.tar")
+BESIDE = (TENSOR_SUFFIX, SAFETENSORS_SUFFIX, JSON_SUFFIX, *SUBMODEL_SUFFIXES)
+"""What names of files end in that belong to a model beside its document and quantization."""
 ARCHIVES = (".tar", ".tgz", ".gz", ".tbz2", ".bz2", ".txz", ".xz", ".zip")
 
 _SEPARATOR = re.compile(r"[/\\]")

@@ -94,7 +94,7 @@ def read_model(
                 limits,
                 diagnostics,
                 random_weights=random_weights,
-                load_data=load_data and (require_data or bool(container.tensor_names())),
+                load_data=load_data and (require_data or bool(container.stored_names())),
             )
             source.require_inputs(shapes or {})
             if not sources and not (dynamic and source.unbound(shapes or {})):

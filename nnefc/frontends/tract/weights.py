@@ -93,7 +93,8 @@ class Weights:
                 "data/type", f"'{label}' holds strings, which are no tensor to compute with"
             )
         dtype = DType(array.dtype.name)
-        if array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2:
+        few = array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2
+        if few or not array.size:
             return Known(array, dtype)
         return self._value(make, label, array, dtype)
 
@@ -129,5 +130,8 @@ class Weights:
         if not self._load:
             return StoredTensor(shape, np.broadcast_to(np.float32(0), shape), None)
         place = None if self.container is None else Place(self.container.name)
-        hint = f"{place or 'the model'} has no file {label}.dat; or use random values"
+        hint = (
+            f"{place or 'the model'} has no file {label}.dat, and no *.safetensors file has a"
+            " tensor of that name; or use random values"
+        )
         raise Wrong("data/missing", f"there is no data for '{label}'", hint)
