@@ -29,11 +29,14 @@ def elaborate(
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
     in_place: bool = True,
+    entropy: int = 0,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
     `lifted`: numbers to compute with in the place of the values of symbols.
-    `in_place`: states that grow do so in the memory of inputs.  Raises NnefError with all errors.
+    `in_place`: states that grow do so in the memory of inputs.
+    `entropy`: what generators of random numbers begin with that have no seed.
+    Raises NnefError with all errors.
     """
     values: Mapping[str, int] = symbols.bind(document, shapes)
     if lifted is not None:
@@ -42,7 +45,7 @@ def elaborate(
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = Model(graph, document, shapes, states, types, weights, limits, in_place)
-    model.symbols = values
+    model.symbols, model.entropy = values, entropy
     budget = Budget(limits, len(document.source.text))
     context = context_of(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)

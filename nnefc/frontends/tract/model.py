@@ -60,6 +60,8 @@ class Model:
         self.container = weights.container
         self.inputs: dict[str, Value | Quantized | Known] = {}
         self.symbols: Mapping[str, int] = {}
+        self.entropy = 0
+        """What generators of random numbers begin with that have no seed."""
         self.depth = 0
         """How many models it is within."""
         self._parameters = [p.name for p in document.graph.parameters]

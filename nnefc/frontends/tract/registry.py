@@ -63,6 +63,7 @@ MODULES: Final = (
     "pooling",
     "onnx",
     "products",
+    "random",
     "recurrent",
     "reductions",
     "scan",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,8 @@ class Source:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.free = premises.free_symbols(document)
+        self._entropy = int.from_bytes(os.urandom(8), "little")
+        """For random numbers without a seed: those of one document that was read are the same."""
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
 
@@ -162,6 +165,7 @@ class Source:
             diagnostics=found,
             lifted=lifted,
             in_place=in_place,
+            entropy=self._entropy,
         )
 
 

@@ -93,8 +93,6 @@ def _value(found: Any, label: str) -> Any:
 # -- what there cannot be
 
 
-for _name in ("random", "multinomial"):
-    refuse(f"tract_onnx_{_name}", "its results are random")
 for _name in ("ml_direct_lookup", "ml_reverse_lookup", "ml_tree_ensemble_classifier"):
     refuse(f"tract_onnx_{_name}", "classical machine learning is not compiled")
 for _name in ("load", "store", "force_eval"):
