@@ -249,12 +249,19 @@ _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
 """What operations with a number on the right give for any integer on the left."""
 
 
+_OF_ITSELF: Final = {"-": 0, "//": 1, "%": 0}
+"""What operations give for an integer and itself, if it is not 0."""
+
+
 def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right: Any) -> Any:
     """The result of an operation, one side of which is an extent at least."""
     if not (isinstance(left, Number | Extent) and isinstance(right, Number | Extent)):
         return NotImplemented
     if isinstance(right, int) and isinstance(now(left), int) and (sign, right) in _SIMPLE:
         return _SIMPLE[sign, right](left)
+    is_same = left is right and isinstance(now(left), int)
+    if is_same and sign in _OF_ITSELF and (sign == "-" or left != 0):
+        return _OF_ITSELF[sign]
     trace = left.trace if isinstance(left, Extent) else cast(Extent, right).trace
     value = compute(now(left), now(right))
     return trace.make(f"{_text(left)} {sign} {_text(right)}", value, left, right)

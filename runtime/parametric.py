@@ -16,14 +16,13 @@ import numpy as np
 from nnefc.runtime.compiled import compile_draft
 from nnefc.runtime.executable import Executable
 from nnefc.runtime.program import Appended
-from nnefc.runtime.runner import Runner, Varying, Words
+from nnefc.runtime.runner import Runner, Words
 from nnefc.runtime.tensors import TensorSpec
 from nnefc.symbolic import Extent, Function, Trace, is_symbolic
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.objects import Progress
-    from nnefc.runtime.planner import Draft
     from nnefc.runtime.program import Program
     from nnefc.runtime.shared import SharedMemory
 
@@ -66,17 +65,20 @@ class ParametricModel:
         *,
         threads: int | None = None,
     ) -> None:
-        compiled, draft = compile_draft(program, graph, progress, shared.packed)
-        params, tiles = _places(draft.params), _places(draft.tiles)
-        self._runner = Runner(compiled, threads, shared.arenas, _varying(draft, params, tiles))
+        compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
+        draft = self._draft
+        places = [i for i, x in enumerate(draft.params) if isinstance(x, Extent)]
+        varying = np.array(places, np.intp)
+        self._runner = Runner(compiled, threads, shared.arenas, varying)
         self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
         self._appended = compiled.appended
         self._last: tuple[Appended, ...] = ()
-        fixed = [tiles for tiles in draft.tiles if not isinstance(tiles, Extent)]
-        self._parallel = any(count > 1 for count in fixed)
+        self._parallel = compiled.plan.parallel
+        self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
         parts: list[Sequence[int]] = [
-            [draft.params[i] for i in params],
-            [draft.tiles[i] for i in tiles],
+            [draft.params[i] for i in places],
+            draft.tiles if self._launches_vary else [],
+            [each.steps for each in draft.repeated],
             [draft.arena_bytes],
             self._inputs.extents,
             self._outputs.extents,
@@ -92,15 +94,10 @@ class ParametricModel:
             if values is None:
                 return None
             found = iter(values)
-            params, tiles, (nbytes,), taken, given, counts = (
+            params, tiles, steps, (nbytes,), taken, given, counts = (
                 list(islice(found, count)) for count in self._counts
             )
-            words = Words(
-                np.array(params, np.int64),
-                np.array(tiles, np.int64),
-                nbytes,
-                self._parallel or any(count > 1 for count in tiles),
-            )
+            words = self._words(params, tiles, steps, nbytes)
         except (ArithmeticError, ValueError):
             return None
         if counts != [more for _, _, more in self._last]:
@@ -109,14 +106,10 @@ class ParametricModel:
         inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
         return Executable(self._runner, inputs, outputs, self._last, words)
 
-
-def _places(numbers: Sequence[int]) -> list[int]:
-    """Which of some numbers depend on symbols."""
-    return [i for i, x in enumerate(numbers) if isinstance(x, Extent)]
-
-
-def _varying(draft: Draft, params: list[int], tiles: list[int]) -> Varying:
-    """Which words of a plan depend on symbols: some parameters, and the tiles of some launches."""
-    steps = np.isin(draft.launch_of, tiles).nonzero()[0]
-    which = np.searchsorted(np.array(tiles, np.intp), draft.launch_of[steps])
-    return Varying(np.array(params, np.intp), steps, which)
+    def _words(self, params: list[int], tiles: list[int], steps: list[int], nbytes: int) -> Words:
+        numbers = np.array(params, np.int64)
+        if not self._launches_vary:
+            return Words(numbers, None, nbytes, self._parallel)
+        launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
+        launches = self._draft.launches(tiles, launch_of)
+        return Words(numbers, launches, nbytes, max(tiles, default=1) > 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,7 @@ from nnefc.kernels.abi import (
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.arena import arrange
 from nnefc.runtime.plan import BaseTable, Plan
-from nnefc.runtime.program import Program, Ref
+from nnefc.runtime.program import Program, Ref, Repeated
 from nnefc.symbolic import now
 
 if TYPE_CHECKING:
@@ -46,6 +46,9 @@ class Draft:
     tiles: list[int]
     params: list[int]
     launch_of: Words
+    """What the steps are now."""
+    repeated: list[Repeated]
+    """Those of which symbols tell how many there are."""
     table: BaseTable
     arena_bytes: int
     arena_lower_bound: int
@@ -54,17 +57,9 @@ class Draft:
         """The plan for what numbers are now."""
         import numpy as np
 
-        params, tiles = (
-            np.array([now(x) for x in each], np.int64) for each in (self.params, self.tiles)
-        )
-        launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
-        for offset, column in (
-            (LAUNCH_KERNEL, self.kernels),
-            (LAUNCH_PARAMS, self.starts),
-            (LAUNCH_TILES, tiles),
-        ):
-            launches[:, offset // WORD] = column
-        launches = launches[self.launch_of]
+        params = np.array([now(x) for x in self.params], np.int64)
+        tiles = [now(x) for x in self.tiles]
+        launches = self.launches(tiles, self.launch_of)
         launches.flags.writeable = params.flags.writeable = False
         return Plan(
             launches=launches,
@@ -73,8 +68,34 @@ class Draft:
             table=self.table,
             arena_bytes=now(self.arena_bytes),
             arena_lower_bound=self.arena_lower_bound,
-            parallel=bool((tiles > 1).any()),
+            parallel=max(tiles, default=1) > 1,
         )
+
+    def launches(self, tiles: Sequence[int], launch_of: Words) -> Words:
+        """The steps as words, where the distinct launches have so many tiles."""
+        import numpy as np
+
+        launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
+        for offset, column in (
+            (LAUNCH_KERNEL, self.kernels),
+            (LAUNCH_PARAMS, self.starts),
+            (LAUNCH_TILES, tiles),
+        ):
+            launches[:, offset // WORD] = column
+        return launches[launch_of]
+
+    def steps(self, counts: Sequence[int]) -> Words:
+        """As `launch_of`, for other numbers of what is repeated."""
+        import numpy as np
+
+        found: list[Words] = []
+        end = 0
+        for each, count in zip(self.repeated, counts, strict=True):
+            found.append(self.launch_of[end : each.start])
+            period = self.launch_of[each.start : each.start + each.period]
+            found.append(np.resize(period, count))
+            end = each.start + now(each.steps)
+        return np.concatenate([*found, self.launch_of[end:]])
 
 
 def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Draft:
@@ -120,6 +141,7 @@ def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel]
         tiles=[launch.tiles for launch in distinct],
         params=params,
         launch_of=launch_of,
+        repeated=program.repeated,
         table=table,
         arena_bytes=arena.nbytes,
         arena_lower_bound=arena.lower_bound,

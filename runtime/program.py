@@ -7,9 +7,14 @@ result into the words that the executor walks.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from nnefc.symbolic import Extent, now
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from nnefc.kernels.template import Kernel, Words
@@ -92,6 +97,16 @@ class Appended(NamedTuple):
     """Items along the axis."""
 
 
+class Repeated(NamedTuple):
+    """Launches that are in a program again and again, as often as symbols tell."""
+
+    start: int
+    """How many launches are before them."""
+    period: int
+    steps: int
+    """Launches, not periods."""
+
+
 @dataclass(slots=True, eq=False)
 class Program:
     """Launches in order, and the memory outside the arena that they name by index.
@@ -107,6 +122,17 @@ class Program:
     slices: int = 0
     """How many buffers there are that are slices of others."""
     appended: list[Appended] = field(default_factory=list["Appended"])
+    repeated: list[Repeated] = field(default_factory=list["Repeated"])
+    """In the order of the launches."""
+
+    def repeat(self, launches: Sequence[Launch], count: int) -> None:
+        """Append so many launches: these, again and again.
+
+        A count that depends on symbols is noted; it cannot within launches that are repeated.
+        """
+        if isinstance(count, Extent):
+            self.repeated.append(Repeated(len(self.launches), len(launches), count))
+        self.launches += islice(cycle(launches), now(count))
 
     @property
     def distinct(self) -> list[Launch]:

@@ -10,16 +10,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from nnefc.errors import Diagnostic, warn
-from nnefc.kernels.abi import (
-    BASE_ARENA,
-    BASE_CODE,
-    BASE_LIBM,
-    BASE_PARAMS,
-    LAUNCH_TILES,
-)
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compiled import Compiled
 from nnefc.runtime.libm import libm_table
-from nnefc.runtime.plan import Walk
+from nnefc.runtime.plan import Plan, Walk
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import address, aligned
 from nnefc.runtime.variables import Variables
@@ -63,22 +57,13 @@ class Arenas:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Varying:
-    """Which words of a plan are others for other shapes."""
-
-    params: Array
-    """Places of parameters."""
-    steps: Array
-    """Steps, and for each which of the numbers of tiles that vary is its own."""
-    tiles: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Words:
     """What the words that vary are for some shapes."""
 
     params: Numbers
-    tiles: Numbers
+    """Those of the parameters that vary."""
+    launches: Numbers | None
+    """All of them, if any vary."""
     arena_bytes: int
     parallel: bool
     """Whether any launch has more than one tile."""
@@ -94,26 +79,26 @@ class _Bound(NamedTuple):
 class _Context:
     """What one run owns: a table of bases, and the words of the plan if they vary."""
 
-    __slots__ = ("_bound", "_launches", "_params", "_words", "address", "bases", "launches")
+    __slots__ = ("_bound", "_params", "_words", "address", "bases", "launches", "steps")
 
-    def __init__(self, bound: _Bound, launches: Numbers, params: Numbers, *, own: bool) -> None:
+    def __init__(self, bound: _Bound, plan: Plan, *, own: bool) -> None:
         """`own`: the words are to be written."""
         self._bound = bound
-        self._launches = launches.copy() if own else launches
-        self._params = params.copy() if own else params
+        self._params = plan.params.copy() if own else plan.params
         self._words: Words | None = None
         self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
         self.bases[BASE_PARAMS] = address(self._params)
-        self.launches = address(self._launches)
+        self.launches, self.steps = address(plan.launches), len(plan.launches)
         self.address = ctypes.addressof(self.bases)
 
-    def write(self, words: Words, varying: Varying) -> None:
-        """Let the plan be that for some shapes."""
-        if self._words is not words:
-            self._params[varying.params] = words.params
-            if varying.steps.size:
-                self._launches[varying.steps, LAUNCH_TILES // 8] = words.tiles[varying.tiles]
-            self._words = words
+    def write(self, words: Words, places: Array) -> None:
+        """Let the plan be that for some shapes; `places`: of the parameters that vary."""
+        if self._words is words:
+            return
+        self._params[places] = words.params
+        if words.launches is not None:
+            self.launches, self.steps = address(words.launches), len(words.launches)
+        self._words = words
 
 
 class Runner:
@@ -128,9 +113,12 @@ class Runner:
         compiled: Compiled,
         threads: int | None,
         arenas: Arenas | None = None,
-        varying: Varying | None = None,
+        varying: Array | None = None,
     ) -> None:
-        """`threads` includes the caller; None: all usable CPUs."""
+        """`threads` includes the caller; None: all usable CPUs.
+
+        `varying`: places of the parameters that are others in other `Words`; None: there are none.
+        """
         self.compiled = compiled
         self.variables = Variables(compiled.variables, compiled.states)
         self.team = team(threads)
@@ -141,7 +129,6 @@ class Runner:
         self.first_input = plan.table.inputs
         self._arena_bytes = plan.arena_bytes
         self._parallel = plan.parallel
-        self._count = len(plan.launches)
         self._varying = varying
         self._arenas = arenas or Arenas()
         self._bound: dict[str, _Bound] = {}
@@ -181,11 +168,11 @@ class Runner:
         bases[BASE_ARENA] = address(arena)
         bases[first : first + len(addresses)] = addresses
         if walk is not None or parallel or self.variables.states:
-            walk = walk or Walk(context.launches, self._count, parallel)
+            walk = walk or Walk(context.launches, context.steps, parallel)
             with self.variables.lock:
                 self.team.run(walk.launches, walk.count, context.address, walk.parallel)
         else:
-            self.team.alone(context.launches, self._count, context.address)
+            self.team.alone(context.launches, context.steps, context.address)
         self._arenas.give(arena)
         if len(self._idle) < IDLE:
             self._idle.append(context)
@@ -194,8 +181,7 @@ class Runner:
         found = self._bound.get("")
         if found is None:  # constants of a file may have to be made; the first who has them wins
             found = self._bound.setdefault("", self._bind(self.compiled.constants()))
-        plan = self.compiled.plan
-        return _Context(found, plan.launches, plan.params, own=self._varying is not None)
+        return _Context(found, self.compiled.plan, own=self._varying is not None)
 
     def _bind(self, constants: Sequence[Array]) -> _Bound:
         """The table of bases without what belongs to a call."""

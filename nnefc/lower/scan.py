@@ -17,6 +17,7 @@ from nnefc.lower.parts import source
 from nnefc.lower.turns import Move, moving, repeat, slice_buffer
 from nnefc.ops.scan import NAME, Parts
 from nnefc.runtime.program import Buffer, Launch, Ref
+from nnefc.symbolic import Extent
 
 
 @lowering(NAME)
@@ -38,10 +39,12 @@ def scan(lower: Lowering, op: Op) -> None:
     outputs += [Ref(each.view) for each in loop.stacked]
     start = len(lower.program.launches)
     lower_graph(context, inputs, outputs)
-    repeat(lower.program, start, loop.launches(), loop.keep)
+    repeat(lower.program, start, parts.turns, loop.first(), loop.following(), loop.keep)
     for state, value in zip(loop.states, op.outputs[: parts.states], strict=True):
         if state.home is not None:
             lower.alias(value, op.outputs[state.home], loop.last_offset(state.home))
+        elif lower.find(value) is None:
+            lower.place(value, loop.last_place(state))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class _Cut:
 class _State:
     """A state: the slice that a turn reads, and the one that it writes.
 
-    `places`: where the new state is by turns, the last time in the first of them.  `home`: the
+    `places`: where the new state is by turns, the first time in the first of them.  `home`: the
     result of the scan that has the new state already, instead of both.
     """
 
@@ -115,8 +118,14 @@ class _Loop:
         home = self._home(number)
         if home is not None:
             return _State(before, initial, home=home)
-        final = self._lower.write(self._op.outputs[number])
-        places = (final, self._lower.scratch(new.type.nbytes, new.name))
+        nbytes, turns = new.type.nbytes, self._parts.turns
+        if isinstance(turns, Extent):  # either may be the last
+            both = self._lower.scratch(2 * nbytes, new.name)
+            places = both, replace(both, offset=nbytes)
+        else:
+            final = self._lower.write(self._op.outputs[number])
+            places = final, self._lower.scratch(nbytes, new.name)
+            places = places if turns % 2 else places[::-1]
         self.keep += places
         return _State(before, initial, self._slice(new), places)
 
@@ -131,14 +140,14 @@ class _Loop:
         stacked = range(self._parts.states, len(values))
         return next((i for i in (*stacked, *range(number)) if values[i] is values[number]), None)
 
-    def launches(self) -> list[Launch]:
-        """What moves the slices before each turn: the same launch before every second one."""
-        turns = range(self._parts.turns)
-        first = [moving(self._moves(turn), self.keep, "turn first") for turn in turns[:1]]
-        following = [moving(self._moves(turn), self.keep) for turn in turns[1:3]]
-        if all(state.after is None for state in self.states):
-            following = following[:1]  # they are alike
-        return [*first, *(following[turn % len(following)] for turn in turns[:-1])]
+    def first(self) -> Launch:
+        """What lets the slices be those of the first turn."""
+        return moving(self._moves(0), self.keep, "turn first")
+
+    def following(self) -> list[Launch]:
+        """What moves the slices before each further turn: one of these, by turns."""
+        turns = range(1, 2 if all(state.after is None for state in self.states) else 3)
+        return [moving(self._moves(turn), self.keep) for turn in turns]
 
     def _moves(self, turn: int) -> list[Move]:
         """Of all slices, before a turn; where states are is taken from other slices first."""
@@ -159,7 +168,14 @@ class _Loop:
 
     def _place(self, state: _State, turn: int) -> Ref:
         """Where a turn puts a state that is not stacked."""
-        return state.places[(self._parts.turns - 1 - turn) % 2]
+        return state.places[turn % 2]
+
+    def last_place(self, state: _State) -> Ref:
+        """Where the last turn has put a state, of places that lie side by side."""
+        first, second = state.places
+        last = (self._parts.turns - 1) % 2
+        offset = first.offset + last * (second.offset - first.offset)
+        return replace(first, offset=offset, writes=False)
 
     def last_offset(self, result: int) -> int:
         """Where in a result the last turn has put its slice."""

@@ -46,7 +46,7 @@ class Stages:
         cut = [view for view, whole in moves if view.nbytes < whole.buffer.nbytes]
         first = moving(moves, passed, "turn first")
         following = moving([(view, Ref(view, view.nbytes)) for view in cut], passed)
-        repeat(program, start, [first, *[following] * (stage.turns - 1)], passed)
+        repeat(program, start, stage.turns, first, [following], passed)
 
     def _buffer(self, carried: Carried) -> Buffer:
         """Memory for a tensor of the whole batch."""

@@ -9,6 +9,7 @@ from nnefc.errors import NnefError
 from nnefc.kernels import slices
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
+from nnefc.symbolic import now
 
 Move = tuple[Buffer, Ref]
 """A slice, and where it is from now on."""
@@ -33,15 +34,31 @@ def moving(moves: Sequence[Move], keep: list[Ref], label: str = "turn next") -> 
     return Launch(Kernel("slices.move"), [*slices.pack(packed), *keep], 1, label)
 
 
-def repeat(program: Program, start: int, before: Sequence[Launch], keep: list[Ref]) -> None:
-    """Let the launches from `start` on run once after each of `before`; `keep`: see `moving`."""
+def repeat(
+    program: Program,
+    start: int,
+    turns: int,
+    first: Launch,
+    following: Sequence[Launch],
+    keep: list[Ref],
+) -> None:
+    """Let the launches from `start` on run once after `first`, and then after each of `following`,
+    again and again, so that these are as many `turns`; `keep`: see `moving`.
+    """
     turn = program.launches[start:]
-    if start + len(before) * (1 + len(turn)) > MAX_STEPS:
+    if any(inner.start >= start for inner in program.repeated):
+        raise TypeError("the launches of a turn are as many in every call")
+    if start + turns * (1 + len(turn)) > MAX_STEPS:
         raise NnefError.of(
             "limit/turns",
-            f"{len(before)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
+            f"{now(turns)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
             " that a plan may have",
         )
-    program.launches[start:] = [launch for first in before for launch in (first, *turn)]
-    if len(set(before)) == 1:  # there is none yet that stands after a turn
+    program.launches.insert(start, first)
+    if turns == 1:  # there is none yet that stands after a turn
         program.launches.append(moving((), keep, "turn last"))
+        return
+    if turns <= len(following):  # not all of them
+        turns = int(turns)
+    again = [launch for moved in following for launch in (moved, *turn)]
+    program.repeat(again, (turns - 1) * (1 + len(turn)))

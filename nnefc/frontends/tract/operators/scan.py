@@ -162,16 +162,16 @@ def _output(item: tuple[Any, ...]) -> _Output:
 
 
 def _turns(scanned: Sequence[_Scanned]) -> int:
-    counts: set[int] = set()
+    counts: list[int] = []
     for each in scanned:
         extent, chunk = each.tensor.type.dims[each.axis], abs(each.chunk)
         if extent % chunk:
             message = f"'{each.name}': extent {extent} is no multiple of the chunk {chunk}"
             raise Wrong("argument/scan", message)
-        counts.add(extent // chunk)
-    if len(counts) != 1:
-        raise Wrong("argument/scan", f"the number of turns is not clear: {sorted(counts)}")
-    (turns,) = counts
+        counts.append(extent // chunk)
+    if not counts or any(count != counts[0] for count in counts):
+        raise Wrong("argument/scan", f"the number of turns is not clear: {counts}")
+    turns = counts[0]
     if turns == 0:
         raise Wrong("argument/scan", "there is nothing to scan: an extent is 0")
     return turns
