@@ -208,6 +208,8 @@ class Plans:
                 self._patterns.insert(0, pattern)
                 return _Made(found, pattern.is_makeshift)
         self._watch(before, states)
+        for name, axis in self._source.growing.items():
+            self._growing.setdefault(name, set()).add(axis)
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:

@@ -182,6 +182,14 @@ def test_sessions_run_at_the_same_time(cache: DynamicModel) -> None:
             each.result()
 
 
+def test_a_cache_has_a_pattern_from_its_second_call_on(cache: DynamicModel) -> None:
+    session = cache.session()
+    session(rows(40)[None])
+    for _ in range(20):
+        session(rows(1)[None])
+    assert cache._plans.patterns == 2  # pyright: ignore[reportPrivateUsage]
+
+
 USES: dict[str, Callable[[Any], object]] = {
     "save": lambda model: model.save("net.nnefc"),
     "emit_c": lambda model: model.emit_c("net"),

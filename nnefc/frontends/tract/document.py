@@ -9,7 +9,7 @@ from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator, Frame
-from nnefc.frontends.tract.model import Model
+from nnefc.frontends.tract.model import Common, Model
 from nnefc.frontends.tract.quantization import quantized_types
 from nnefc.frontends.tract.trial import trial_shapes
 from nnefc.frontends.tract.weights import Weights
@@ -29,13 +29,13 @@ def elaborate(
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
     in_place: bool = True,
-    entropy: int = 0,
+    common: Common | None = None,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
     `lifted`: numbers to compute with in the place of the values of symbols.
     `in_place`: states that grow do so in the memory of inputs.
-    `entropy`: what generators of random numbers begin with that have no seed.
+    `common`: what is taken from, and told to, other graphs of the document.
     Raises NnefError with all errors.
     """
     values: Mapping[str, int] = symbols.bind(document, shapes)
@@ -45,7 +45,7 @@ def elaborate(
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = Model(graph, document, shapes, states, types, weights, limits, in_place)
-    model.symbols, model.entropy = values, entropy
+    model.symbols, model.common = values, common or Common()
     budget = Budget(limits, len(document.source.text))
     context = context_of(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,16 @@ from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.limits import Limits, how_to_raise
 from nnefc.ops import append
 from nnefc.syntax import ast
+
+
+@dataclass(slots=True, eq=False)
+class Common:
+    """What the graphs of a document for several calls have in common."""
+
+    entropy: int = 0
+    """What generators of random numbers begin with that have no seed."""
+    growing: dict[str, int] = field(default_factory=dict[str, int])
+    """The axes along which states grow, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ class Model:
         self.container = weights.container
         self.inputs: dict[str, Value | Quantized | Known] = {}
         self.symbols: Mapping[str, int] = {}
-        self.entropy = 0
+        self.common = Common()
         """What generators of random numbers begin with that have no seed."""
         self.depth = 0
         """How many models it is within."""

@@ -10,6 +10,7 @@ from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.model import Common
 from nnefc.frontends.tract.names import output_names
 from nnefc.frontends.tract.readings import labels, readings
 from nnefc.frontends.tract.trial import trial_shapes
@@ -52,8 +53,7 @@ class Source:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.free = premises.free_symbols(document)
-        self._entropy = int.from_bytes(os.urandom(8), "little")
-        """For random numbers without a seed: those of one document that was read are the same."""
+        self._common = Common(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
 
@@ -66,6 +66,11 @@ class Source:
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
             found.append(Extents(each.name, extents))
         return found
+
+    @property
+    def growing(self) -> Mapping[str, int]:
+        """The axes along which states grow, by name, of those that graphs have had so far."""
+        return self._common.growing
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
         """Types of the inputs by name, with -1 for extents that `values` of symbols do not tell."""
@@ -165,7 +170,7 @@ class Source:
             diagnostics=found,
             lifted=lifted,
             in_place=in_place,
-            entropy=self._entropy,
+            common=self._common,
         )
 
 

@@ -34,7 +34,7 @@ class Embedded(Model):
         weights: Weights,
     ) -> None:
         super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
-        self.in_place, self.entropy = outer.in_place, outer.entropy
+        self.in_place, self.common = outer.in_place, outer.common
         self._outer = outer
         self._given = given
         self.depth = outer.depth + 1

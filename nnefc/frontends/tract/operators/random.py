@@ -133,7 +133,7 @@ class _Stream:
         if before is not None:
             return cls(make, name, before, before.value)
         is_given = seed is not None and seed is not False
-        first = _seed_of(seed) if is_given else model.entropy + zlib.crc32(name.encode())
+        first = _seed_of(seed) if is_given else model.common.entropy + zlib.crc32(name.encode())
         return cls(make, name, before, _word(_mixed(first & _MASK)))
 
     def words(self, count: int) -> Operand:

@@ -21,6 +21,8 @@ def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = N
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
     in_place = window is None and model.in_place
+    if window is None:
+        model.common.growing[name] = axis
     room = (axis, x.type.dims[axis]) if in_place else None
     before = model.state(name, x.type.dtype, x.type.rank, room)
     after = x
