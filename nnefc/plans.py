@@ -46,6 +46,11 @@ REACH: Final = 2
 """What is chosen for lengths is good for others that have so many bits more or less."""
 SETTLED: Final = 8
 """Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
+UNTRACED: tuple[type[Exception], ...] = (Exception,)
+"""What a pattern may raise that cannot be made: TypeError where plain numbers are needed, and errors of
+the document, which its plain plan tells.  Whatever else it is, that plan is right; tests let through
+nothing else.
+"""
 ATTEMPTS: Final = 2
 """Patterns that are tried to be made of a model for which there cannot be any."""
 
@@ -213,7 +218,7 @@ class Plans:
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
-            with suppress(Exception):  # what needs plain numbers, and errors, which these tell
+            with suppress(*UNTRACED):
                 pattern = self._traced(symbols, shapes, states)
                 values = pattern.values(symbols, asked)
                 found = None if values is None else pattern.model.at(values)
