@@ -47,8 +47,8 @@ REACH: Final = 2
 SETTLED: Final = 8
 """Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
 UNTRACED: tuple[type[Exception], ...] = (Exception,)
-"""What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors of
-the document, which a plain plan tells.  That one is right whatever else it is; tests stop there.
+"""What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors
+of the document, which a plain plan tells.  That one is right whatever else it is; tests stop there.
 """
 ATTEMPTS: Final = 2
 """Patterns that are tried to be made of a model for which there cannot be any."""
