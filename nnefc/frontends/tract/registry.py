@@ -59,6 +59,7 @@ MODULES: Final = (
     "experts",
     "external",
     "gathering",
+    "lookups",
     "movement",
     "pooling",
     "onnx",
@@ -71,6 +72,7 @@ MODULES: Final = (
     "states",
     "streaming",
     "transformers",
+    "trees",
     "windows",
 )
 

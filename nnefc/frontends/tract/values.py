@@ -71,6 +71,37 @@ class Quantized:
         return self.codes.type
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """Strings of a tensor file, or of literals; operators that look something up take them."""
+
+    array: Array
+    name: str = ""
+
+    def __repr__(self) -> str:
+        return f"'{self.name}'" if self.name else repr(self.array.tolist())
+
+    @property
+    def wrong(self) -> Wrong:
+        return Wrong("data/type", f"{self!r} holds strings, which are no tensor to compute with")
+
+
+def strings(value: Any) -> Strings | None:
+    """What is strings, or arrays of them alone."""
+    if isinstance(value, Strings):
+        return value
+    if isinstance(value, str):
+        return Strings(np.array(value, object))
+    if not isinstance(value, tuple) or not value:
+        return None
+    items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+    parts = [strings(item) for item in items]
+    found = [part.array for part in parts if part is not None]
+    if len(found) < len(parts) or len({part.shape for part in found}) > 1:
+        return None
+    return Strings(np.stack(found))
+
+
 @dataclass(frozen=True, slots=True)
 class Unbound:
     """An extent that no input tells, as symbols of the past are; operators may only ignore it."""
@@ -204,7 +235,7 @@ def operand(value: Any) -> Operand:
         raise Wrong("tract/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(value, Unbound):
+    if isinstance(value, Unbound | Strings):
         raise value.wrong
     if value is None:
         raise Wrong("tract/argument", "there is no tensor")
@@ -250,7 +281,7 @@ def integers(value: Any) -> tuple[int, ...]:
 
 
 def _not_known(value: Any, what: str) -> Wrong:
-    if isinstance(value, Unbound):
+    if isinstance(value, Unbound | Strings):
         return value.wrong
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"

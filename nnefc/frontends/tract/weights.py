@@ -11,7 +11,7 @@ import numpy as np
 from nnefc.errors import Diagnostics, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
-from nnefc.frontends.tract.values import Array, Known, Operand, Wrong
+from nnefc.frontends.tract.values import Array, Known, Operand, Strings, Wrong
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
 
@@ -69,7 +69,7 @@ class Weights:
         """What has been read."""
         return [stored.array for stored in self._known.values()]
 
-    def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Operand:
+    def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Operand | Strings:
         """The weight of a label as a tensor of a graph, or known if it is small.
 
         Blocks of quantized items stay as they are in the file, in a variable of bytes.
@@ -89,14 +89,23 @@ class Weights:
             return make("dequantize_blocks", raw, format=stored.blocks, shape=shape)
         array = stored.array.reshape(shape)
         if array.dtype.kind == "O":
-            raise Wrong(
-                "data/type", f"'{label}' holds strings, which are no tensor to compute with"
-            )
+            return Strings(array, label)
         dtype = DType(array.dtype.name)
         few = array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2
         if few or not array.size:
             return Known(array, dtype)
         return self._value(make, label, array, dtype)
+
+    def items(self, value: Value) -> Array | None:
+        """The items of a tensor of a graph if it is a weight, read now if they have not been."""
+        if value.op is None or value.op.name != "variable":
+            return None
+        label: str = value.op.attributes["label"].removeprefix(self.prefix)
+        stored = self._known.get(label.lower())
+        if not self._load and self.container is not None:
+            with collecting(self._diagnostics):
+                stored = self.container.stored(label) or stored
+        return None if stored is None else stored.array.reshape(value.type.dims)
 
     def _value(self, make: Maker, label: str, array: Array, dtype: DType) -> Value:
         graph = make.evaluator.context.model.graph

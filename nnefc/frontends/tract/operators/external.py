@@ -17,6 +17,7 @@ from nnefc.frontends.tract.values import (
     Known,
     Operand,
     Quantized,
+    Strings,
     Wrong,
     datum_type,
     extents,
@@ -50,7 +51,7 @@ def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
     context = make.evaluator.context
     items = context.model.weights.variable(make, label, shape)
     datum: DatumType | None = context.quantized.get(context.target)
-    if datum is None or not items.type.dtype.is_integer:
+    if datum is None or isinstance(items, Strings) or not items.type.dtype.is_integer:
         return items
     return of_codes(make, items, datum)
 

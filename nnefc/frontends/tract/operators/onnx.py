@@ -93,7 +93,5 @@ def _value(found: Any, label: str) -> Any:
 # -- what there cannot be
 
 
-for _name in ("ml_direct_lookup", "ml_reverse_lookup", "ml_tree_ensemble_classifier"):
-    refuse(f"tract_onnx_{_name}", "classical machine learning is not compiled")
 for _name in ("load", "store", "force_eval"):
     refuse(f"tract_core_{_name}", "tract has no such operator any more")

@@ -20,6 +20,7 @@ from nnefc.frontends.tract.checks import check_shape, of_rank
 from nnefc.frontends.tract.maker import Maker, converted
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.search import passed
 from nnefc.frontends.tract.values import (
     Array,
     Known,
@@ -271,15 +272,11 @@ def _ends(make: Maker, logits: Operand) -> Operand:
 
 def _first_beyond(make: Maker, ends: Operand, points: Operand) -> Operand:
     """Index of the first of `ends` [batch, classes], in order, that is greater than a point
-    [batch, n]; of the last one if none is.  A binary search.
+    [batch, n]; of the last one if none is.
     """
-    classes = ends.type.dims[1]
-    found: Operand = make.cast(make("mul", points, _real(0)), DType.INT64)
-    step = (1 << (classes - 1).bit_length()) >> 1
-    while step:
-        # `found` ends are passed: do step more lie before the point?
-        candidate = make("min", make("add", found, step), classes - 1)
-        last = make("gather_elements", ends, make("sub", candidate, 1), axis=1)
-        found = make("select", make("le", last, points), candidate, found)
-        step >>= 1
-    return found
+
+    def is_before(index: Operand) -> Operand:
+        return make("le", make("gather_elements", ends, index, axis=1), points)
+
+    none = make.cast(make("mul", points, _real(0)), DType.INT64)
+    return passed(make, none, ends.type.dims[1], is_before)
