@@ -71,7 +71,6 @@ class Model:
         self.inputs: dict[str, Value | Quantized | Known] = {}
         self.symbols: Mapping[str, int] = {}
         self.common = Common()
-        """What generators of random numbers begin with that have no seed."""
         self.depth = 0
         """How many models it is within."""
         self._parameters = [p.name for p in document.graph.parameters]
