@@ -249,7 +249,10 @@ class Plans:
         trace = Trace()
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
         growing = {
-            shape[axis] for name, shape in states.items() for axis in self._growing.get(name, ())
+            shape[axis]
+            for name, shape in states.items()
+            for axis in self._growing.get(name, ())
+            if axis < len(shape)  # of another rank is what the graph refuses
         }
         extents = {value: trace.symbol(value) for value in sorted(growing)}
         lifted = {
