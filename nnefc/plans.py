@@ -43,7 +43,9 @@ is more.
 PATTERNS: Final = 64
 """Patterns that a model keeps."""
 REACH: Final = 2
-"""What is chosen for lengths is good for others that have so many bits more or less."""
+"""What is chosen for lengths of inputs is good for others that have so many bits more or less; for
+lengths of states, which are read once, it is for all.
+"""
 SETTLED: Final = 8
 """Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
 UNTRACED: tuple[type[Exception], ...] = (Exception,)
@@ -87,13 +89,13 @@ class _Pattern:
     fixed: Sequence[int]
     """Places of extents that are the same."""
     bits: tuple[int, ...]
-    """Of the values that it was made for."""
+    """Of the values of `symbols` that it was made for."""
     is_makeshift: bool
     """Whether something is left out of it that is worth it, and for known numbers alone."""
 
     def distance(self, values: Sequence[int]) -> int:
         """How many bits values have more or less than those that it was made for, at most."""
-        pairs = zip(values, self.bits, strict=True)
+        pairs = zip(values, self.bits, strict=False)  # lengths of states come behind
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
     def values(self, symbols: Mapping[str, int], asked: _Asked) -> list[int] | None:
@@ -277,7 +279,7 @@ class Plans:
             _Asked(shapes, states),
             [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
             [i for i, x in enumerate(dims) if not isinstance(x, Extent)],
-            tuple(value.bit_length() for value in (*symbols.values(), *extents)),
+            tuple(value.bit_length() for value in symbols.values()),
             trace.is_makeshift,
         )
 
