@@ -21,6 +21,7 @@ from nnefc.formats.folder import FolderMembers
 from nnefc.formats.paths import (
     ARCHIVES,
     DOCUMENT,
+    JSON_SUFFIX,
     QUANTIZATION,
     SAFETENSORS_SUFFIX,
     SUBMODEL_SUFFIXES,
@@ -136,6 +137,11 @@ class Container:
         path, wrong = normal_path(name)
         found = None if wrong or not path else self._members.find(self._root + path)
         return None if found is None else self._members.read(found, self._limits.document_bytes)
+
+    def json_names(self) -> list[str]:
+        """Names of the JSON files in the folder of the document, without `.json`, in order."""
+        start, end = len(self._root), -len(JSON_SUFFIX)
+        return [path[start:end] for path in self._beside(JSON_SUFFIX)]
 
     def submodel(self, label: str) -> Container | None:
         """The container of a model within this one, or None.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container, open_container
 from nnefc.frontends.tract.names import needs_session
+from nnefc.frontends.tract.resources import rendered
 from nnefc.ir import DType, Graph
 from nnefc.limits import Limits
 from nnefc.syntax.parser import decode, parse
@@ -80,9 +81,12 @@ def read_model(
         text = decode(
             container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
         )
+        file = container.graph_file
+        if allowed and (dialect == "tract" or "tract_" in text):
+            text, file = rendered(text, container, limits)
         document = parse(
             text,
-            container.graph_file,
+            file,
             limits=limits,
             diagnostics=diagnostics,
             tract=None if allowed and dialect == "auto" else allowed,

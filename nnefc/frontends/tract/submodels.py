@@ -12,6 +12,7 @@ from nnefc.frontends.tract.evaluate import Evaluator, Frame
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.model import Model, State
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
+from nnefc.frontends.tract.resources import rendered
 from nnefc.frontends.tract.values import DatumType, Operand, Wrong
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType
@@ -88,6 +89,7 @@ def _embedded(
     diagnostics = Diagnostics(limit=limits.errors)
     file = container.graph_file
     text = decode(container.graph_text(), file, limits=limits, diagnostics=diagnostics)
+    text, file = rendered(text, container, limits)
     document = parse(text, file, limits=limits, diagnostics=diagnostics, tract=True)
     names = [p.name for p in document.graph.parameters]
     if len(names) != len(given):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from nnefc.frontends.tract.checks import of_rank_at_least, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.registry import operator, refuse
+from nnefc.frontends.tract.resources import json_value
 from nnefc.frontends.tract.values import Known, Operand, Wrong
 from nnefc.ir import DType, Value
 
@@ -65,14 +65,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 @operator("tract_resource")
 def tract_resource_get(make: Maker, label: str, key: str = "") -> Any:
     """A value of a JSON file beside the document; `a.b[0]` is where in it."""
-    container = make.evaluator.context.model.container
-    data = None if container is None else container.resource(f"{label}.json")
-    if data is None:
-        raise Wrong("tract/resource", f"there is no resource {label}.json")
-    try:
-        found: Any = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise Wrong("tract/resource", f"{label}.json is not JSON: {error}") from None
+    found = json_value(make.evaluator.context.model.container, label)
     for name, index in _STEP.findall(key):
         try:
             found = found[int(index)] if index else found[name]

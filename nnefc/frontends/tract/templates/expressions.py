@@ -1,0 +1,183 @@
+"""Expressions of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jinja2 import nodes
+
+from nnefc.formats.files import printable
+from nnefc.frontends.budget import Budget
+from nnefc.frontends.tract.templates.filters import apply_filter, apply_test, called
+from nnefc.frontends.tract.templates.values import (
+    Fault,
+    Function,
+    Undefined,
+    arithmetic,
+    contains,
+    equal,
+    is_true,
+    kind,
+    less,
+    listed,
+    member,
+    text_of,
+)
+
+
+class Scope:
+    """Names within a part of a template, and those around it."""
+
+    def __init__(self, parent: Scope | None, missing: Callable[[str], Any] | None = None) -> None:
+        """`missing`: what gives the value of a name that nothing is assigned to."""
+        self._parent = parent
+        self._missing = missing or Undefined
+        self.names: dict[str, Any] = {}
+
+    def find(self, name: str) -> Any:
+        scope: Scope | None = self
+        outermost = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            outermost, scope = scope, scope._parent
+        return outermost._missing(name)
+
+
+class Expressions:
+    """Evaluates the nodes of a tree; `line` is that of what it looked at last."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.line = 1
+        self.budget = budget
+
+    def step(self, node: nodes.Node) -> None:
+        self.line = node.lineno or self.line
+        self.budget.take_steps()
+
+    def value(self, node: nodes.Node, scope: Scope) -> Any:
+        self.step(node)
+        match node:
+            case nodes.Const():
+                return node.value
+            case nodes.TemplateData():
+                return node.data
+            case nodes.Name():
+                return scope.find(node.name)
+            case nodes.List() | nodes.Tuple():
+                self.budget.take_items(len(node.items))
+                return [self.value(item, scope) for item in node.items]
+            case nodes.Dict():
+                self.budget.take_items(2 * len(node.items))
+                pairs = [
+                    (self.value(pair.key, scope), self.value(pair.value, scope))
+                    for pair in node.items
+                ]
+                for key, _ in pairs:
+                    if not isinstance(key, str | int | float):
+                        raise Fault(f"{kind(key)} cannot be a key")
+                return dict(pairs)
+            case nodes.Getattr():
+                return member(self.value(node.node, scope), node.attr)
+            case nodes.Getitem(arg=nodes.Slice()):
+                return self._sliced(node, scope)
+            case nodes.Getitem():
+                return member(self.value(node.node, scope), self.value(node.arg, scope))
+            case nodes.And():
+                left = self.value(node.left, scope)
+                return self.value(node.right, scope) if is_true(left) else left
+            case nodes.Or():
+                left = self.value(node.left, scope)
+                return left if is_true(left) else self.value(node.right, scope)
+            case nodes.Not():
+                return not is_true(self.value(node.node, scope))
+            case nodes.Neg():
+                return arithmetic("-", 0, self.value(node.node, scope), self.budget)
+            case nodes.Pos():
+                return arithmetic("+", 0, self.value(node.node, scope), self.budget)
+            case nodes.BinExpr():
+                left, right = self.value(node.left, scope), self.value(node.right, scope)
+                return arithmetic(node.operator, left, right, self.budget)
+            case nodes.Concat():
+                pieces = [text_of(self.value(each, scope), self.budget) for each in node.nodes]
+                self.budget.take_items(sum(map(len, pieces)))
+                return "".join(pieces)
+            case nodes.Compare():
+                return self._compared(node, scope)
+            case nodes.CondExpr():
+                if is_true(self.value(node.test, scope)):
+                    return self.value(node.expr1, scope)
+                other = node.expr2
+                return Undefined("else") if other is None else self.value(other, scope)
+            case nodes.Filter():
+                assert node.node is not None
+                return self.filtered(node, self.value(node.node, scope), scope)
+            case nodes.Test():
+                tested = self.value(node.node, scope)
+                return apply_test(node.name, self.budget, tested, *self._arguments(node, scope))
+            case nodes.Call():
+                function = self.value(node.node, scope)
+                if isinstance(function, Undefined):
+                    raise Fault(f"'{printable(function.name)}' is undefined, and is called")
+                if not isinstance(function, Function):
+                    raise Fault(f"{kind(function)} is called")
+                return called(function, *self._arguments(node, scope))
+            case _:
+                raise Fault(f"templates of documents have no '{type(node).__name__.lower()}'")
+
+    def _sliced(self, node: nodes.Getitem, scope: Scope) -> Any:
+        value, part = self.value(node.node, scope), node.arg
+        assert isinstance(part, nodes.Slice)
+        if not isinstance(value, str):
+            value = listed(value)
+        bounds = [
+            None if bound is None else self.value(bound, scope)
+            for bound in (part.start, part.stop, part.step)
+        ]
+        if bounds[2] == 0 or any(type(bound) not in (int, type(None)) for bound in bounds):
+            raise Fault("bounds of a slice are integers, and steps not 0")
+        self.budget.take_items(len(value))
+        return value[slice(*bounds)]
+
+    def _compared(self, node: nodes.Compare, scope: Scope) -> bool:
+        left = self.value(node.expr, scope)
+        for operand in node.ops:
+            right = self.value(operand.expr, scope)
+            if not self._holds(operand.op, left, right):
+                return False
+            left = right
+        return True
+
+    def _holds(self, operator: str, left: Any, right: Any) -> bool:
+        match operator:
+            case "eq":
+                return equal(left, right, self.budget)
+            case "ne":
+                return not equal(left, right, self.budget)
+            case "lt":
+                return less(left, right, self.budget)
+            case "gt":
+                return less(right, left, self.budget)
+            case "lteq":
+                return not less(right, left, self.budget)
+            case "gteq":
+                return not less(left, right, self.budget)
+            case "in":
+                return contains(right, left, self.budget)
+            case _:
+                return not contains(right, left, self.budget)
+
+    def filtered(self, node: nodes.Filter, value: Any, scope: Scope) -> Any:
+        return apply_filter(node.name, self.budget, value, *self._arguments(node, scope))
+
+    def _arguments(
+        self, node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope
+    ) -> tuple[list[Any], dict[str, Any]]:
+        if node.dyn_args is not None or node.dyn_kwargs is not None:
+            raise Fault("arguments are written one by one")
+        named: dict[str, Any] = {}
+        for each in node.kwargs:
+            assert isinstance(each, nodes.Keyword)
+            named[each.key] = self.value(each.value, scope)
+        return [self.value(each, scope) for each in node.args], named

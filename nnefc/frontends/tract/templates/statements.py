@@ -1,0 +1,213 @@
+"""Statements of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from nnefc.errors import NnefError
+from nnefc.frontends.budget import Budget
+from nnefc.frontends.tract.templates.expressions import Expressions, Scope
+from nnefc.frontends.tract.templates.values import (
+    Fault,
+    Function,
+    Namespace,
+    Undefined,
+    is_true,
+    listed,
+    text_of,
+)
+from nnefc.limits import how_to_raise
+
+_MOST_TURNS: Final = 100_000
+"""Of `range`, as minijinja has it."""
+
+
+class Output:
+    """Text that becomes longer, up to a limit."""
+
+    def __init__(self, take: Callable[[int], None]) -> None:
+        self._pieces: list[str] = []
+        self._take = take
+
+    def write(self, piece: str) -> None:
+        self._take(len(piece))
+        self._pieces.append(piece)
+
+    def text(self) -> str:
+        return "".join(self._pieces)
+
+
+class Statements(Expressions):
+    """Runs the tree of a template."""
+
+    def __init__(self, budget: Budget) -> None:
+        super().__init__(budget)
+        self._written = 0
+
+    def render(self, template: nodes.Template, missing: Callable[[str], Any]) -> str:
+        """The text; `missing` gives the values of names that the template does not assign.
+
+        Raises Fault, Exhausted, and RecursionError.
+        """
+        functions: dict[str, Callable[..., Any]] = {
+            "range": self._range,
+            "namespace": Namespace,
+            "dict": dict,
+        }
+
+        def outside(name: str) -> Any:
+            found = missing(name)
+            if isinstance(found, Undefined) and name in functions:
+                return Function(name, functions[name])
+            return found
+
+        out = Output(self._write)
+        self._run(template.body, Scope(None, outside), out)
+        return out.text()
+
+    # -- statements
+
+    def _run(self, body: Iterable[nodes.Node], scope: Scope, out: Output) -> None:
+        for statement in body:
+            self._statement(statement, scope, out)
+
+    def _statement(self, node: nodes.Node, scope: Scope, out: Output) -> None:
+        self.step(node)
+        match node:
+            case nodes.Output():
+                for each in node.nodes:
+                    if isinstance(each, nodes.TemplateData):
+                        out.write(each.data)
+                    else:
+                        out.write(text_of(self.value(each, scope), self.budget))
+            case nodes.If():
+                self._choose(node, scope, out)
+            case nodes.For():
+                self._loop(node, scope, out)
+            case nodes.Assign():
+                self._assign(node.target, self.value(node.node, scope), scope)
+            case nodes.AssignBlock():
+                text: Any = self._captured(node.body, Scope(scope))
+                if node.filter is not None:
+                    text = self.filtered(node.filter, text, scope)
+                self._assign(node.target, text, scope)
+            case nodes.FilterBlock():
+                text = self._captured(node.body, Scope(scope))
+                out.write(text_of(self.filtered(node.filter, text, scope), self.budget))
+            case nodes.With():
+                inner = Scope(scope)
+                for target, value in zip(node.targets, node.values, strict=True):
+                    self._assign(target, self.value(value, inner), inner)
+                self._run(node.body, inner, out)
+            case nodes.Scope():
+                self._run(node.body, Scope(scope), out)
+            case nodes.Macro():
+                scope.names[node.name] = self._macro(node, scope)
+            case _:
+                raise Fault(f"templates of documents have no '{type(node).__name__.lower()}'")
+
+    def _choose(self, node: nodes.If, scope: Scope, out: Output) -> None:
+        for branch in (node, *node.elif_):
+            if is_true(self.value(branch.test, scope)):
+                self._run(branch.body, scope, out)
+                return
+        self._run(node.else_, scope, out)
+
+    def _loop(self, node: nodes.For, scope: Scope, out: Output) -> None:
+        if node.recursive:
+            raise Fault("loops that call themselves are not supported; use a macro")
+        items = listed(self.value(node.iter, scope))
+        if node.test is not None:
+            chosen: list[Any] = []
+            for item in items:
+                inner = Scope(scope)
+                self._assign(node.target, item, inner)
+                if is_true(self.value(node.test, inner)):
+                    chosen.append(item)
+            items = chosen
+        for index, item in enumerate(items):
+            inner = Scope(scope)
+            inner.names["loop"] = _turn(items, index)
+            self._assign(node.target, item, inner)
+            self._run(node.body, inner, out)
+        if not items:
+            self._run(node.else_, Scope(scope), out)
+
+    def _assign(self, target: nodes.Node, value: Any, scope: Scope) -> None:
+        self.step(target)
+        match target:
+            case nodes.Name():
+                scope.names[target.name] = value
+            case nodes.NSRef():
+                space = scope.find(target.name)
+                if not isinstance(space, Namespace):
+                    raise Fault(f"'{target.name}' is no namespace")
+                space[target.attr] = value
+            case nodes.Tuple():
+                items = listed(value)
+                if len(items) != len(target.items):
+                    raise Fault(f"{len(items)} items for {len(target.items)} names")
+                for each, item in zip(target.items, items, strict=True):
+                    self._assign(each, item, scope)
+            case _:
+                raise Fault(f"nothing can be assigned to '{type(target).__name__.lower()}'")
+
+    def _macro(self, node: nodes.Macro, scope: Scope) -> Function:
+        names = [argument.name for argument in node.args]
+        defaults = dict(zip(names[len(names) - len(node.defaults) :], node.defaults, strict=True))
+
+        def call(*arguments: Any, **named: Any) -> str:
+            inner = Scope(scope)
+            if len(arguments) > len(names):
+                raise Fault(f"{node.name} takes {len(names)} arguments, not {len(arguments)}")
+            given = dict(zip(names, arguments, strict=False))
+            for name, value in named.items():
+                if name not in names or name in given:
+                    raise Fault(f"{node.name} takes no argument '{name}', or takes it once")
+                given[name] = value
+            for name in names:
+                if name not in given and name in defaults:
+                    given[name] = self.value(defaults[name], inner)
+                inner.names[name] = given.get(name, Undefined(name))
+            return self._captured(node.body, inner)
+
+        return Function(node.name, call)
+
+    def _captured(self, body: Sequence[nodes.Node], scope: Scope) -> str:
+        out = Output(self.budget.take_items)
+        self._run(body, scope, out)
+        return out.text()
+
+    def _write(self, count: int) -> None:
+        self._written += count
+        if self._written > self.budget.limits.document_bytes:
+            most = self.budget.limits.document_bytes
+            message = f"the template makes more than {most} characters"
+            raise NnefError.of("limit/size", message, hint=how_to_raise("document_bytes"))
+
+    def _range(self, *bounds: int) -> list[int]:
+        turns = range(*bounds)
+        if len(turns) > _MOST_TURNS:
+            raise Fault(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")
+        self.budget.take_items(len(turns))
+        return list(turns)
+
+
+def _turn(items: list[Any], index: int) -> dict[str, Any]:
+    """What `loop` is in a turn."""
+    count = len(items)
+    return {
+        "index": index + 1,
+        "index0": index,
+        "revindex": count - index,
+        "revindex0": count - index - 1,
+        "first": index == 0,
+        "last": index == count - 1,
+        "length": count,
+        "previtem": items[index - 1] if index else Undefined("previtem"),
+        "nextitem": items[index + 1] if index + 1 < count else Undefined("nextitem"),
+        "cycle": Function("cycle", lambda *values: values[index % len(values)]),
+    }
