@@ -7,7 +7,6 @@ kept; weights are in memory once, also as kernels read them, and kernels do not 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -45,7 +44,6 @@ class Session:
     def __init__(self, model: DynamicModel) -> None:
         self._model = model
         self._states = States()
-        self._lock = threading.Lock()
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of its inputs; as a call of the model."""
@@ -54,7 +52,7 @@ class Session:
         if out is not None and len(targets) != len(names):
             message = f"{len(targets)} arrays in out, expected {len(names)}: {', '.join(names)}"
             raise NnefError.of("input/out", message)
-        with self._lock:
+        with self._states.lock:
             results = self._step(arrays, dict(zip(names, targets, strict=False)))
         if out is not None:
             return out
@@ -68,7 +66,7 @@ class Session:
         given: Mapping[str, Any] = {} if out is None else out
         check_names("inputs", inputs, model.input_names)
         check_names("outputs", given, model.output_names)
-        with self._lock:
+        with self._states.lock:
             results = self._step([inputs[name] for name in model.input_names], given)
         return {**dict(zip(model.output_names, results, strict=True)), **given}
 
@@ -78,11 +76,11 @@ class Session:
         plan = model.plan_for(model.shapes_of(arrays), self.shapes)
         states = self._states.given(plan.inputs, plan.outputs)
         count = len(model.output_names)
-        if len(out) == count == len(plan.outputs) and not states:
+        if len(out) == count == len(plan.outputs) and not states.arrays:
             targets = [out[name] for name in model.output_names]
             plan(*arrays, out=targets[0] if count == 1 else targets)
             return targets
-        outputs = plan.step(arrays, states)
+        outputs = plan.step(arrays, states.addresses)
         names = (spec.name for spec in plan.outputs)
         results, kept = settled(dict(zip(names, outputs, strict=True)))
         _fill(out, results)
@@ -101,8 +99,7 @@ class Session:
 
     def reset(self) -> None:
         """Forget what has been kept."""
-        with self._lock:
-            self._states.clear()
+        self._states.clear()
 
     def __repr__(self) -> str:
         kept = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())

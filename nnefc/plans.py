@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.tract.names import kept_shapes
 from nnefc.frontends.tract.trial import try_out
+from nnefc.runtime.forks import renew_after_fork
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.shared import SharedMemory
 from nnefc.states import only_sessions
@@ -144,6 +145,11 @@ class Plans:
         """Shapes of states of the call before."""
         self._growing: dict[str, set[int]] = {}
         """Axes of states whose extents have changed from one call to the next."""
+        self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """In the child of a fork nobody makes plans."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:

@@ -7,41 +7,68 @@ so that nothing is copied.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.frontends.tract.names import STATE, kept_by
+from nnefc.runtime.forks import renew_after_fork
 from nnefc.runtime.large_pages import memory
 from nnefc.runtime.tensors import TensorSpec, address, array_of, is_ready, mismatch
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nnefc.runtime.program import Appended
 
-    Array = np.ndarray[Any, Any]
-
+Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 
-class States(MutableMapping[str, "Array"]):
+class _Kept(NamedTuple):
+    """All that there is at a time: replaced as one, so that an interrupt leaves it whole."""
+
+    arrays: dict[str, Array]
+    """States, or memory that they are at the beginning of."""
+    shapes: Mapping[str, Shape]
+    """Of the states; never changed, but another one."""
+    unchecked: frozenset[str]
+    """Names of states that a caller has put here, and no graph has taken."""
+
+
+class Given(NamedTuple):
+    """What a graph takes for some inputs."""
+
+    inputs: Sequence[TensorSpec]
+    of: Mapping[str, Array]
+    """What it was found in."""
+    addresses: list[int]
+    arrays: list[Array]
+    """What has the addresses: it must be there as long as a run goes on."""
+
+
+class States(MutableMapping[str, Array]):
     """What is kept now, by the names of the operators that keep it; others may be put there."""
 
     def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
-        """States, or memory that they are at the beginning of."""
-        self._shapes: Mapping[str, Shape] = {}
-        """Of the states; never changed, but another one."""
-        self._unchecked: set[str] = set()
-        """Names of states that a caller has put here, and no graph has taken."""
-        self._given: tuple[Sequence[TensorSpec], list[int]] | None = None
-        """What was given to a graph with some inputs, if it is where it was."""
+        self._kept = _Kept({}, {}, frozenset())
+        self._given: Given | None = None
+        """What was given last."""
+        self.lock: AbstractContextManager[object] = threading.Lock()
+        """Held by whoever makes a call, or changes what is here."""
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """In the child of a fork a call that another thread was in does not go on."""
+        self.lock = threading.Lock()
 
     def __getitem__(self, name: str) -> Array:
-        array, shape = self._arrays[name], self._shapes[name]
+        kept = self._kept
+        array, shape = kept.arrays[name], kept.shapes[name]
         return array if array.shape == shape else _beginning(array, shape)
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -50,20 +77,27 @@ class States(MutableMapping[str, "Array"]):
         array = array_of(value, f"state {name!r}", "an array", hint, problems)
         if array is None:
             raise NnefError(problems)
-        self._put({name: array})
-        self._unchecked.add(name)
+        array = array.view(np.ndarray)  # whatever becomes of the shape of the other one
+        with self.lock:
+            kept = self._kept
+            self._kept = _Kept(
+                {**kept.arrays, name: array},
+                {**kept.shapes, name: array.shape},
+                kept.unchecked | {name},
+            )
 
     def __delitem__(self, name: str) -> None:
-        del self._arrays[name]
-        self._shapes = {other: self._shapes[other] for other in self._arrays}
-        self._unchecked.discard(name)
-        self._given = None
+        with self.lock:
+            arrays, shapes = dict(self._kept.arrays), dict(self._kept.shapes)
+            del arrays[name], shapes[name]
+            self._kept = _Kept(arrays, shapes, self._kept.unchecked - {name})
+            self._given = None  # memory is not held for it
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
+        return iter(self._kept.arrays)
 
     def __len__(self) -> int:
-        return len(self._arrays)
+        return len(self._kept.arrays)
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -71,81 +105,80 @@ class States(MutableMapping[str, "Array"]):
     @property
     def shapes(self) -> Mapping[str, Shape]:
         """Shapes of what is kept now."""
-        return self._shapes
+        return self._kept.shapes
 
     def clear(self) -> None:
         """Keep nothing."""
-        self._arrays.clear()
-        self._shapes, self._given = {}, None
-        self._unchecked.clear()
+        with self.lock:
+            self._kept, self._given = _Kept({}, {}, frozenset()), None
 
-    def _put(self, arrays: Mapping[str, Array]) -> None:
-        """Keep arrays instead of what was there."""
-        self._arrays.update(arrays)
-        self._shapes = {**self._shapes, **{name: x.shape for name, x in arrays.items()}}
-        self._given = None
+    # -- for calls, which hold the lock
 
-    def given(self, inputs: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> list[int]:
-        """Addresses of what a graph takes for those of its `inputs` that are states, in order.
+    def given(self, inputs: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> Given:
+        """What a graph takes for those of its `inputs` that are states, in order.
 
         Raises NnefError for what a caller has put here and is of another type than the input, or of
         a name under which no operator keeps anything, as inputs and `outputs` of the graph tell.
         """
-        if self._given is not None and self._given[0] is inputs:
-            return self._given[1]
+        before, kept = self._given, self._kept
+        if before is not None and before.inputs is inputs and before.of is kept.arrays:
+            return before
+        del before
+        self._given = None
         wanted = [spec for spec in inputs if spec.name.startswith(STATE)]
-        if self._unchecked:
+        if kept.unchecked:
             self._check(wanted, outputs)
-        addresses = [
-            address(self._with_room(spec.name.removeprefix(STATE), spec.shape)) for spec in wanted
-        ]
-        self._given = inputs, addresses
-        return addresses
+            kept = self._kept = kept._replace(unchecked=frozenset())
+        arrays = list(map(self._with_room, wanted))
+        self._given = Given(inputs, kept.arrays, list(map(address, arrays)), arrays)
+        return self._given
 
     def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
         """Keep what a graph returns for the next call, and what it has put behind other states."""
-        if arrays:
-            self._put(arrays)
-        longer = {
-            key: _longer(self._shapes[key], axis, more)
+        kept = self._kept
+        changed = {
+            key: _longer(kept.shapes[key], axis, more)
             for name, axis, more in appended
             for key in [name.removeprefix(STATE)]
         }
-        if longer:
-            self._shapes = {**self._shapes, **longer}
+        changed |= {name: array.shape for name, array in arrays.items()}
+        if changed:
+            every = {**kept.arrays, **arrays} if arrays else kept.arrays
+            self._kept = _Kept(every, {**kept.shapes, **changed}, kept.unchecked)
 
     def _check(self, wanted: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
         """Raise NnefError for what a caller has put here and a graph does not take."""
-        kept = list(dict.fromkeys(kept_by(spec.name for spec in (*wanted, *outputs))))
+        unchecked = self._kept.unchecked
+        known = list(dict.fromkeys(kept_by(spec.name for spec in (*wanted, *outputs))))
         problems = [
             Diagnostic(
                 "input/state",
                 f"no operator of the model keeps a state {name!r}",
-                hint=f"those that there are: {', '.join(map(repr, kept)) or 'none'}; "
+                hint=f"those that there are: {', '.join(map(repr, known)) or 'none'}; "
                 f"del session.states[{name!r}] takes it away",
             )
-            for name in sorted(self._unchecked.difference(kept))
+            for name in sorted(unchecked.difference(known))
         ]
         for spec in wanted:
             name = spec.name.removeprefix(STATE)
-            if name in self._unchecked:
+            if name in unchecked:
                 array = self[name]
                 like = TensorSpec(name, array.shape, spec.dtype)
                 problems += filter(None, [mismatch(array, like, "state")])
         if problems:
             raise NnefError(problems)
-        self._unchecked.clear()
 
-    def _with_room(self, name: str, shape: Shape) -> Array:
+    def _with_room(self, spec: TensorSpec) -> Array:
         """A state at the beginning of memory of a shape; where it lies, if that is so."""
-        array = self._arrays[name]
+        name, shape = spec.name.removeprefix(STATE), spec.shape
+        array = self._kept.arrays[name]
         if array.shape == shape and is_ready(array):
             return array
         held = self[name]
-        nbytes = prod(shape) * array.dtype.itemsize
-        found = memory(nbytes, "a state").view(array.dtype).reshape(shape)
+        nbytes = prod(shape) * spec.dtype.itemsize
+        found = memory(nbytes, "a state").view(spec.dtype).reshape(shape)
         _beginning(found, held.shape)[...] = held
-        self._arrays[name] = found
+        self._kept.arrays[name] = found  # one after the other: the memory before is not needed
         return found
 
 

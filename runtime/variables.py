@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.formats.files import require_unchanged
+from nnefc.runtime.forks import renew_after_fork
 from nnefc.runtime.tensors import TensorSpec, accept, aligned, copy
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Variables(MutableMapping[str, Array]):
         }
         if mutable:
             self.renew_lock()
-            _alive[id(self)] = self
+            renew_after_fork(self)
         self.reset()
 
     def renew_lock(self) -> None:
@@ -100,16 +99,3 @@ class Variables(MutableMapping[str, Array]):
             labels = ", ".join(map(repr, self)) or "none"
             raise KeyError(f"there is no variable {label!r}; the variables are {labels}")
         return key
-
-
-_alive: weakref.WeakValueDictionary[int, Variables] = weakref.WeakValueDictionary()
-"""Those with states; a mapping has no hash, so they are known by address."""
-
-
-def _after_fork() -> None:
-    for each in list(_alive.values()):
-        each.renew_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -34,7 +34,7 @@ def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
     """What a graph takes for a state, behind which it puts so many items."""
     shape = room_for(states.shapes[name], AXIS, more)
     spec = TensorSpec(state_name(name), shape, np.dtype(np.float32))
-    (address,) = states.given([spec], [spec])
+    (address,) = states.given([spec], [spec]).addresses
     nbytes = 4 * math.prod(shape)
     there = (ctypes.c_uint8 * nbytes).from_address(address)
     return np.ctypeslib.as_array(there).view(np.float32).reshape(shape)
@@ -153,5 +153,5 @@ def test_what_is_given_again_is_not_looked_for() -> None:
     first = states.given(specs, ())
     assert states.given(specs, ()) is first
     states[NAME] = items(7, 9)
-    assert states.given(specs, ()) != first
+    assert states.given(specs, ()) is not first
     np.testing.assert_array_equal(states[NAME], items(7, 9))
