@@ -102,6 +102,19 @@ def test_strings() -> None:
     assert decode_stored(strings_file((), b"alone"), "s").array.tolist() == "alone"
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "int32", "int64"])
+def test_complex_items_have_their_parts_in_a_last_dimension(dtype: str) -> None:
+    parts = np.arange(12).astype(dtype).reshape(2, 3, 2)
+    code, bits = (0 if dtype.startswith("f") else 4), 16 * parts.itemsize
+    content = tensor_file((2, 3), bits, code, vendor=TRACT, data=parts.tobytes())
+    stored = decode_stored(content, "w")
+    assert (stored.shape, stored.is_complex, stored.array.dtype) == ((2, 3), True, parts.dtype)
+    assert stored.array.tolist() == parts.tolist()
+    assert decode_stored(content[:-1] + b"\0", "w").array.flags.aligned
+    alone = tensor_file((), bits, code, vendor=TRACT, data=parts[0, 0].tobytes())
+    assert decode_stored(alone, "w").array.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("content", "rule", "values"),
     [
@@ -114,7 +127,14 @@ def test_strings() -> None:
         (blocks_file((2, 32), bytes(35), length=36), "data/size", "35"),
         (tensor_file((2, 32), 4, 0x3040, vendor=TRACT, data=bytes(36)), "data/bits", "4"),
         (blocks_file((2, 32), bytes(36), 0x3041), "data/code", "0x3041"),
-        (tensor_file((2,), 64, 0, vendor=TRACT), "data/complex", "64"),
+        (tensor_file((2,), 16, 0, vendor=TRACT, data=bytes(4)), "data/bits", "16"),
+        (tensor_file((2,), 256, 4, vendor=TRACT, data=bytes(64)), "data/bits", "256"),
+        (tensor_file((2,), 64, 4, vendor=TRACT, data=bytes(12)), "data/length", "12"),
+        (
+            tensor_file((1 << 31, 1 << 31), 64, 0, vendor=TRACT, data=bytes(8)),
+            "data/length",
+            str(8 << 62),
+        ),
         (tensor_file((2,), 32, 0, vendor=0x4242), "data/vendor", "0x4242"),
         (strings_file((3,), b"one", b"two"), "data/strings", "string 2 of 3"),
         (strings_file((1,), b"one", b"two"), "data/strings", "7 bytes"),

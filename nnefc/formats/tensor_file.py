@@ -34,7 +34,7 @@ from nnefc.formats.tensor_header import (
     TensorHeader,
     parse_header,
 )
-from nnefc.formats.tract_items import check_foreign, decode_foreign
+from nnefc.formats.tract_items import COMPLEX, check_foreign, decode_foreign
 from nnefc.limits import Limits, how_to_raise
 
 __all__ = [
@@ -66,6 +66,8 @@ class StoredTensor:
     blocks: str | None = None
     """The format of the blocks, a name of `nnefc.blocks`; their rows are along the first dimension,
     and the others together are what a row holds."""
+    is_complex: bool = False
+    """Whether items are complex; real and imaginary parts are a last dimension of the array."""
 
 
 def read_header(source: FilePath | BinaryIO) -> TensorHeader:
@@ -234,7 +236,7 @@ def _stored(
 ) -> StoredTensor:
     if header.vendor:
         array, blocks = decode_foreign(header, data, Place(name))
-        return StoredTensor(header.shape, array, blocks)
+        return StoredTensor(header.shape, array, blocks, header.code in COMPLEX)
     return StoredTensor(header.shape, _decode(header, data, name, order, limits or Limits()))
 
 

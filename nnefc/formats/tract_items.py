@@ -6,7 +6,8 @@
     0x2040          blocks "q4_0_legacy"
     0x3080, 0x3081  blocks "q8_1"; some writers and readers differ in the code
     0x1000          strings: 4 bytes of length, then UTF-8, one behind the other
-    0x0000, 0x0004  complex numbers, which are refused
+    0x0000, 0x0004  complex numbers of reals and of integers: real and imaginary part, each of half
+                    the width
 
 Blocks (see `nnefc.blocks`) and strings have no width: the header tells 0xffffffff bits.
 """
@@ -29,24 +30,28 @@ VENDOR: Final = 0x5452
 NO_WIDTH: Final = 0xFFFFFFFF
 STRINGS: Final = 0x1000
 BLOCKS: Final = {0x3040: "q4_0", 0x2040: "q4_0_legacy", 0x3080: "q8_1", 0x3081: "q8_1"}
-_COMPLEX: Final = (0x0, 0x4)
+COMPLEX: Final = {0x0: "float", 0x4: "int"}
+"""Item types of the parts, without their width."""
 
 
 def check_foreign(header: TensorHeader, place: Place) -> None:
     """Raise NnefError for items that cannot be read, or a length that is not theirs.
 
-    Rules `data/vendor`, `data/code`, `data/complex`, `data/bits`, `data/blocks`, `data/length`.
+    Rules `data/vendor`, `data/code`, `data/bits`, `data/blocks`, `data/length`.
     """
     if header.vendor != VENDOR:
         message = f"items are stored in format {header.code:#x} of vendor {header.vendor:#x}"
         hint = f"formats of vendor {VENDOR:#x} are known, and those of the standard"
         raise NnefError.of("data/vendor", message, place, hint)
-    if header.code in _COMPLEX:
-        message = f"complex items ({header.bits} bits) are not computed with"
-        hint = "store real and imaginary parts along a dimension of their own"
-        raise NnefError.of("data/complex", message, place, hint)
+    if header.code in COMPLEX:
+        if header.bits not in (32, 64, 128):
+            message = f"{header.bits} bits per complex item; expected 32, 64 or 128"
+            raise NnefError.of("data/bits", message, place)
+        if header.data_length != (expected := header.volume * header.bits // 8):
+            raise _length(header, str(expected), place)
+        return
     if header.code not in (*BLOCKS, STRINGS):
-        known = ", ".join(f"{code:#x}" for code in (*BLOCKS, STRINGS))
+        known = ", ".join(f"{code:#x}" for code in (*COMPLEX, *BLOCKS, STRINGS))
         message = f"unknown item code {header.code:#x} of vendor {VENDOR:#x}; known: {known}"
         raise NnefError.of("data/code", message, place)
     if header.bits != NO_WIDTH:
@@ -74,10 +79,15 @@ def check_foreign(header: TensorHeader, place: Place) -> None:
 def decode_foreign(header: TensorHeader, data: Array, place: Place) -> tuple[Array, str | None]:
     """(items, format of their blocks or None) of a header that was checked.
 
-    Blocks stay as they are, a view of `data`: [rows, bytes of a row].
+    Blocks stay as they are, a view of `data`: [rows, bytes of a row].  Complex items have their
+    parts in a last dimension.
     """
     if header.code == STRINGS:
         return _strings(header, data, place), None
+    if header.code in COMPLEX:
+        dtype = np.dtype(f"{COMPLEX[header.code]}{header.bits // 2}")
+        items = data.view(dtype.newbyteorder("<")).astype(dtype, copy=False)
+        return np.require(items, requirements="A").reshape(*header.shape, 2), None
     return data.reshape(_rows(header)), BLOCKS[header.code]
 
 

@@ -16,8 +16,9 @@ from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, Step
 from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.registry import Operator, bind
+from nnefc.frontends.tract.registry import Operator, bind, of_complex
 from nnefc.frontends.tract.values import (
+    Complex,
     DatumType,
     Known,
     Quantized,
@@ -171,6 +172,7 @@ class Evaluator:
                     self._report(wrong, target.at, frame)
                     return BROKEN
         tensor = value.codes if isinstance(value, Quantized) else value
+        tensor = value.parts if isinstance(value, Complex) else tensor
         if isinstance(tensor, Value) and not tensor.name:
             tensor.name = self.context.model.free_name(target.name)
         return value
@@ -372,6 +374,8 @@ class Evaluator:
         try:
             with self.make.at(self._location(at, frame)):
                 self.make.dtype = dtype
+                if any(map(_has_complex, (*positional, *named.values()))):
+                    found = of_complex(found)
                 if not found.takes_quantized:
                     positional = [self._decoded(value) for value in positional]
                     named = {key: self._decoded(value) for key, value in named.items()}
@@ -401,6 +405,7 @@ class Evaluator:
     def _check_rank(self, name: str, result: Any) -> None:
         most = self.context.budget.limits.rank
         for each in sequence(result) or (result,):
+            each = each.parts if isinstance(each, Complex) else each
             if isinstance(each, Value) and each.type.rank > most:
                 raise Wrong("limit/rank", f"the result has rank {each.type.rank}; at most {most}")
 
@@ -474,6 +479,14 @@ class Evaluator:
         return BROKEN
 
 
+def _has_complex(value: Any) -> bool:
+    """Whether an argument is complex, or an array of which something is."""
+    if isinstance(value, tuple):
+        items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
+        return any(map(_has_complex, items))
+    return isinstance(value, Complex)
+
+
 def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
     """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
     if isinstance(value, str):
@@ -483,7 +496,9 @@ def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
         return tuple(Known(item, value.dtype, value.is_extent) for item in each)
     items = sequence(value)
     if items is None:
-        shown = "a tensor" if isinstance(value, Value | Known | Quantized) else repr(value)
+        shown = (
+            "a tensor" if isinstance(value, Value | Known | Quantized | Complex) else repr(value)
+        )
         raise Wrong(rule, f"only an array {what}, not {shown}")
     return tuple(items)
 

@@ -15,6 +15,7 @@ from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.names import count_name, room_for, state_name, unused_name
 from nnefc.frontends.tract.quantization import decoded, encoded
 from nnefc.frontends.tract.values import (
+    Complex,
     DatumType,
     Known,
     Operand,
@@ -193,7 +194,13 @@ class Model:
                 wrong.append(Wrong("identifier/result", message))
             elif value is not BROKEN:
                 try:
-                    tensor = value.codes if isinstance(value, Quantized) else operand(value)
+                    match value:
+                        case Quantized():
+                            tensor = value.codes
+                        case Complex():
+                            tensor = value.parts
+                        case _:
+                            tensor = operand(value)
                     self._add_output(make.value(tensor, may_be_empty=True), result.name)
                 except Wrong as what:
                     message = f"result '{result.name}' of the graph: {what.message}"

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeVar
 
 from nnefc.frontends.tract.values import (
+    Complex,
     Known,
     Operand,
     Quantized,
@@ -56,6 +57,7 @@ REGISTRIES: Final = (
 MODULES: Final = (
     "arithmetic",
     "boxes",
+    "complex_numbers",
     "experts",
     "external",
     "gathering",
@@ -119,6 +121,32 @@ def operator(
         return function
 
     return register
+
+
+_of_complex: dict[str, Callable[..., Any]] = {}
+
+
+def on_complex(*names: str) -> Callable[[_Function], _Function]:
+    """Register what operators of these names, or that of the function, do with complex tensors.
+
+    Its parameters are named as theirs are; there may be fewer.
+    """
+
+    def register(function: _Function) -> _Function:
+        for name in names or (function.__name__.rstrip("_"),):
+            _of_complex[name] = function
+        return function
+
+    return register
+
+
+def of_complex(operator: Operator) -> Operator:
+    """What an operator is for complex tensors; raises Wrong."""
+    function = _of_complex.get(operator.name)
+    if function is None:
+        hint = "tract_core_complex_to_inner_dim makes their parts a last dimension"
+        raise Wrong("tract/unsupported", "it does not take complex tensors", hint)
+    return Operator(operator.name, operator.registry, function, takes_quantized=True)
 
 
 _refused: dict[str, str] = {}
@@ -207,6 +235,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         str: _text,
         TypeName: _type_name,
         Operand: operand,
+        Complex: _complex,
         Operands: _operands,
         tuple[int, ...]: integers,
         Pairs: _pairs,
@@ -264,6 +293,12 @@ def _type_name(value: Any) -> TypeName:
     if value != "":
         named_type(value)
     return TypeName(value)
+
+
+def _complex(value: Any) -> Complex:
+    if isinstance(value, Complex):
+        return value
+    raise Wrong("tract/attribute", "a complex tensor is expected")
 
 
 def _operands(value: Any) -> Operands:

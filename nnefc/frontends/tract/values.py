@@ -72,6 +72,27 @@ class Quantized:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Complex:
+    """A complex tensor: one whose last dimension holds real and imaginary parts."""
+
+    parts: Value | Known
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape, without the dimension of the parts."""
+        return self.parts.type.dims[:-1]
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def wrong(self) -> Wrong:
+        hint = "tract_core_complex_to_inner_dim makes its parts a last dimension"
+        return Wrong("tract/unsupported", "complex tensors are not possible here", hint)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Strings:
     """Strings of a tensor file, or of literals; operators that look something up take them."""
 
@@ -183,6 +204,8 @@ def datum_type(name: str) -> DatumType:
         dtype = DType(_NAMES[kind + bits])
         return DatumType(dtype, False, _real(scale), int(zero_point))
     hint = f"types are {', '.join(_NAMES)}"
+    if plain.startswith("complex"):
+        hint = "tract_core_inner_dim_to_complex takes real and imaginary parts in a last dimension"
     raise Wrong("tract/type", f"there is no item type {name!r}", hint)
 
 
@@ -235,7 +258,7 @@ def operand(value: Any) -> Operand:
         raise Wrong("tract/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(value, Unbound | Strings):
+    if isinstance(value, Unbound | Strings | Complex):
         raise value.wrong
     if value is None:
         raise Wrong("tract/argument", "there is no tensor")
@@ -281,7 +304,7 @@ def integers(value: Any) -> tuple[int, ...]:
 
 
 def _not_known(value: Any, what: str) -> Wrong:
-    if isinstance(value, Unbound | Strings):
+    if isinstance(value, Unbound | Strings | Complex):
         return value.wrong
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"

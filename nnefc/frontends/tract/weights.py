@@ -11,7 +11,8 @@ import numpy as np
 from nnefc.errors import Diagnostics, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
-from nnefc.frontends.tract.values import Array, Known, Operand, Strings, Wrong
+from nnefc.frontends.tract.checks import check_shape
+from nnefc.frontends.tract.values import Array, Complex, Known, Operand, Strings, Wrong
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
 
@@ -69,7 +70,9 @@ class Weights:
         """What has been read."""
         return [stored.array for stored in self._known.values()]
 
-    def variable(self, make: Maker, label: str, shape: tuple[int, ...]) -> Operand | Strings:
+    def variable(
+        self, make: Maker, label: str, shape: tuple[int, ...]
+    ) -> Operand | Complex | Strings:
         """The weight of a label as a tensor of a graph, or known if it is small.
 
         Blocks of quantized items stay as they are in the file, in a variable of bytes.
@@ -87,6 +90,11 @@ class Weights:
         if stored.blocks is not None:
             raw = self._value(make, label, stored.array, DType.UINT8)
             return make("dequantize_blocks", raw, format=stored.blocks, shape=shape)
+        if stored.is_complex:
+            pairs = (*shape, 2)
+            check_shape(make, "shape", pairs, DType.UINT8)
+            array = stored.array.reshape(pairs)
+            return Complex(self._value(make, label, array, DType(array.dtype.name)))
         array = stored.array.reshape(shape)
         if array.dtype.kind == "O":
             return Strings(array, label)

@@ -13,6 +13,7 @@ from nnefc.frontends.tract.quantization import encoded, of_codes, plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.submodels import submodel
 from nnefc.frontends.tract.values import (
+    Complex,
     DatumType,
     Known,
     Operand,
@@ -51,7 +52,7 @@ def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
     context = make.evaluator.context
     items = context.model.weights.variable(make, label, shape)
     datum: DatumType | None = context.quantized.get(context.target)
-    if datum is None or isinstance(items, Strings) or not items.type.dtype.is_integer:
+    if datum is None or isinstance(items, Complex | Strings) or not items.type.dtype.is_integer:
         return items
     return of_codes(make, items, datum)
 

@@ -34,9 +34,3 @@ def tract_core_stft(
         raise Wrong("argument/stft", message)
     window = make.cast(window, input.type.dtype)
     return make("stft", input, window, axis=at, frame=frame, stride=stride)
-
-
-@operator("tract_core", "tract_core_inner_dim_to_complex")
-def tract_core_complex_to_inner_dim(make: Maker, input: Operand) -> Any:
-    """Complex tensors are kept with their parts in the last dimension."""
-    return input

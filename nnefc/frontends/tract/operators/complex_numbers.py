@@ -1,0 +1,248 @@
+"""Complex tensors, which are kept as real ones with both parts in a last dimension.
+
+What moves items moves pairs of them; arithmetic is that of the parts.  Operators that are not here
+refuse complex tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators import movement, signals
+from nnefc.frontends.tract.operators.gathering import tract_core_gather
+from nnefc.frontends.tract.operators.movement import axes_of, axis_of, part
+from nnefc.frontends.tract.registry import on_complex, operator
+from nnefc.frontends.tract.values import Complex, Known, Operand, Wrong, extents, operand
+from nnefc.ir import DType
+from nnefc.ops.common import sequence
+
+_WHOLE: Final = (DType.INT16, DType.INT32, DType.INT64)
+"""Integers of which tract has complex numbers, besides those of reals."""
+
+
+@operator("tract_core")
+def tract_core_inner_dim_to_complex(make: Maker, input: Operand) -> Any:
+    """Complex numbers of real and imaginary parts in a last dimension of two."""
+    del make
+    if input.type.rank == 0 or input.type.dims[-1] != 2:
+        message = f"input has shape {list(input.type.dims)}; a last extent of 2 is expected"
+        raise Wrong("argument/inner_dim_to_complex", message)
+    dtype = input.type.dtype
+    if not dtype.is_float and dtype not in _WHOLE:
+        message = f"there are no complex numbers of {dtype}"
+        raise Wrong("argument/inner_dim_to_complex", message)
+    return Complex(input)
+
+
+@operator("tract_core")
+def tract_core_complex_to_inner_dim(make: Maker, input: Operand) -> Any:
+    """Real and imaginary parts of complex numbers, in a last dimension of two."""
+    del make
+    message = f"input, of shape {list(input.type.dims)}, is no complex tensor"
+    raise Wrong("argument/complex_to_inner_dim", message)
+
+
+@on_complex("tract_core_complex_to_inner_dim")
+def _parts(make: Maker, input: Complex) -> Any:
+    del make
+    return input.parts
+
+
+# -- movement
+
+
+@on_complex()
+def copy(make: Maker, x: Complex) -> Any:
+    del make
+    return x
+
+
+@on_complex()
+def tract_core_shape_of(make: Maker, input: Complex) -> Any:
+    del make
+    return extents(input.dims)
+
+
+@on_complex()
+def reshape(
+    make: Maker, input: Complex, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
+) -> Any:
+    start = axis_of(axis_start, input.rank, extra=1) if axis_start < 0 else axis_start
+    count = max(input.rank - start, 0) if axis_count < 0 else axis_count
+    if start + count > input.rank:
+        message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {input.rank}"
+        raise Wrong("argument/reshape", message)
+    return Complex(movement.reshape(make, input.parts, shape, start, count))
+
+
+@on_complex()
+def squeeze(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
+    return Complex(movement.squeeze(make, input.parts, axes_of(axes, input.rank)))
+
+
+@on_complex()
+def unsqueeze(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
+    parts: Operand = input.parts
+    for added, axis in enumerate(sorted(axes)):
+        at = axis_of(axis, input.rank + added, extra=1)
+        parts = movement.unsqueeze(make, parts, (at,))
+    return Complex(parts)
+
+
+@on_complex()
+def transpose(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
+    return Complex(movement.transpose(make, input.parts, axes_of(axes, input.rank)))
+
+
+@on_complex()
+def slice_(
+    make: Maker,
+    input: Complex,
+    axes: tuple[int, ...],
+    begin: tuple[int, ...],
+    end: Any,
+    stride: tuple[int, ...] = (),
+) -> Any:
+    where = axes_of(axes, input.rank)
+    return Complex(movement.slice_(make, input.parts, where, begin, end, stride))
+
+
+@on_complex()
+def concat(make: Maker, values: Any, axis: int) -> Any:
+    items = sequence(values)
+    return _joined(make, [values] if items is None else items, axis)
+
+
+def _joined(make: Maker, items: Sequence[Any], axis: int) -> Complex:
+    values = [_complex(make, x) for x in items]
+    parts = [x.parts if x.rank else make.reshape(x.parts, (1, 2)) for x in values]
+    at = axis_of(axis, parts[0].type.rank - 1)
+    return Complex(movement.concat(make, tuple(parts), at))
+
+
+@on_complex()
+def stack(make: Maker, values: Any, axis: int) -> Any:
+    items = [_complex(make, x) for x in sequence(values) or [values]]
+    at = axis_of(axis, items[0].rank, extra=1)
+    return _joined(make, [unsqueeze(make, x, (at,)) for x in items], at)
+
+
+@on_complex()
+def unstack(make: Maker, value: Complex, axis: int) -> Any:
+    parts = movement.unstack(make, value.parts, axis_of(axis, value.rank))
+    return tuple(map(Complex, parts))
+
+
+@on_complex()
+def split(make: Maker, value: Complex, axis: int, ratios: tuple[int, ...]) -> Any:
+    parts = movement.split(make, value.parts, axis_of(axis, value.rank), ratios)
+    return tuple(map(Complex, parts))
+
+
+@on_complex()
+def tile(make: Maker, input: Complex, repeats: tuple[int, ...]) -> Any:
+    if len(repeats) != input.rank:
+        message = f"repeats = {list(repeats)} for a tensor of rank {input.rank}"
+        raise Wrong("argument/tile", message)
+    return Complex(movement.tile(make, input.parts, (*repeats, 1)))
+
+
+@on_complex()
+def tract_core_broadcast(make: Maker, input: Complex, shape: tuple[int, ...]) -> Any:
+    return Complex(movement.tract_core_broadcast(make, input.parts, (*shape, 2)))
+
+
+@on_complex("tract_core_gather")
+def _gather(make: Maker, input: Complex, indices: Operand, axis: int = 0) -> Any:
+    return Complex(tract_core_gather(make, input.parts, indices, axis_of(axis, input.rank)))
+
+
+# -- arithmetic
+
+
+def _complex(make: Maker, x: Any) -> Complex:
+    """Any tensor as a complex one."""
+    if isinstance(x, Complex):
+        return x
+    real = operand(x)
+    pairs = make.reshape(real, (*real.type.dims, 1))
+    nothing = make.cast(Known(np.zeros((1,) * pairs.type.rank), DType.FLOAT64), real.type.dtype)
+    imaginary = make.repeated(nothing, pairs.type.dims)
+    return Complex(make("concat", [pairs, imaginary], axis=pairs.type.rank - 1))
+
+
+def _aligned(make: Maker, x: Operand, rank: int) -> Operand:
+    """Parts of a tensor of fewer dimensions: those that are missing are before the parts."""
+    *dims, parts = x.type.dims
+    return make.reshape(x, (*dims, *(1,) * (rank + 1 - x.type.rank), parts))
+
+
+def _of_one_rank(make: Maker, x: Any, y: Any) -> tuple[Operand, Operand]:
+    """The parts of two tensors, of one item type; of a real one an only part."""
+    pairs = [z.parts if isinstance(z, Complex) else _alone(make, operand(z)) for z in (x, y)]
+    first, second = make.unified(*pairs)
+    rank = max(first.type.rank, second.type.rank) - 1
+    return _aligned(make, first, rank), _aligned(make, second, rank)
+
+
+def _alone(make: Maker, x: Operand) -> Operand:
+    return make.reshape(x, (*x.type.dims, 1))
+
+
+@on_complex()
+def neg(make: Maker, x: Complex) -> Any:
+    return Complex(make("neg", x.parts))
+
+
+@on_complex()
+def add(make: Maker, x: Any, y: Any) -> Any:
+    return Complex(make("add", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
+
+
+@on_complex()
+def sub(make: Maker, x: Any, y: Any) -> Any:
+    return Complex(make("sub", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
+
+
+@on_complex()
+def mul(make: Maker, x: Any, y: Any) -> Any:
+    first, second = _of_one_rank(make, x, y)
+    last = first.type.rank - 1
+    if not (isinstance(x, Complex) and isinstance(y, Complex)):
+        return Complex(make("mul", first, second))
+    a, b = (part(make, first, last, i, i + 1) for i in range(2))
+    c, d = (part(make, second, last, i, i + 1) for i in range(2))
+    real = make("sub", make("mul", a, c), make("mul", b, d))
+    imaginary = make("add", make("mul", a, d), make("mul", b, c))
+    return Complex(make("concat", [real, imaginary], axis=last))
+
+
+@on_complex()
+def div(make: Maker, x: Any, y: Any) -> Any:
+    if isinstance(y, Complex):
+        raise Wrong("tract/unsupported", "nothing is divided by complex numbers")
+    first, second = _of_one_rank(make, x, y)
+    if isinstance(second, Known) and second.dtype.is_integer and not second.array.all():
+        raise Wrong("tract/division", "integers are divided by zero")
+    return Complex(make("div", first, second))
+
+
+# -- transforms
+
+
+@on_complex()
+def tract_core_fft(make: Maker, input: Complex, axis: int, inverse: bool = False) -> Any:
+    at = axis_of(axis, input.rank)
+    return Complex(signals.tract_core_fft(make, input.parts, at, inverse))
+
+
+@on_complex()
+def tract_core_stft(
+    make: Maker, input: Complex, axis: int, frame: int, stride: int, window: Operand | None = None
+) -> Any:
+    at = axis_of(axis, input.rank)
+    return Complex(signals.tract_core_stft(make, input.parts, at, frame, stride, window))
