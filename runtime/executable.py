@@ -13,6 +13,7 @@ from nnefc.runtime.tensors import BY_NAME, TensorSpec, address, empty, is_array,
 
 if TYPE_CHECKING:
     from nnefc.runtime.compiled import LaunchInfo
+    from nnefc.runtime.fast_call import FastCall
     from nnefc.runtime.plan import Walk
     from nnefc.runtime.program import Appended
     from nnefc.runtime.runner import Runner, Words
@@ -49,9 +50,31 @@ class Executable:
         self._runner = runner
         self._signature = Signature(inputs, outputs)
         self._words = words
+        self._fast: FastCall | None = None
+        """The call itself as native code, for results that are made."""
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run on arrays in the order of `inputs`, see `CompiledModel.__call__`."""
+        """Run the model on arrays in the order of `inputs`.
+
+        Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
+        the shape and type of `inputs`.
+
+        Args:
+            arrays: One for each input.
+            out: Arrays of the same kinds to put the results in (one alone need not be in a
+                sequence); of exactly the shape and type of `outputs`, and writable.
+
+        Returns:
+            The result, or a tuple of them if there are several; fresh NumPy arrays, or what `out`
+            names.
+
+        Raises:
+            NnefError: `input/...`, with everything that is wrong with the arguments.
+        """
+        if out is None and self._fast is not None:
+            result = self._fast.call(*arrays)
+            if result is not NotImplemented:
+                return result
         if len(arrays) != len(self.inputs):
             self._signature.check_count(arrays)
         taken = self._signature.accept(arrays)

@@ -130,8 +130,7 @@ class CompiledModel(Executable):
             return None
         from nnefc.runtime.fast_call import make
 
-        self._fast_memory = self._runner.reserve()
-        context, _ = self._fast_memory
+        self._fast_context = context = self._runner.reserve()
         return make(
             self.inputs,
             self.outputs[0],
@@ -143,30 +142,6 @@ class CompiledModel(Executable):
         )
 
     # -- running
-
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the model on arrays in the order of `inputs`.
-
-        Arrays are anything with `__array_interface__` or `__dlpack__` in CPU memory, of exactly
-        the shape and type of `inputs`.
-
-        Args:
-            arrays: One for each input.
-            out: Arrays of the same kinds to put the results in (one alone need not be in a
-                sequence); of exactly the shape and type of `outputs`, and writable.
-
-        Returns:
-            The result, or a tuple of them if there are several; fresh NumPy arrays, or what `out`
-            names.
-
-        Raises:
-            NnefError: `input/...`, with everything that is wrong with the arguments.
-        """
-        if out is None and self._fast is not None:
-            result = self._fast.call(*arrays)
-            if result is not NotImplemented:
-                return result
-        return super().__call__(*arrays, out=out)
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
         """When each launch runs, and where, while the model runs again and again for so long.

@@ -24,10 +24,12 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 IDLE: Final = 4
 """Memory for how many calls is kept for later ones; callers beyond so many at the same time make
 their own each time."""
+ARENA: Final = "values between launches"
+"""What an arena is for, for messages."""
 
 
 class Arenas:
-    """Memory for values between launches, which the plans of a model may have in common."""
+    """Memory for values between launches that the plans of a model have in common."""
 
     def __init__(self, most: int | None = None) -> None:
         """`most`: bytes that are kept for later calls, if these are not all of one arena."""
@@ -41,11 +43,11 @@ class Arenas:
         try:
             found = self._idle.pop()
         except IndexError:
-            return aligned(nbytes, "values between launches")
+            return aligned(nbytes, ARENA)
         if found.size >= nbytes:
             return found
         del found  # before there is more of it
-        return aligned(nbytes + nbytes // 8, "values between launches")  # lengths grow
+        return aligned(nbytes + nbytes // 8, ARENA)  # lengths grow
 
     def give(self, arena: Array) -> None:
         """Keep what `take` has given for later calls."""
@@ -79,17 +81,29 @@ class _Bound(NamedTuple):
 class _Context:
     """What one run owns: a table of bases, and the words of the plan if they vary."""
 
-    __slots__ = ("_bound", "_params", "_words", "address", "bases", "launches", "steps")
+    __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
 
     def __init__(self, bound: _Bound, plan: Plan, *, own: bool) -> None:
         """`own`: the words are to be written."""
         self._bound = bound
         self._params = plan.params.copy() if own else plan.params
         self._words: Words | None = None
+        self._arena: Array | None = None
         self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
         self.bases[BASE_PARAMS] = address(self._params)
         self.launches, self.steps = address(plan.launches), len(plan.launches)
         self.address = ctypes.addressof(self.bases)
+
+    def hold(self, arena: Array) -> None:
+        """Let values between launches be there, as long as no other arena takes its place."""
+        self._arena = arena
+        self.bases[BASE_ARENA] = address(arena)
+
+    def release(self) -> Array:
+        """The arena, for others."""
+        arena, self._arena = self._arena, None
+        assert arena is not None
+        return arena
 
     def write(self, words: Words, places: Array) -> None:
         """Let the plan be that for some shapes; `places`: of the parameters that vary."""
@@ -117,6 +131,7 @@ class Runner:
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs.
 
+        `arenas`: those of several runners; None: whoever calls this one has an arena, too.
         `varying`: places of the parameters that are others in other `Words`; None: there are none.
         """
         self.compiled = compiled
@@ -129,8 +144,9 @@ class Runner:
         self.first_input = plan.table.inputs
         self._arena_bytes = plan.arena_bytes
         self._parallel = plan.parallel
+        self._has_states = bool(self.variables.states)
         self._varying = varying
-        self._arenas = arenas or Arenas()
+        self._arenas = arenas
         self._bound: dict[str, _Bound] = {}
         """What is bound for all calls, when it is; `setdefault` is atomic."""
         self._idle: list[_Context] = []
@@ -139,13 +155,13 @@ class Runner:
     @property
     def is_simple(self) -> bool:
         """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
-        return not self._parallel and not self.variables.states
+        return not self._parallel and not self._has_states
 
-    def reserve(self) -> tuple[_Context, Array]:
-        """A table of bases for a caller that runs the plan by itself, and the arena in it."""
-        context, arena = self._new_context(), self._arenas.take(self._arena_bytes)
-        context.bases[BASE_ARENA] = address(arena)
-        return context, arena
+    def reserve(self) -> _Context:
+        """What a caller owns who runs the plan by itself, again and again."""
+        context = self._new_context()
+        context.hold(aligned(self._arena_bytes, ARENA))
+        return context
 
     def run(
         self, addresses: Sequence[int], words: Words | None = None, walk: Walk | None = None
@@ -154,30 +170,35 @@ class Runner:
 
         `addresses`: of what it takes, and behind that of what it returns.
         """
+        arenas = self._arenas
         try:
             context = self._idle.pop()
         except IndexError:
-            context = self._new_context()
+            context = self._new_context() if arenas else self.reserve()
         nbytes, parallel = self._arena_bytes, self._parallel
         if words is not None:
             assert self._varying is not None
             context.write(words, self._varying)
             nbytes, parallel = words.arena_bytes, words.parallel
-        arena = self._arenas.take(nbytes)
-        bases, first = context.bases, self.first_input
-        bases[BASE_ARENA] = address(arena)
-        bases[first : first + len(addresses)] = addresses
-        if walk is not None or parallel or self.variables.states:
-            walk = walk or Walk(context.launches, context.steps, parallel)
+        if arenas is not None:
+            context.hold(arenas.take(nbytes))
+        first = self.first_input
+        context.bases[first : first + len(addresses)] = addresses
+        launches, steps = context.launches, context.steps
+        if walk is not None:
+            launches, steps, parallel = walk.launches, walk.count, walk.parallel
+        if parallel or self._has_states:
             with self.variables.lock:
-                self.team.run(walk.launches, walk.count, context.address, walk.parallel)
+                self.team.run(launches, steps, context.address, parallel)
         else:
-            self.team.alone(context.launches, context.steps, context.address)
-        self._arenas.give(arena)
+            self.team.alone(launches, steps, context.address)
+        if arenas is not None:
+            arenas.give(context.release())
         if len(self._idle) < IDLE:
             self._idle.append(context)
 
     def _new_context(self) -> _Context:
+        """One without an arena."""
         found = self._bound.get("")
         if found is None:  # constants of a file may have to be made; the first who has them wins
             found = self._bound.setdefault("", self._bind(self.compiled.constants()))

@@ -386,7 +386,6 @@ def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) 
         for call in [pool.submit(model, A, B) for _ in range(12)]:
             call.result()
     assert 1 <= len(runner._idle) <= 4  # pyright: ignore[reportPrivateUsage]
-    assert 1 <= len(runner._arenas._idle) <= 4  # pyright: ignore[reportPrivateUsage]
 
 
 def test_what_does_not_fit_into_memory_is_said() -> None:
