@@ -21,6 +21,7 @@ from nnefc.ops.window_rules import (
 )
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.known import Known
+from nnefc.symbolic import now
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
@@ -54,7 +55,7 @@ def gains(op: Op, block: int, known: Known) -> bool:
     """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
     if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
         return False
-    if op.inputs[0].type.nbytes > CACHED:
+    if now(op.inputs[0].type.nbytes) > CACHED:
         return False
     return op.output.type.rank > 1 and op.output.type.dims[1] >= block and accepts(op, known)
 

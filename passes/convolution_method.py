@@ -14,6 +14,7 @@ from nnefc.ops.cost import macs
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.ops.winograd import balanced, largest_tile
 from nnefc.rates import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
+from nnefc.symbolic import now
 
 BYTE_COST = MEMORY_NS * PEAK_MACS_PER_NS
 """Of a byte of weights that comes from main memory, as it does within a large network."""
@@ -95,14 +96,15 @@ def winograd_choice(op: Op, *, warm: bool = False) -> str | None:
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
     byte = WARM_BYTE_COST if warm else BYTE_COST
+    batch = now(x[0])
     costs = {
-        size: _winograd_cost(window, size, x[0], x[1], filter_[0], byte)
+        size: _winograd_cost(window, size, batch, x[1], filter_[0], byte)
         for size in _winograd_sizes(op)
     }
     if not costs:
         return None
     best = min(costs, key=lambda size: costs[size])
-    gain = _direct_cost(window, x[0], x[1], filter_[0], byte) / costs[best]
+    gain = _direct_cost(window, batch, x[1], filter_[0], byte) / costs[best]
     return f"winograd{best}" if gain > LEAST_GAIN else None
 
 

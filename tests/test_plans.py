@@ -403,7 +403,8 @@ def test_convolutions_of_any_batch(tmp_path: Path) -> None:
     model = compiled(tmp_path, IMAGES)
     for batch in (3, 2, 1, 9, 15, 10):
         x = items(batch, 16, 7, 4)
-        np.testing.assert_array_equal(model(x), model.for_shapes({"x": x.shape})(x))
+        wanted = model.for_shapes({"x": x.shape})(x)  # perhaps with other tiles
+        np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
     assert model._plans.patterns  # pyright: ignore[reportPrivateUsage]
 
 

@@ -25,6 +25,7 @@ from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile,
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import now
 
 Array = npt.NDArray[np.float32]
 
@@ -345,7 +346,7 @@ def _units(
     of the weights.
     """
     height, count = tile_pixels(panels.vectors), panels.count
-    planes = it.x.batch * it.groups
+    planes = now(it.x.batch) * it.groups
     plane_ns = pixels * (filter_bytes // ITEM) * panels.share / it.groups / MACS_PER_NS
     input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
     fewest = bands(pixels, threads)

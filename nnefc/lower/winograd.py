@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -31,8 +31,12 @@ from nnefc.ops.window_rules import convolution_window
 from nnefc.ops.winograd import largest_tile
 from nnefc.rates import NEAR_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import make_do, now, smallest
 
 Array = npt.NDArray[Any]
+
+_Computed = list[tuple[int, range]]
+"""What a tile computes: of blocks, channel blocks."""
 
 LEAST_TILES: Final = 4
 """Tiles of a block at least: fewer do not fill the registers."""
@@ -75,7 +79,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
         filter=filter_.reshape(*filter_.shape[:2], *taps),
         bias=read_bias(lower, op.inputs[2], y.channels),
         parts=parts,
-        items=min(max(capacity // tiling.count, 1), x.batch),
+        items=min(max(capacity // tiling.count, 1), now(x.batch)),
     )
     fields = common_fields(lower, it)
     if apart:
@@ -90,7 +94,8 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
     Threads that have a block each read all of the filter; those that share one read and write what
     others have.  `room`: bytes of memory that v and m should keep to.
     """
-    every = tiling.count * x.batch
+    batch = now(x.batch)
+    every = tiling.count * batch
     elements = math.prod(tiling.grid)
     tile_bytes = elements * (x.blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
     tile_ns = elements * (x.blocks + y.blocks) * TRANSFORM_NS
@@ -104,17 +109,19 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
         return count * tile_ns + exposed
 
     def apart(size: int) -> float:
-        return makespan(ceil_div(tiling.count, size) * x.batch, work(size), threads)
+        return makespan(ceil_div(tiling.count, size) * batch, work(size), threads)
 
     def shared(size: int) -> float:
         moved = every * tile_bytes * REMOTE_NS if threads > 1 else 0
-        items = min(max(size // tiling.count, 1), x.batch)
-        blocks = ceil_div(x.batch, items) * ceil_div(tiling.count, size)
+        items = min(max(size // tiling.count, 1), batch)
+        blocks = ceil_div(batch, items) * ceil_div(tiling.count, size)
         return (blocks * work(every // blocks) + moved) / sharing(threads) + 3 * blocks * STEP_NS
 
     room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
     fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in parts_of(tiling.count) if size <= fitting), key=apart)
+    if make_do(x.batch):  # the launches of steps are as many as there are blocks
+        return True, best
     whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
@@ -122,7 +129,7 @@ def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) ->
 def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None:
     """One launch, of which threads take whole blocks."""
     v_bytes, m_bytes = _memory(it)
-    count = min(it.blocks, lower.threads)
+    count = smallest([it.blocks, lower.threads])
     slots = lower.scratch(count * SLOT_BYTES, "slots")
     free = lower.table(np.zeros(slots.buffer.nbytes, np.uint8))
     copy_bytes(lower, free, slots, slots.buffer.nbytes)
@@ -146,8 +153,11 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     product = (it.channels, *(panels.panel for panels in it.panels))
     kernel = Kernel("winograd.blocks", (it.taps, largest_tile(it.taps), *product))
     every = range(it.y.blocks)
-    computed = [[(number, every) for number in some] for some in _cut(it.blocks, size)]
-    _launch(lower, it, kernel, words, computed)
+
+    def computed() -> list[_Computed]:
+        return [[(number, every) for number in some] for some in _cut(it.blocks, size)]
+
+    _launch(lower, it, kernel, words, ceil_div(it.blocks, size), computed)
 
 
 def _launch(
@@ -155,11 +165,12 @@ def _launch(
     it: Winograd,
     kernel: Kernel,
     words: Words,
-    computed: list[list[tuple[int, range]]],
+    tiles: int,
+    computed: Callable[[], list[_Computed]],
 ) -> None:
-    """Launch what computes outputs: in each tile channel blocks of blocks."""
+    """Launch what computes outputs, in so many tiles."""
     if it.ending is None:
-        lower.launch(kernel, words, len(computed))
+        lower.launch(kernel, words, tiles)
         return
     parts = [it.tiling.pixels(part) for part in it.tiling.parts(it.parts)]
 
@@ -168,7 +179,7 @@ def _launch(
         for n in range(group * it.items, min((group + 1) * it.items, it.y.batch)):
             yield from (Unit(n, blocks, pixels) for pixels in parts[part])
 
-    tiles_ = [[u for pair in tile for u in units(*pair)] for tile in computed]
+    tiles_ = [[u for pair in tile for u in units(*pair)] for tile in computed()]
     it.ending.launch(lower, kernel, words, tiles_, [range(n) for n in it.y.spatial])
 
 
@@ -203,8 +214,11 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
         step = words(panels, multiply_size, {"v": Ref(v.buffer), "m": m, "filter": filter_})
         lower.launch(multiply, step, ceil_div(panels, multiply_size))
         step = words(it.y.blocks, out_of_size, {"m": Ref(m.buffer), **_results(it)})
-        computed = [[(number, blocks)] for blocks in _cut(it.y.blocks, out_of_size)]
-        _launch(lower, it, out_of, step, computed)
+
+        def computed(number: int = number) -> list[_Computed]:
+            return [[(number, blocks)] for blocks in _cut(it.y.blocks, out_of_size)]
+
+        _launch(lower, it, out_of, step, ceil_div(it.y.blocks, out_of_size), computed)
 
 
 def _results(it: Winograd) -> dict[str, Ref]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Final
 
 from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
@@ -168,7 +168,8 @@ def shapes_with(
         }
     except premises.NoValue:
         return None
-    return shapes if all(min(shape, default=1) > 0 for shape in shapes.values()) else None
+    extents = chain.from_iterable(shapes.values())
+    return shapes if all(extent > 0 for extent in extents) else None
 
 
 def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
