@@ -73,6 +73,7 @@ MODULES: Final = (
     "signals",
     "states",
     "streaming",
+    "sums",
     "transformers",
     "trees",
     "windows",

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nnefc.frontends.tract.checks import of_rank
+from nnefc.frontends.tract.checks import of_rank, of_shape
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.arithmetic import tract_core_gelu_approx
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
@@ -94,6 +94,28 @@ def _floats(make: Maker, weight: Operand, dtype: DType) -> Operand:
     return make.cast(weight, dtype) if weight.type.dtype.is_float else weight
 
 
+def _clamped(make: Maker, gate: Operand, up: Operand, alpha: Any, limit: Any) -> Operand:
+    """(u + 1) g sigmoid(alpha g) with g = min(gate, limit) and u = clamp(up, -limit, limit)."""
+    gate = make("min", gate, limit)
+    up = make("add", make("clamp", up, -limit, limit), 1.0)
+    return make("mul", up, make("mul", gate, make("sigmoid", make("mul", gate, alpha))))
+
+
+@operator("tract_core")
+def tract_core_clamped_swiglu(
+    make: Maker, gate: Operand, up: Operand, alpha: float, limit: float
+) -> Any:
+    """(u + 1) g sigmoid(alpha g) in float32, g = min(gate, limit), u = clamp(up, -limit, limit)."""
+    of_shape("clamped_swiglu", "up", up, gate.type.dims)
+    if not (math.isfinite(alpha) and 0 < limit < math.inf):
+        message = (
+            f"alpha = {alpha} and limit = {limit} are not finite, or the limit is not positive"
+        )
+        raise Wrong("argument/clamped_swiglu", message)
+    g, u = (make.cast(x, DType.FLOAT32) for x in (gate, up))
+    return _clamped(make, g, u, alpha, limit)
+
+
 Weights = tuple[Operand | None, ...]
 """Of the first, the second, and the gate's product, [e, .., ..]; those of biases are [e, 1, ..]."""
 
@@ -130,10 +152,7 @@ class _Experts:
         up = None if self.matrices[2] is None else self._product(x, 2)
         if self.limit is not False and up is not None:
             limit, alpha = scalar(self.limit), 1.702 if self.alpha is False else scalar(self.alpha)
-            gate = self.make("min", gate, limit)
-            up = self.make("add", self.make("clamp", up, -limit, limit), 1.0)
-            open_ = self.make("sigmoid", self.make("mul", gate, alpha))
-            return self.make("mul", up, self.make("mul", gate, open_))
+            return _clamped(self.make, gate, up, alpha, limit)
         active = self._active(gate, is_gated=up is not None)
         return active if up is None else self.make("mul", active, up)
 

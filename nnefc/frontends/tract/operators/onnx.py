@@ -86,5 +86,5 @@ def _value(found: Any, label: str) -> Any:
 # -- what there cannot be
 
 
-for _name in ("load", "store", "force_eval"):
+for _name in ("load", "store", "force_eval", "vptq_gemm"):
     refuse(f"tract_core_{_name}", "tract has no such operator any more")

@@ -45,6 +45,64 @@ def tract_core_lstm_epilogue(make: Maker, preact: Operand, c_prev: Operand, hidd
     return make("mul", make("sigmoid", o), make("tanh", cell)), cell
 
 
+@operator("tract_core")
+def tract_core_gru_seq(
+    make: Maker,
+    x: Operand,
+    w: Operand,
+    r: Operand,
+    b: Operand | None = None,
+    initial_h: Operand | None = None,
+    hidden: int = 0,
+    chunk: int = 1,
+    has_bias: bool = False,
+    reset_every_turn: bool = False,
+) -> Any:
+    """A recurrent layer of `tract_core_gru_epilogue`: all its states, and the last one.
+
+    x [n, T, i], w [3 h, i], r [3 h, h], b [1, 6 h] (if `has_bias`): of w, then of r; initial_h
+    [n, 1, h].  Backwards if `chunk` is negative.
+    """
+    del reset_every_turn
+    batch, steps, width = of_rank("gru_seq", "x", x, 3)
+    gates = 3 * hidden
+    of_shape("gru_seq", "w", w, (gates, width))
+    of_shape("gru_seq", "r", r, (gates, hidden))
+    if initial_h is None or initial_h.type.volume != batch * hidden:
+        raise Wrong("argument/gru_seq", f"initial_h does not have {batch} states of {hidden}")
+    if not steps:
+        raise Wrong("argument/gru_seq", "there are no steps")
+    w_bias = r_bias = None
+    if has_bias:
+        if b is None or b.type.volume != 2 * gates:
+            raise Wrong("argument/gru_seq", f"b does not have {2 * gates} items")
+        biases = make.reshape(b, (1, 2 * gates))
+        w_bias, r_bias = part(make, biases, 1, 0, gates), part(make, biases, 1, gates, 2 * gates)
+    rows = make.reshape(make.transpose(x, (1, 0, 2)), (steps * batch, width))
+    inputs = make.reshape(_affine(make, rows, w, w_bias), (steps, batch, gates))
+    state = make.reshape(initial_h, (batch, hidden))
+
+    def step(
+        within: Maker, states: list[Operand], slices: list[Operand], shared: list[Operand]
+    ) -> tuple[Sequence[Operand], Sequence[Operand]]:
+        products = _affine(within, states[0], shared[0], shared[1] if shared[1:] else None)
+        xh = within.reshape(slices[0], (batch, gates))
+        new = tract_core_gru_epilogue(within, xh, products, states[0], hidden)
+        return [new], [within.reshape(new, (1, batch, hidden))]
+
+    shared = [r] if r_bias is None else [r, r_bias]
+    back = chunk < 0
+    finals, stacked = loop(make, steps, [state], [inputs], shared, step, backwards=(back, back))
+    y = make.transpose(stacked[0], (1, 0, 2))
+    return y, make.reshape(finals[0], (batch, 1, hidden))
+
+
+def _affine(make: Maker, x: Operand, filter: Operand, bias: Operand | None) -> Operand:
+    """x filter^T + bias, of matrices."""
+    y = matmul(make, x, filter, False, True)
+    return y if bias is None else make("add", y, bias)
+
+
 @operator("tract_transformers", "tract_qwen35_causal_conv1d_update")
 def tract_transformers_causal_conv1d_update(
     make: Maker, input: Operand, weight: Operand, initial_state: Operand

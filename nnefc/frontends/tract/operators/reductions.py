@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.tract import truth
+from nnefc.frontends.tract.checks import of_shape
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of
-from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand, Wrong
+from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
+from nnefc.frontends.tract.values import Operand, Wrong, datum_type
 from nnefc.ir import DType, Value
 
 
@@ -98,12 +99,41 @@ def tract_core_log_softmax(make: Maker, x: Operand, axes: tuple[int, ...]) -> An
 @operator("tract_core", "tract_transformers_rms_norm")
 def tract_core_rms_norm(make: Maker, input: Operand, axis: int, eps: float = 1e-6) -> Any:
     """x / sqrt(mean(x^2) + eps) along an axis; computed in float32 at least."""
+    return make.cast(_normal(make, input, axis, eps), input.type.dtype)
+
+
+@operator("tract_core")
+def tract_core_scaled_rms_norm(
+    make: Maker,
+    input: Operand,
+    scale: Operand,
+    axis: int,
+    eps: float = 1e-6,
+    out_dt: TypeName = NO_TYPE,
+    scale_dt: TypeName = NO_TYPE,
+) -> Any:
+    """scale x / sqrt(mean(x^2) + eps), with a factor for each place of the axis; the quotient is
+    rounded to `scale_dt` before, and the result is of `out_dt`, or of the input's type.
+    """
+    at = axis_of(axis, input.type.rank)
+    of_shape("scaled_rms_norm", "scale", scale, (input.type.dims[at],))
+    normal = _normal(make, input, axis, eps)
+    wide = normal.type.dtype
+    if scale_dt:
+        normal = make.cast(make.cast(normal, datum_type(scale_dt).dtype), wide)
+    dims = tuple(extent if i == at else 1 for i, extent in enumerate(input.type.dims))
+    y = make("mul", normal, make.reshape(make.cast(scale, wide), dims))
+    return make.cast(y, datum_type(out_dt).dtype if out_dt else input.type.dtype)
+
+
+def _normal(make: Maker, input: Operand, axis: int, eps: float) -> Operand:
+    """x / sqrt(mean(x^2) + eps) in float32, or float64 if the input is that."""
     at = axis_of(axis, input.type.rank)
     dtype = input.type.dtype
     wide = dtype if dtype in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
     x = make.cast(input, wide)
     mean = make("sum_reduce", make("sqr", x), axes=(at,), normalize=True)
-    return make.cast(make("mul", x, make("rsqrt", make("add", mean, eps))), dtype)
+    return make("mul", x, make("rsqrt", make("add", mean, eps)))
 
 
 @operator("tract_nnef")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.frontends.tract.bounds import bounds
-from nnefc.frontends.tract.checks import of_rank_at_least
+from nnefc.frontends.tract.checks import of_rank, of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
@@ -173,3 +173,70 @@ def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin
     turned = make("concat", [make("neg", second), first], axis=axis)
     c, s = (make.aligned_right(make.cast(x, input.type.dtype), input.type.rank) for x in (cos, sin))
     return make("add", make("mul", input, c), make("mul", turned, s))
+
+
+@operator("tract_transformers")
+def tract_transformers_fused_sdpa(
+    make: Maker,
+    q: Operand,
+    k_new: Operand,
+    v_new: Operand,
+    k_cache: Operand,
+    v_cache: Operand,
+    mask: Operand,
+    scale: float,
+    window: int = 0,
+) -> Any:
+    """Attention over keys and values behind those of caches, and the new caches.
+
+    q [b, h, S, d], k_new, v_new [b, g, S, d], k_cache, v_cache [b, g, P, d], mask [.., S, P + S],
+    which says what `window` does.
+    """
+    del window
+    k, v = (_behind(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
+    y = tract_transformers_sdpa(make, q, k, v, mask, scale)
+    return y, make.cast(k, q.type.dtype), make.cast(v, q.type.dtype)
+
+
+@operator("tract_transformers")
+def tract_transformers_gpt_oss_sdpa(
+    make: Maker,
+    q: Operand,
+    k_new: Operand,
+    v_new: Operand,
+    k_cache: Operand,
+    v_cache: Operand,
+    mask: Operand,
+    sinks: Operand,
+    scale: float,
+    window: int = 0,
+) -> Any:
+    """`tract_transformers_fused_sdpa` with one more score for each head, sinks [h], to which no
+    value belongs.
+    """
+    del window
+    dtype = q.type.dtype
+    batch, heads, rows, width = of_rank("gpt_oss_sdpa", "q", q, 4)
+    k, v = (_behind(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
+    _, few, keys, _ = of_rank("gpt_oss_sdpa", "k_cache", k, 4)
+    if few < 1 or heads % few:
+        raise Wrong("argument/gpt_oss_sdpa", f"{heads} heads of q are no multiple of {few}")
+    if sinks.type.volume != heads:
+        raise Wrong("argument/gpt_oss_sdpa", f"sinks has {sinks.type.volume} items, not {heads}")
+    wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
+    # queries of heads that share keys are rows of one product
+    grouped = make.reshape(make.cast(q, wide), (batch, few, heads // few * rows, width))
+    scores = make("mul", matmul(make, grouped, make.cast(k, wide), False, True), scale)
+    scores = make.reshape(scores, (batch, heads, rows, keys))
+    scores = _masked(make, scores, mask, 4)
+    sink = make.reshape(make.cast(sinks, wide), (1, heads, 1, 1))
+    sink = make.repeated(sink, (batch, heads, rows, 1))
+    weights = make("softmax", make("concat", [scores, sink], axis=3), axes=(3,))
+    weights = make.reshape(part(make, weights, 3, 0, keys), (batch, few, heads // few * rows, keys))
+    y = make.reshape(matmul(make, weights, make.cast(v, wide)), (batch, heads, rows, width))
+    return make.cast(y, dtype), make.cast(k, dtype), make.cast(v, dtype)
+
+
+def _behind(make: Maker, old: Operand, new: Operand) -> Operand:
+    """What is new behind what was there, along the third dimension."""
+    return make("concat", list(make.unified(old, new)), axis=2) if old.type.volume else new

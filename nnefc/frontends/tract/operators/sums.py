@@ -1,0 +1,63 @@
+"""Sums of all items up to each one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.values import Known, Operand, Wrong
+from nnefc.ir import DType
+
+
+@operator("tract_core")
+def tract_core_cumsum(
+    make: Maker, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
+    if `exclusive`.
+
+    Of the sums of the 2^i items up to each one those of 2^(i + 1) are made, until there are all.
+    """
+    at = axis_of(axis, input.type.rank)
+    if input.type.dtype is DType.BOOL:
+        raise Wrong("argument/cumsum", "logicals have no sums; cast them to an integer type")
+    extent = input.type.dims[at]
+    sums, reach = input, 1
+    while reach < extent:
+        first, last = part(make, sums, at, 0, extent - reach), part(make, sums, at, reach, extent)
+        added = make("add", first, last)
+        if reverse:
+            pieces = [added, part(make, sums, at, extent - reach, extent)]
+        else:
+            pieces = [part(make, sums, at, 0, reach), added]
+        sums = make("concat", pieces, axis=at)
+        reach *= 2
+    if not exclusive or not extent:
+        return sums
+    dims = tuple(1 if i == at else n for i, n in enumerate(input.type.dims))
+    none = Known(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
+    if reverse:
+        pieces = [part(make, sums, at, 1, extent), none]
+    else:
+        pieces = [none, part(make, sums, at, 0, extent - 1)]
+    return make("concat", pieces, axis=at) if extent > 1 else none
+
+
+@operator("tract_pulse", "pulse_cumsum")
+def tract_pulse_cumsum(
+    make: Maker, input: Operand, axis: int, exclusive: bool = False, skip: int = 0
+) -> Any:
+    """`tract_core_cumsum` of a stream of which the first `skip` items count as zeros."""
+    at = axis_of(axis, input.type.rank)
+    if skip < 0:
+        raise Wrong("argument/cumsum", f"skip = {skip} is negative")
+    if skip:
+        shape = tuple(n if i == at else 1 for i, n in enumerate(input.type.dims))
+        places = np.arange(shape[at]).reshape(shape)
+        zero = Known(np.zeros((), input.type.dtype.numpy), input.type.dtype)
+        input = make("select", Known(places < skip, DType.BOOL), zero, input)
+    return tract_core_cumsum(make, input, at, exclusive)
