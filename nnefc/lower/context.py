@@ -20,6 +20,7 @@ from nnefc.kernels.template import Kernel, Words
 from nnefc.lower.constants import Constants, Key
 from nnefc.lower.parts import Part
 from nnefc.ops.cost import largest_live_bytes, live_bytes
+from nnefc.registered import is_taken
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ _lowerings: dict[tuple[str, bool], Lower] = {}
 
 
 def lowering(*names: str, blocked: bool = False) -> Callable[[Lower], Lower]:
-    """Register the lowering of the operations `names`; twice is an error."""
+    """Register the lowering of the operations `names`; two of one are an error."""
 
     def register(function: Lower) -> Lower:
         for name in names:
-            if (name, blocked) in _lowerings:
+            if is_taken(_lowerings.get((name, blocked)), function):
                 raise ValueError(f"operation {name!r} has a lowering already")
             _lowerings[name, blocked] = function
         return function

@@ -30,6 +30,7 @@ from nnefc.frontends.tract.values import (
     scalar,
 )
 from nnefc.ir import Value
+from nnefc.registered import is_taken
 
 if TYPE_CHECKING:
     pass
@@ -116,7 +117,8 @@ def operator(
 
     def register(function: _Function) -> _Function:
         for name in (function.__name__.rstrip("_"), *aliases):
-            if name in _operators:
+            registered = _operators.get(name)
+            if registered is not None and is_taken(registered.function, function):
                 raise ValueError(f"operator {name!r} is registered already")
             _operators[name] = Operator(name, registry, function, quantized)
         return function

@@ -1,0 +1,17 @@
+"""Tables that modules fill while they are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def is_taken(registered: Callable[..., Any] | None, function: Callable[..., Any]) -> bool:
+    """Whether the place of `function` has another one.
+
+    A module that is imported again, as the first time was interrupted, brings the same functions.
+    """
+    if registered is None:
+        return False
+    before = registered.__module__, registered.__qualname__
+    return before != (function.__module__, function.__qualname__)
