@@ -252,6 +252,26 @@ def test_an_empty_extent(cache: DynamicModel) -> None:
     assert cache(rows(2)[None])[0].shape == (1, 2, 4)
 
 
+def test_a_state_without_items_grows(tmp_path: Path) -> None:
+    """A batch of nothing has a length all the same."""
+    session = model(
+        tmp_path,
+        """graph g(x) -> (all) {
+          x = tract_core_external(shape = [B, S, 4], datum_type = 'f32');
+          all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1);
+        }""",
+        "extension tract_registry tract_transformers;\nextension tract_symbol B;\n"
+        "extension tract_symbol S;\n",
+    ).session()
+    for batch in (0, 2, 0):
+        length = 0
+        for count in (3, 1, 40, 0, 1):
+            length += count
+            assert session(np.ones((batch, count, 4), np.float32)).shape == (batch, length, 4)
+            assert session.shapes == {"kept": (batch, length, 4)}
+        session.reset()
+
+
 def test_a_running_mean(tmp_path: Path) -> None:
     mean = model(
         tmp_path,

@@ -20,7 +20,8 @@ from nnefc.frontends.tract.values import Operand, Wrong
 def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
-    in_place = window is None and model.in_place
+    is_empty = 0 in _others(x.type.dims, axis)  # there is nothing to put anywhere
+    in_place = window is None and model.in_place and not is_empty
     if window is None:
         model.common.growing[name] = axis
     room = (axis, x.type.dims[axis]) if in_place else None
