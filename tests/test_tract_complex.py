@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,29 @@ def test_files(dtype: str, tmp_path: Path) -> None:
     assert w.dtype == parts.dtype
     assert numbers(w).tolist() == (c * c).tolist()
     np.testing.assert_allclose(numbers(y), numbers(x) * c, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_files_that_are_not_read(archive: bool, tmp_path: Path) -> None:
+    """Whether items are complex is known without them."""
+    folder = tmp_path / "net"
+    folder.mkdir()
+    content = tensor_file((300,), 64, 0, vendor=VENDOR, data=bytes(2400))
+    (folder / "c.dat").write_bytes(content)
+    body = (
+        "    c = variable<scalar>(label = 'c', shape = [100, 3]);\n"
+        "    y = tract_core_complex_to_inner_dim(a * c);"
+    )
+    compiled(folder, body)
+    path = folder
+    if archive:
+        path = tmp_path / "net.nnef.tgz"
+        with tarfile.open(path, "w:gz") as tar:
+            for each in folder.iterdir():
+                tar.add(each, each.name)
+    shapes = {"x": (100, 3, 2), "z": (100, 3, 2)}
+    graph = nnefc.import_model(path, load_data=False, shapes=shapes)
+    assert graph.outputs[0].type.dims == (100, 3, 2)
 
 
 REFUSED = (

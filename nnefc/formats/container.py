@@ -6,6 +6,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +34,8 @@ from nnefc.formats.paths import (
 from nnefc.formats.safetensors import Safetensors, SafetensorsIndex
 from nnefc.formats.tar import BLOCK, is_tar
 from nnefc.formats.tensor_file import Buffer, StoredTensor
+from nnefc.formats.tensor_header import HEADER_SIZE, parse_header
+from nnefc.formats.tract_items import COMPLEX, VENDOR
 from nnefc.formats.watch import is_watched, tell
 from nnefc.limits import Limits
 
@@ -127,6 +130,18 @@ class Container:
         if path is not None:
             return self._members.stored(path, self._limits)
         return self._safetensors.read(label)
+
+    def is_complex(self, label: str) -> bool:
+        """Whether the header of a tensor file says that its items are complex; nothing else is
+        read.
+        """
+        with suppress(NnefError):  # whoever reads the file tells what is wrong with it
+            path = self._find(label)
+            if path is not None:
+                raw = bytes(memoryview(self._members.content(path))[:HEADER_SIZE])
+                header = parse_header(raw, path, foreign=True)
+                return header.vendor == VENDOR and header.code in COMPLEX
+        return False
 
     def stored_names(self) -> list[str]:
         """The labels of all tensors that `stored` gives, in order."""

@@ -9,7 +9,7 @@ from random import Random
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators
 
 _TENSORS = (
-    "x", "x", "y", "y", "z", "w", "s", "i", "i", "b", "h", "u", "c", "g", "t", "n",
+    "x", "x", "y", "y", "z", "w", "s", "i", "i", "b", "h", "u", "c", "g", "t", "n", "q",
     "[1.0, 2.0]", "[[1.0, 2.0]]", "0.5", "3", "true", "[]", "tract_core_shape_of(x)", "v",
 )  # fmt: skip
 _INTEGERS = ("0", "1", "2", "3", "-1", "-2", "4", "8", "16", "S", "true", "k", "0.0", "2.0")
@@ -23,6 +23,7 @@ _WORDS = (
     "f32", "f16", "i64", "i8", "bool", "tdim", "QU8(Z:3 S:0.5)", "string", "constant", "reflect",
     "ignore", "replicated", "ij,jk->ik", "abc->ab", "ii->i", "ij,ij->", "a,b->ab", "turn", "add",
     "nearest", "linear", "cubic", "half_pixel", "align_corners", "w", "blocks", "", "none", "mul",
+    "uniform", "normal", "SUM", "AVERAGE",
 )  # fmt: skip
 
 HEAD = """\
@@ -50,6 +51,7 @@ graph net( x, y, z, w, s, i, b, h, u, c, g ) -> ( {results} )
     t = variable(shape = [4, 3, 3, 3], label = 't');
     v = variable(shape = [8, 32], label = 'v');
     k = tract_core_cast(2, to = 'i64');
+    q = tract_core_inner_dim_to_complex(c);
     n = constant(shape = [2, 2], value = [1.0, 2.0, 3.0, 4.0]);
     kept = variable<integer>(shape = [2], label = 'kept');
 """

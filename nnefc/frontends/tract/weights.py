@@ -130,9 +130,13 @@ class Weights:
         return make("variable", dtype=dtype, **attributes)
 
     def _read(self, label: str, shape: tuple[int, ...]) -> StoredTensor | None:
-        """What a file holds; where data is not wanted only what may be an attribute is read."""
+        """What a file holds; where data is not wanted only what may be an attribute is read, and
+        what is complex, as operators ask for that.
+        """
         few = len(shape) < 2 and math.prod(shape) <= SMALL
-        if self.container is None or not (self._load or few):
+        if self.container is None:
+            return None
+        if not (self._load or few or self.container.is_complex(label)):
             return None
         with collecting(self._diagnostics):
             return self.container.stored(label)
