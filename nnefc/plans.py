@@ -232,7 +232,7 @@ class Plans:
                 assert found is not None, "a pattern holds for what it was made for"
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
-                self._failed = 0
+                self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
                 return _Made(found, pattern.is_makeshift)
         model = self._compiled(shapes, states)
         self._failed += tried
@@ -254,7 +254,7 @@ class Plans:
         from nnefc.compiling import lowered
         from nnefc.runtime.parametric import ParametricModel
 
-        trace = Trace()
+        trace = Trace(must_vary=True)  # or it is for these shapes alone, which takes less
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
         growing = {
             shape[axis]
@@ -288,6 +288,16 @@ class Plans:
             tuple(value.bit_length() for value in symbols.values()),
             trace.is_makeshift,
         )
+
+
+def _holds_for_others(pattern: _Pattern, values: Sequence[int]) -> bool:
+    """Whether a pattern is worth it: it holds where one of its symbols is a little more or less."""
+    return any(
+        pattern.model.at([*values[:i], other, *values[i + 1 :]]) is not None
+        for i, value in enumerate(values)
+        for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
+        if other > 0 and other != value
+    )
 
 
 def needs_shapes(what: str, source: Source, shapes: Shapes) -> NnefError:

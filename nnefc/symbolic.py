@@ -41,8 +41,12 @@ class _Step:
 class Trace:
     """What is computed of symbols, and compared, in the order in which it happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, must_vary: bool = False) -> None:
+        """`must_vary`: TypeError as soon as all symbols have become plain integers."""
+        self._must_vary = must_vary
         self._symbols: list[str] = []
+        self._pinned: set[str] = set()
+        """Symbols that are plain integers somewhere."""
         self._steps: list[_Step] = []
         self._made: dict[str, Extent] = {}
         self._conditions: set[str] = set()
@@ -69,6 +73,14 @@ class Trace:
         if text not in self._conditions:
             self._conditions.add(text)
             self._steps.append(_Step("", text, _names(uses)))
+
+    def pin(self, extent: Extent) -> None:
+        """Note that an extent has the value that it has now."""
+        self.require(f"{extent.name} == {_text(extent.value)}", extent)
+        if extent.name in self._symbols:
+            self._pinned.add(extent.name)
+            if self._must_vary and len(self._pinned) == len(self._symbols):
+                raise TypeError("all symbols are needed as plain integers")
 
     @property
     def conditions(self) -> list[str]:
@@ -119,7 +131,7 @@ class Extent:
     # -- out of this world
 
     def _pinned(self) -> Number:
-        self.trace.require(f"{self.name} == {_text(self.value)}", self)
+        self.trace.pin(self)
         return self.value
 
     def __index__(self) -> int:

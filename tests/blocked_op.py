@@ -98,7 +98,9 @@ class BlockedGraph:
         outputs = [guarded(spec.shape, spec.dtype, at_end=at_end) for spec in model.outputs]
         model(*inputs, out=outputs)
         # What was in the arena before must not matter: every item of it becomes a NaN.
-        for arena in model._runner._arenas._idle:  # pyright: ignore[reportPrivateUsage]
+        for context in model._runner._idle:  # pyright: ignore[reportPrivateUsage]
+            arena = context._arena  # pyright: ignore[reportPrivateUsage]
+            assert arena is not None
             arena.view(np.uint8)[...] = 0xFF
         for y in outputs:
             y.reshape(-1).view(np.uint8)[...] = 0xAA

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.plans import ATTEMPTS
 from tests.test_plans import compiled
 
 torch: Any = pytest.importorskip("torch")
@@ -50,3 +51,28 @@ def test_images_in_batches_of_any_size_have_few_patterns(tmp_path: Path) -> None
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(z, c.mean((2, 3), keepdim=True).numpy(), rtol=1e-4, atol=1e-4)
     assert model._plans.patterns <= 4  # pyright: ignore[reportPrivateUsage]
+
+
+def test_what_is_made_for_every_batch_anew_is_not_tried_again_and_again(tmp_path: Path) -> None:
+    """What follows the sums is in tables of all tiles."""
+    rng = np.random.default_rng(4)
+    f = rng.standard_normal((16, 8, 3, 3)).astype(np.float32) / 5
+    nnefc.write_tensor(tmp_path / "f.dat", f)
+    model = compiled(
+        tmp_path,
+        """graph g(x) -> (y) {
+          x = tract_core_external(shape = [B, 8, 12, 12], datum_type = 'f32');
+          f = variable<scalar>(label = 'f', shape = [16, 8, 3, 3]);
+          a = conv(x, f, 0.0, padding = [(1, 1), (1, 1)]);
+          y = a * sigmoid(a);
+        }""",
+    )
+    for batch in (2, 3, 8, 5):
+        x = rng.standard_normal((batch, 8, 12, 12)).astype(np.float32)
+        sums = torch.nn.functional.conv2d(
+            *(torch.tensor(each, dtype=torch.float64) for each in (x, f)), padding=1
+        )
+        wanted = torch.nn.functional.silu(sums).numpy()
+        np.testing.assert_allclose(model(x), wanted, rtol=1e-4, atol=1e-4)
+    plans = model._plans  # pyright: ignore[reportPrivateUsage]
+    assert (plans.patterns, plans._failed) == (ATTEMPTS, ATTEMPTS)  # pyright: ignore[reportPrivateUsage]

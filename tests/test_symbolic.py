@@ -154,3 +154,12 @@ def test_pinned_tuples_have_no_extents() -> None:
     assert is_symbolic([1, n])
     assert not is_symbolic([1, pinned(n)])
     assert isinstance(n, Extent)
+
+
+def test_a_trace_ends_when_nothing_varies() -> None:
+    trace = Trace(must_vary=True)
+    m, n = trace.symbol(3), trace.symbol(5)
+    assert int(m) == 3
+    assert list(range(2 * n)) == list(range(10))
+    with pytest.raises(TypeError, match="plain integers"):
+        int(n)
