@@ -230,6 +230,7 @@ class Plans:
                 values = pattern.values(symbols, asked)
                 found = None if values is None else pattern.model.at(values)
                 assert found is not None, "a pattern holds for what it was made for"
+                assert values is not None
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
