@@ -38,8 +38,8 @@ Shapes = Mapping[str, Shape]
 PLANS: Final = 64
 """Plans that a model keeps."""
 PLAN_BYTES: Final = 256 << 20
-"""Memory for values between launches that a model keeps for later calls; more if that of one call
-is more.
+"""Memory for the words of plans, and for values between launches, that a model keeps for later
+calls; more if that of one call is more.
 """
 PATTERNS: Final = 64
 """Patterns that a model keeps."""
@@ -185,11 +185,17 @@ class Plans:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
-            while len(self._made) > PLANS:
+            while len(self._made) > PLANS or self._take_too_much(found):
                 self._made.popitem(last=False)
         else:
             self._made.move_to_end(key)
         return found
+
+    def _take_too_much(self, added: _Made) -> bool:
+        """Whether plans do since one was added, which a small one cannot be the reason of."""
+        if added.model.nbytes <= PLAN_BYTES // PLANS or len(self._made) == 1:
+            return False
+        return sum(each.model.nbytes for each in self._made.values()) > PLAN_BYTES
 
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """A plan of which nothing is taken from others but memory."""

@@ -150,6 +150,14 @@ class Executable:
         return self._runner.compiled.launches()
 
     @property
+    def nbytes(self) -> int:
+        """Memory of the words that are of this plan alone."""
+        words, plan = self._words, self._runner.compiled.plan
+        if words is None:
+            return plan.params.nbytes + plan.launches.nbytes
+        return words.params.nbytes + (0 if words.launches is None else words.launches.nbytes)
+
+    @property
     def threads(self) -> int:
         """Threads that a call may use, the calling one included."""
         return self._runner.team.threads

@@ -200,7 +200,7 @@ def test_the_oldest_plans_go(linear: DynamicModel, monkeypatch: pytest.MonkeyPat
     assert linear.plans == 3
     assert linear.for_shapes({"x": (2, 4)}) is made[0]
     assert linear.for_shapes({"x": (3, 4)}) is not made[1]
-    monkeypatch.setattr(plans, "PLANS", 1)
+    monkeypatch.setattr(plans, "PLAN_BYTES", 0)
     linear(rows(9))
     assert linear.plans == 1
 
