@@ -53,8 +53,10 @@ UNTRACED: tuple[type[Exception], ...] = (Exception,)
 """What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors
 of the document, which a plain plan tells.  That one is right whatever else it is; tests stop there.
 """
-ATTEMPTS: Final = 2
-"""Patterns that are tried to be made of a model for which there cannot be any."""
+ATTEMPTS: Final = 8
+"""Patterns that are tried to be made, one after the other, which there cannot be, or which hold for
+one shape alone.
+"""
 
 
 class _Asked:

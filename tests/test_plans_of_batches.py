@@ -67,7 +67,7 @@ def test_what_is_made_for_every_batch_anew_is_not_tried_again_and_again(tmp_path
           y = a * sigmoid(a);
         }""",
     )
-    for batch in (2, 3, 8, 5):
+    for batch in (2, 3, 8, 5, 4, 7, 6, 9, 10, 1):
         x = rng.standard_normal((batch, 8, 12, 12)).astype(np.float32)
         sums = torch.nn.functional.conv2d(
             *(torch.tensor(each, dtype=torch.float64) for each in (x, f)), padding=1

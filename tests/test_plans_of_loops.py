@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import nnefc
-from nnefc.dynamic import DynamicModel
+from nnefc.plans import ATTEMPTS
+from tests.dynamic_models import model
 
 Array = np.ndarray[Any, Any]
 
-HEAD = """version 1.0;
-extension tract_registry tract_core;
-extension tract_symbol B;
-extension tract_symbol S;
-"""
+SYMBOLS = "extension tract_symbol B;\nextension tract_symbol S;\n"
 LOOP = """
 fragment turn(x: tensor<scalar>, total: tensor<scalar>, other: tensor<scalar>, w: tensor<scalar>)
   -> (new_total: tensor<scalar>, new_other: tensor<scalar>, shown: tensor<scalar>)
@@ -42,14 +38,6 @@ graph g(x) -> (shown, total, other, before, plain)
 }
 """
 W = np.random.default_rng(5).standard_normal((1, 6, 6)).astype(np.float32) / 3
-
-
-def model(folder: Path, text: str) -> DynamicModel:
-    nnefc.write_tensor(folder / "w.dat", W)
-    (folder / "graph.nnef").write_text(HEAD + text)
-    found = nnefc.compile(folder, threads=1)
-    assert isinstance(found, DynamicModel)
-    return found
 
 
 def expected(x: Array, chunk: int, stacked: str) -> list[Array]:
@@ -76,7 +64,7 @@ def test_loops_of_any_number_of_turns(chunk: int, stacked: str, tmp_path: Path) 
     text = text.replace("STACKED", f'("{stacked}", "full", 1, 1)' if stacked else "")
     if not stacked:
         text = re.sub(r", before\b|,\s+(?=\])", "", text)
-    found = model(tmp_path, text)
+    found = model(tmp_path, text, SYMBOLS, w=W)
     rng = np.random.default_rng(7)
     for turns in (9, 10, 3, 12, 7, 33, 34, 16, 35, 4, 2, 1, 5, 60):
         for batch in (2, 3):
@@ -87,4 +75,4 @@ def test_loops_of_any_number_of_turns(chunk: int, stacked: str, tmp_path: Path) 
             for y, want in zip(found(x), wanted, strict=True):
                 np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4, err_msg=f"{turns}")
     assert found._plans.patterns <= 10  # pyright: ignore[reportPrivateUsage]
-    assert not found._plans._failed  # pyright: ignore[reportPrivateUsage]
+    assert found._plans._failed < ATTEMPTS  # pyright: ignore[reportPrivateUsage]
