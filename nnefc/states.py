@@ -68,8 +68,9 @@ class States(MutableMapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         kept = self._kept
-        array, shape = kept.arrays[name], kept.shapes[name]
-        return array if array.shape == shape else _beginning(array, shape)
+        found = _beginning(kept.arrays[name], kept.shapes[name])
+        found.flags.writeable = False  # states that were saved, or given away, are the same memory
+        return found
 
     def __setitem__(self, name: str, value: Any) -> None:
         problems: list[Diagnostic] = []

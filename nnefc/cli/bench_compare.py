@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ from nnefc.cli.measuring import duration, ratio_interval, verdict
 from nnefc.cli.printing import console, count, print_table, table
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import open_regular, printable
+from nnefc.formats.json_text import parse_json
 
 _WORK: Final = ("model", "batch", "macs")
 """Facts of which times of something else follow if they differ."""
@@ -21,7 +21,7 @@ def read_facts(path: Path) -> dict[str, Any]:
     with open_regular(path) as file:
         text = file.read()
     try:
-        facts: Any = json.loads(text)
+        facts: Any = parse_json(text)
         for result in facts["results"]:
             times = [float(t) for t in result["samples_ms"]]
             if not times or min(times) <= 0 or result["median_ms"] <= 0:

@@ -12,7 +12,6 @@ bfloat16 in NumPy.)
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, printable
+from nnefc.formats.json_text import parse_json
 from nnefc.formats.paths import CaselessIndex
 from nnefc.formats.tensor_file import Buffer, StoredTensor
 from nnefc.item_types import numpy_type
@@ -173,10 +173,9 @@ def _header_length(view: memoryview, place: Place, limits: Limits) -> int:
 def _header(raw: bytes, place: Place) -> dict[str, Any]:
     """The JSON object of a header, whose values may be anything."""
     try:
-        found: Any = json.loads(raw.decode(), object_pairs_hook=_object)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-        message = f"the header is not valid JSON: {printable(str(reason))}"
+        found: Any = parse_json(raw, _object)
+    except ValueError as error:
+        message = f"the header is not valid JSON: {printable(str(error))}"
         raise NnefError.of("data/header", message, place) from None
     if not raw.startswith(b"{") or not isinstance(found, dict):
         raise NnefError.of("data/header", "the header is no JSON object", place)

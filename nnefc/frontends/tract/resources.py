@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from nnefc.errors import NnefError
 from nnefc.formats.container import Container
 from nnefc.formats.files import printable
+from nnefc.formats.json_text import parse_json
 from nnefc.limits import Limits
 
 
@@ -18,8 +18,8 @@ def json_value(container: Container | None, label: str) -> Any:
     if data is None:
         raise NnefError.of("tract/resource", f"there is no resource {shown}")
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data)
+    except ValueError as error:
         raise NnefError.of("tract/resource", f"{shown} is not JSON: {error}") from None
 
 

@@ -1,0 +1,41 @@
+"""JSON of others: as Python reads it, but no deeper than it can."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnefc.formats.json_text import NESTING, parse_json
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read(value: Any) -> None:
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value
+
+
+@pytest.mark.parametrize("text", ["[" * 300_000, '{"a":' * 300_000, '{"w":' + "[" * 99_999])
+@pytest.mark.parametrize("limit", [1000, 100_000])
+def test_what_is_nested_too_deeply_is_an_error(text: str, limit: int) -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(text)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_brackets_in_strings_nest_nothing() -> None:
+    value = ["[" * 2 * NESTING, '{"\\"[' * NESTING]
+    assert parse_json(json.dumps(value)) == value
