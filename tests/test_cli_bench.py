@@ -248,3 +248,15 @@ def test_a_process_that_fails_says_why() -> None:
     with pytest.raises(NnefError, match="internal/cold-start") as failure:
         cold_start("/nowhere", import_options={}, compile_options={}, limits={})
     assert "/nowhere" in str(failure.value)
+
+
+def test_a_model_with_states_has_no_cold_start(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\n"
+        "extension tract_registry tract_transformers;\nextension tract_symbol S;\n"
+        "graph g(x) -> (all) { x = tract_core_external(shape = [1, S, 4], datum_type = 'f32');\n"
+        "all = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32'); }\n"
+    )
+    done = cli("bench", path, "--shape", "x=1,3,4", *QUICK[:-1], "--json")
+    assert "cold_start_ms" not in json.loads(done.out)

@@ -69,7 +69,7 @@ class Document:
 
     def evaluated(self, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
         """The results of the last of so many cycles, computed in float64."""
-        if self.source is None or not needs_session(self.graph):
+        if self.source is None or not self.keeps_states:
             return _evaluated(self.graph, inputs, steps)
         from nnefc.frontends.tract.names import settled, state_name
         from nnefc.ops.reference import evaluate
@@ -84,13 +84,18 @@ class Document:
             results, kept = settled(evaluate(graph, {**inputs, **given}).outputs)
         return results
 
+    @property
+    def keeps_states(self) -> bool:
+        """Whether calls have to be those of a session."""
+        return self.source is not None and needs_session(self.graph)
+
     def compiled(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads; what operators keep is an output among others."""
         return compile_graph(self.graph, threads, self.accuracy)
 
     def running(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads, with what operators keep from call to call."""
-        if self.source is None or not needs_session(self.graph):
+        if self.source is None or not self.keeps_states:
             return self.compiled(threads)
         from nnefc.dynamic import DynamicModel
 

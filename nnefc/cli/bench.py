@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.artifacts import Given, Loaded, ModelOrArtifact, open_model
+from nnefc.cli.artifacts import Document, Given, Loaded, ModelOrArtifact, open_model
 from nnefc.cli.batch import Batch
 from nnefc.cli.bench_shown import print_facts
 from nnefc.cli.measuring import (
@@ -122,7 +122,7 @@ def bench(
         compiled = given.compiled(number)
         facts["arena_bytes"] = compiled.arena_bytes
         results.append(_measure(given, compiled, facts, streams, warmup, seconds))
-    if cold:
+    if cold and not (isinstance(given, Document) and given.keeps_states):
         stages = (
             cold_start_of_artifact(model, counts[0])
             if isinstance(given, Loaded)
