@@ -185,7 +185,7 @@ class States(MutableMapping[str, Array]):
 
 def _beginning(memory: Array, shape: Shape) -> Array:
     """The first items along each axis."""
-    return memory[tuple(map(slice, shape))]
+    return memory[(*map(slice, shape), ...)]  # which is an array for rank 0, too
 
 
 @lru_cache(64)  # of a token they are all the same, but for very few
