@@ -19,6 +19,7 @@ import numpy as np
 from nnefc.frontends.tract.checks import check_shape, of_rank
 from nnefc.frontends.tract.maker import Maker, converted
 from nnefc.frontends.tract.operators.movement import part
+from nnefc.frontends.tract.operators.sums import running_sum
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.search import passed
 from nnefc.frontends.tract.values import (
@@ -260,14 +261,7 @@ def _ends(make: Maker, logits: Operand) -> Operand:
     # infinite and undefined ones have no difference to the largest
     weights = make("select", make("gt", weights, _real(0)), weights, _real(0))
     ends = make("select", make("eq", x, most), largest_weight, weights)
-    ends = make.repeated(ends, (batch, classes))
-    step = 1
-    while step < classes:
-        before = part(make, ends, 1, 0, classes - step)
-        nothing = make.repeated(make.reshape(_real(0), (1, 1)), (batch, step))
-        ends = make("add", ends, make("concat", [nothing, before], axis=1))
-        step *= 2
-    return ends
+    return running_sum(make, make.repeated(ends, (batch, classes)), 1)
 
 
 def _first_beyond(make: Maker, ends: Operand, points: Operand) -> Operand:

@@ -13,20 +13,13 @@ from nnefc.frontends.tract.values import Known, Operand, Wrong
 from nnefc.ir import DType
 
 
-@operator("tract_core")
-def tract_core_cumsum(
-    make: Maker, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
-) -> Any:
-    """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
-    if `exclusive`.
+def running_sum(make: Maker, x: Operand, at: int, *, reverse: bool = False) -> Operand:
+    """Sums of the items up to each one along an axis, from the end if `reverse`.
 
     Of the sums of the 2^i items up to each one those of 2^(i + 1) are made, until there are all.
     """
-    at = axis_of(axis, input.type.rank)
-    if input.type.dtype is DType.BOOL:
-        raise Wrong("argument/cumsum", "logicals have no sums; cast them to an integer type")
-    extent = input.type.dims[at]
-    sums, reach = input, 1
+    extent = x.type.dims[at]
+    sums, reach = x, 1
     while reach < extent:
         first, last = part(make, sums, at, 0, extent - reach), part(make, sums, at, reach, extent)
         added = make("add", first, last)
@@ -36,6 +29,21 @@ def tract_core_cumsum(
             pieces = [part(make, sums, at, 0, reach), added]
         sums = make("concat", pieces, axis=at)
         reach *= 2
+    return sums
+
+
+@operator("tract_core")
+def tract_core_cumsum(
+    make: Maker, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
+    if `exclusive`.
+    """
+    at = axis_of(axis, input.type.rank)
+    if input.type.dtype is DType.BOOL:
+        raise Wrong("argument/cumsum", "logicals have no sums; cast them to an integer type")
+    extent = input.type.dims[at]
+    sums = running_sum(make, input, at, reverse=reverse)
     if not exclusive or not extent:
         return sums
     dims = tuple(1 if i == at else n for i, n in enumerate(input.type.dims))
