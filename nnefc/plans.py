@@ -236,9 +236,9 @@ class Plans:
             with suppress(*UNTRACED):
                 pattern = self._traced(symbols, shapes, states)
                 values = pattern.values(symbols, asked)
-                found = None if values is None else pattern.model.at(values)
+                assert values is not None, "a pattern is for what it was made for"
+                found = pattern.model.at(values)
                 assert found is not None, "a pattern holds for what it was made for"
-                assert values is not None
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
@@ -302,7 +302,7 @@ class Plans:
 def _holds_for_others(pattern: _Pattern, values: Sequence[int]) -> bool:
     """Whether a pattern is worth it: it holds where one of its symbols is a little more or less."""
     return any(
-        pattern.model.at([*values[:i], other, *values[i + 1 :]]) is not None
+        pattern.model.holds([*values[:i], other, *values[i + 1 :]])
         for i, value in enumerate(values)
         for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
         if other > 0 and other != value

@@ -101,7 +101,6 @@ class CompiledModel(Executable):
         """`threads` includes the caller; None: all usable CPUs."""
         runner = Runner(compiled, threads, arenas)
         super().__init__(runner, compiled.inputs, compiled.outputs, compiled.appended)
-        self._compiled = compiled
         self._origin = origin
         self.plan: Plan = compiled.plan
         self._threads = threads
@@ -125,7 +124,7 @@ class CompiledModel(Executable):
 
     def _fast_call(self) -> FastCall | None:
         """For plans that take some microseconds, which the interpreter can wait for."""
-        few = self._compiled.work <= _FAST_WORK
+        few = self._runner.compiled.work <= _FAST_WORK
         if not self._runner.is_simple or len(self.outputs) != 1 or not few:
             return None
         from nnefc.runtime.fast_call import make
@@ -155,7 +154,7 @@ class CompiledModel(Executable):
         taken, results = self._signature.accept(arrays), [fresh(spec) for spec in self.outputs]
         return profile(
             self.plan,
-            self._compiled.code.address,
+            self._runner.compiled.code.address,
             lambda walk: self._run(taken, results, walk),
             seconds=seconds,
         )
@@ -230,7 +229,7 @@ class CompiledModel(Executable):
     @property
     def state_keys(self) -> tuple[str, ...]:
         """Labels, in lower case, of the variables that the graph updates."""
-        return self._compiled.states
+        return self._runner.compiled.states
 
     @property
     def threads_wanted(self) -> int | None:
@@ -252,8 +251,8 @@ class CompiledModel(Executable):
     @property
     def constant_bytes(self) -> int:
         """Memory of weights, as kernels want them, and of tables that go with them."""
-        return self._compiled.constant_bytes
+        return self._runner.compiled.constant_bytes
 
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
-        return f"<CompiledModel {self._compiled.name}({inputs}) -> ({outputs})>"
+        return f"<CompiledModel {self._runner.compiled.name}({inputs}) -> ({outputs})>"

@@ -87,6 +87,13 @@ class ParametricModel:
         self._counts = list(map(len, parts))
         self._function: Function = trace.function([x for part in parts for x in part])
 
+    def holds(self, symbols: Sequence[int]) -> bool:
+        """Whether there is a plan for these values."""
+        try:
+            return self._function(*symbols) is not None
+        except (ArithmeticError, ValueError):
+            return False
+
     def at(self, symbols: Sequence[int]) -> Executable | None:
         """The plan for these values; None if it does not hold for them."""
         try:
