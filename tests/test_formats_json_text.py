@@ -39,3 +39,8 @@ def test_what_is_nested_too_deeply_is_an_error(text: str, limit: int) -> None:
 def test_brackets_in_strings_nest_nothing() -> None:
     value = ["[" * 2 * NESTING, '{"\\"[' * NESTING]
     assert parse_json(json.dumps(value)) == value
+
+
+def test_a_string_that_does_not_end_is_gone_through_once() -> None:
+    with pytest.raises(ValueError, match="Unterminated"):
+        parse_json('"' + '\\"' * 4_000_000)

@@ -11,7 +11,8 @@ NESTING: Final = 500
 """Arrays and objects within each other.  The parser of Python nests as deep in C, where a limit on
 recursion that was raised protects nothing."""
 
-_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+_TOKENS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{]|[\]}]', re.DOTALL)
+"""A string that does not end is one, too: no quote within it is looked at as another beginning."""
 
 
 def parse_json(
