@@ -312,7 +312,16 @@ def test_ops_of_a_registry(cli: Cli) -> None:
     assert "not possible: tract has no such operator any more" in shown
     assert "did you mean" in cli("ops", "--registry", "tract_core", "tract_core_gathr").err
     assert "one of tract_nnef" in cli("ops", "--registry", "tract_foo").err
-    assert "--registry tract_core tract_core_gather" in cli("ops", "tract_core_gather").err
+
+
+def test_ops_are_found_in_their_registries(cli: Cli) -> None:
+    assert "tract_core_gather(input, indices, axis" in cli("ops", "tract_core_gather").out
+    assert "(registry tract_transformers)" in cli("ops", "sdpa").out
+    assert "fragment softmax(" in cli("ops", "softmax").out  # that of the standard comes first
+    several = json.loads(cli("ops", "cumsum", "conv", "--json").out)
+    assert [row["name"] for row in several] == ["tract_core_cumsum", "tract_pulse_cumsum", "conv"]
+    assert "did you mean 'tract_core_gather'" in cli("ops", "tract_core_gathr").err
+    assert cli("ops", "--registry", "tract_onnx", "tract_core_gather").status != 0
 
 
 def test_batch_with_symbols(cli: Cli, tmp_path: Path) -> None:

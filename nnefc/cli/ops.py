@@ -11,6 +11,10 @@ from nnefc.cli.printing import console, print_json, print_table, table
 from nnefc.errors import NnefError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nnefc.errors import Diagnostic
+    from nnefc.frontends.tract.described import Described
     from nnefc.ops.spec import OpSpec
 
 
@@ -51,7 +55,8 @@ def ops(
     """List the operations, or describe some; custom ones of installed packages included.
 
     With --registry the operators that documents in the dialect of tract can have, with their
-    parameters; those that are not possible are listed with the reason.
+    parameters; those that are not possible are listed with the reason.  One that is named
+    needs no registry, and its name may be without that of its registry: sdpa.
 
     Examples:
 
@@ -59,82 +64,82 @@ def ops(
 
         nnefc ops conv deconv
 
+        nnefc ops tract_core_gather
+
         nnefc ops --registry tract_core
-
-        nnefc ops --registry tract_core tract_core_gather
     """
-    if registry is not None:
-        _show_registry(registry, names, json)
-        return
-    from nnefc.frontends.nnef.check import suggestion
-
-    specs = _specs()
-    unknown = [
-        error
-        for name in names or ()
-        if name not in specs
-        for error in usage(
-            f"no such operation: {name}",
-            _elsewhere(name) or suggestion(name, specs) or "nnefc ops lists them all",
-        ).errors
-    ]
-    if unknown:
-        raise NnefError(unknown)
-    chosen = [specs[name] for name in names] if names else list(specs.values())
+    chosen = _chosen(names, registry) if names else _all(registry)
     if json:
-        print_json(
-            [
-                {
-                    "name": spec.name,
-                    "section": spec.section,
-                    "summary": spec.summary,
-                    "signature": spec.signature,
-                }
-                for spec in chosen
-            ]
-        )
+        print_json([_facts(row) for row in chosen])
     elif names:
-        for spec in chosen:
-            typer.echo(f"# {spec.summary} ({_where(spec.section)})\n{spec.signature.strip()}\n")
+        for row in chosen:
+            typer.echo(_description(row))
     else:
-        rows = table("operation", "section", "summary", fold=["summary"])
-        for spec in chosen:
-            rows.add_row(spec.name, spec.section, spec.summary)
-        print_table(console(), rows)
+        first = "operation" if registry is None else "operator"
+        second = "section" if registry is None else "parameters"
+        view = table(first, second, "summary", fold=["parameters", "summary"])
+        for row in chosen:
+            view.add_row(*_cells(row))
+        print_table(console(), view)
 
 
-def _where(section: str) -> str:
-    return {"beyond": "beyond 1.0.2", "custom": "custom"}.get(section, f"section {section}")
-
-
-def _elsewhere(name: str) -> str:
-    """Where an operator is that is one of tract's registries."""
+def _all(registry: str | None) -> Sequence[OpSpec | Described]:
     from nnefc.frontends.tract.described import described
 
-    for registry in _registries():
-        if any(row.name == name for row in described(registry)):
-            return f"nnefc ops --registry {registry} {name}"
-    return ""
+    if registry is None:
+        return list(_specs().values())
+    if registry not in _registries():
+        raise usage(f"no such registry: {registry}", f"one of {', '.join(_registries())}")
+    return described(registry)
 
 
-def _show_registry(registry: str, names: list[str] | None, json: bool) -> None:
-    from nnefc.frontends.tract.described import described
-    from nnefc.frontends.tract.registry import REGISTRIES
+def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Described]:
+    """What has these names; without a registry one may be that of several operators."""
+    from nnefc.frontends.tract.described import described, named
     from nnefc.ops.suggest import suggestion
 
-    if registry not in REGISTRIES:
-        raise usage(f"no such registry: {registry}", f"one of {', '.join(REGISTRIES)}")
-    rows = {row.name: row for row in described(registry)}
-    for name in names or ():
-        if name not in rows:
-            hint = suggestion(name, rows) or f"nnefc ops --registry {registry} lists them all"
-            raise usage(f"no such operator in {registry}: {name}", hint)
-    chosen = [rows[name] for name in names] if names else list(rows.values())
-    if json:
-        print_json([row._asdict() for row in chosen])
-        return
-    view = table("operator", "parameters", "summary", fold=["parameters", "summary"])
-    for row in chosen:
+    known = {row.name: row for row in _all(registry)}
+    elsewhere = [] if registry else [row.name for r in _registries() for row in described(r)]
+    place = f" in {registry}" if registry else ""
+    lists = f"nnefc ops{f' --registry {registry}' if registry else ''} lists them all"
+    chosen: list[OpSpec | Described] = []
+    unknown: list[Diagnostic] = []
+    for name in names:
+        found = [known[name]] if name in known else [] if registry else named(name)
+        if not found:
+            hint = suggestion(name, [*known, *elsewhere]) or lists
+            kind = "operator" if registry else "operation"
+            unknown += usage(f"no such {kind}{place}: {name}", hint).errors
+        chosen += found
+    if unknown:
+        raise NnefError(unknown)
+    return chosen
+
+
+def _facts(row: OpSpec | Described) -> dict[str, str]:
+    if isinstance(row, tuple):
+        return row._asdict()
+    return {
+        "name": row.name,
+        "section": row.section,
+        "summary": row.summary,
+        "signature": row.signature,
+    }
+
+
+def _description(row: OpSpec | Described) -> str:
+    if isinstance(row, tuple):
+        text = f"not possible: {row.refused}" if row.refused else row.summary
+        signature = "" if row.refused else f"({row.parameters})"
+        return f"# {text} (registry {row.registry})\n{row.name}{signature}\n"
+    section = {"beyond": "beyond 1.0.2", "custom": "custom"}.get(
+        row.section, f"section {row.section}"
+    )
+    return f"# {row.summary} ({section})\n{row.signature.strip()}\n"
+
+
+def _cells(row: OpSpec | Described) -> tuple[str, str, str]:
+    if isinstance(row, tuple):
         summary = f"not possible: {row.refused}" if row.refused else row.summary
-        view.add_row(row.name, row.parameters, summary)
-    print_table(console(), view)
+        return row.name, row.parameters, summary
+    return row.name, row.section, row.summary

@@ -37,6 +37,7 @@ those that a document uses."""
 class Described(NamedTuple):
     """One operator; `refused`: why it is not possible, or empty."""
 
+    registry: str
     name: str
     parameters: str
     summary: str
@@ -46,12 +47,20 @@ class Described(NamedTuple):
 def described(registry: str) -> list[Described]:
     """All operators of a registry by name, then those that are not possible."""
     found = [
-        Described(name, _parameters(operator), _summary(name, operator))
+        Described(registry, name, _parameters(operator), _summary(name, operator))
         for name, operator in sorted(operators().items())
         if operator.registry == registry
     ]
     owned = [name for name in sorted(refused()) if _owner(name) == registry]
-    return found + [Described(name, "", "", refused()[name]) for name in owned]
+    return found + [Described(registry, name, "", "", refused()[name]) for name in owned]
+
+
+def named(name: str) -> list[Described]:
+    """The operators of this name in all registries, or else those called so without theirs."""
+    rows = [row for registry in REGISTRIES for row in described(registry)]
+    return [row for row in rows if row.name == name] or [
+        row for row in rows if _plain(row.name) == name
+    ]
 
 
 def _owner(name: str) -> str:
