@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from nnefc.formats.json_text import NESTING, parse_json
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
@@ -44,3 +48,24 @@ def test_brackets_in_strings_nest_nothing() -> None:
 def test_a_string_that_does_not_end_is_gone_through_once() -> None:
     with pytest.raises(ValueError, match="Unterminated"):
         parse_json('"' + '\\"' * 4_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1" + "0" * 5000, "5001 digits"),
+        ("-" + "9" * 10_000, "digits"),
+        ("[1e999]", "1e999 is too large"),
+        ("-1.5e400", "-1.5e400 is too large"),
+        ("1" * 5000 + ".0", r"1{40}\.\.\. is too large"),
+    ],
+)
+def test_numbers_that_are_too_large_are_errors_in_words_of_ours(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        parse_json(text)
+    assert "sys." not in str(caught.value)
+
+
+def test_what_is_no_utf_8_is_an_error() -> None:
+    with pytest.raises(ValueError, match="byte 2 is no UTF-8"):
+        parse_json(b'["\xff"]')
