@@ -266,7 +266,9 @@ def test_templates_of_which_jinja2_gives_the_same(
         ("{{ {[1]: 2} }}", 1),
         ("{% for a, b in [[1]] %}{% endfor %}", 1),
         ("{% for a in 5 %}{% endfor %}", 1),
-        ("{{ " + "9" * 9999 + " }}", 1),
+        ("\n{{ " + "9" * 9999 + " }}", 2),
+        ("{% macro f() %}\n{{ 1 }}\n{% endmacro %}\n{{ f() + 1 }}", 4),
+        ("{% filter nope %}\n\n{{ 1 }}\n{% endfilter %}", 1),
         ("{{ '\\x00' }}", 1),
         ("{{ '\\ud800' }}", 1),
         ("{% for a in [1] recursive %}{% endfor %}", 1),
@@ -291,6 +293,22 @@ def test_templates_of_which_jinja2_gives_the_same(
 )
 def test_faults_have_their_line(tmp_path: Path, template: str, line: int) -> None:
     assert fault(tmp_path, template) == ("tract/template", line)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("range(nope)", "'range' takes integers, not undefined ('nope')"),
+        ("range(1, net.nope)", "'range' takes integers, not undefined ('nope')"),
+        ("range('3')", "'range' takes integers, not a string"),
+        ("1 + nope", "'+' is not for a number and undefined ('nope')"),
+        ("9" * 9999, "a number has thousands of digits"),
+    ],
+)
+def test_faults_say_what_is_wrong(tmp_path: Path, expression: str, said: str) -> None:
+    with pytest.raises(NnefError) as caught:
+        rendered(tmp_path, f"{{{{ {expression} }}}}")
+    assert said in caught.value.errors[0].message
 
 
 def test_files_that_are_no_json(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from jinja2 import Environment, TemplateSyntaxError
+from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.container import Container
@@ -17,6 +17,7 @@ from nnefc.frontends.tract.templates.values import Fault, Undefined
 from nnefc.limits import Limits, how_to_raise
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONG_NUMBER: Final = re.compile("[0-9][0-9_]{3999,}")
 _CHARACTERS_PER_STEP: Final = 10
 _HINT: Final = (
     "as there are JSON files beside the document, '{{', '{%' and '{#' begin parts of a template"
@@ -42,15 +43,10 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
 
     try:
         _check_size(text, limits)
-        result = statements.render(Environment(cache_size=0).parse(text), resource)
+        result = statements.render(_parse(text, file), resource)
         if "\0" in result or _SURROGATE.search(result):
             raise Fault("it gives characters that no text has")
         return result
-    except TemplateSyntaxError as error:
-        found = Diagnostic("tract/template", f"the template cannot be read: {error.message}")
-        found = replace(found, place=Place(file, error.lineno, 1), hint=_HINT)
-    except ValueError as error:  # of numbers with thousands of digits, which have no place
-        found = Diagnostic("tract/template", f"the template cannot be read: {error}")
     except Fault as fault:
         found = Diagnostic("tract/template", f"in the template: {fault}")
     except Exhausted as exhausted:
@@ -62,6 +58,19 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
     except NnefError as error:
         (found,) = error.errors
     raise NnefError([replace(found, place=found.place or Place(file, statements.line, 1))])
+
+
+def _parse(text: str, file: str) -> nodes.Template:
+    try:
+        return Environment(cache_size=0).parse(text)
+    except TemplateSyntaxError as error:
+        line, message, hint = error.lineno, error.message, _HINT
+    except ValueError:  # numbers that are too long for Python have no place
+        number = _LONG_NUMBER.search(text)
+        line = text.count("\n", 0, number.start()) + 1 if number else 1
+        message, hint = "a number has thousands of digits", ""
+    message = f"the template cannot be read: {message}"
+    raise NnefError.of("tract/template", message, Place(file, line, 1), hint)
 
 
 def _check_size(text: str, limits: Limits) -> None:

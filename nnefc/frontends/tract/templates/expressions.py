@@ -122,7 +122,9 @@ class Expressions:
                     raise Fault(f"'{printable(function.name)}' is undefined, and is called")
                 if not isinstance(function, Function):
                     raise Fault(f"{kind(function)} is called")
-                return called(function, *self._arguments(node, scope))
+                result = called(function, *self._arguments(node, scope))
+                self.line = node.lineno  # not where a macro ends
+                return result
             case _:
                 raise Fault(f"templates of documents have no '{type(node).__name__.lower()}'")
 
@@ -169,6 +171,7 @@ class Expressions:
                 return not contains(right, left, self.budget)
 
     def filtered(self, node: nodes.Filter, value: Any, scope: Scope) -> Any:
+        self.step(node)
         return apply_filter(node.name, self.budget, value, *self._arguments(node, scope))
 
     def _arguments(

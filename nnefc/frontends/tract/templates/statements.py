@@ -16,6 +16,7 @@ from nnefc.frontends.tract.templates.values import (
     Namespace,
     Undefined,
     is_true,
+    kind,
     listed,
     text_of,
 )
@@ -188,7 +189,10 @@ class Statements(Expressions):
             message = f"the template makes more than {most} characters"
             raise NnefError.of("limit/size", message, hint=how_to_raise("document_bytes"))
 
-    def _range(self, *bounds: int) -> list[int]:
+    def _range(self, *bounds: Any) -> list[int]:
+        for bound in bounds:
+            if not isinstance(bound, int):
+                raise Fault(f"'range' takes integers, not {kind(bound)}")
         turns = range(*bounds)
         if len(turns) > _MOST_TURNS:
             raise Fault(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")

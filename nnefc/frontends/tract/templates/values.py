@@ -44,10 +44,10 @@ class Namespace(dict[str, Any]):
 
 
 def kind(value: Any) -> str:
-    """What a value is, for messages and as `type` in tests."""
+    """What a value is, for messages."""
     match value:
         case Undefined():
-            return "undefined"
+            return f"undefined ('{printable(value.name)}')"
         case None:
             return "none"
         case bool():
