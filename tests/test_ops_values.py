@@ -342,6 +342,12 @@ def test_pad(border: str, padding: tuple[int, int], rows: tuple[int, int]) -> No
     same(ours, theirs[0])
 
 
+def test_pad_of_nothing_is_the_value() -> None:
+    pad = operations()["pad"].reference
+    assert pad is not None
+    same(pad(np.zeros((2, 0)), padding=((0, 1), (2, 1)), value=7.0), np.full((3, 3), 7.0))
+
+
 @given(padding=st.tuples(st.integers(0, 4), st.integers(0, 4)))
 def test_pad_reflect_even(padding: tuple[int, int]) -> None:
     """By the formula of "Border Modes"."""

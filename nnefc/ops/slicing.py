@@ -179,6 +179,10 @@ def pad(
     for dimension, (p, q) in enumerate(padding):
         extent = input.shape[dimension]
         source = source_indices(np.arange(-p, extent + q, dtype=np.int64), extent, border)
+        if extent == 0 and border in ("constant", "ignore"):  # any item will do
+            room = [*output.shape]
+            room[dimension] = 1
+            output = np.zeros(room, output.dtype)
         output = np.take(output, np.maximum(source, 0), dimension)
         outside = (source == OUTSIDE).reshape(-1, *(1,) * (input.ndim - dimension - 1))
         output = np.where(outside, output.dtype.type(value), output)

@@ -16,6 +16,7 @@ from nnefc.frontends.tract.values import (
     Known,
     Operand,
     Wrong,
+    check_rank,
     common_type,
     integer_array,
     operand,
@@ -197,9 +198,9 @@ class Maker:
         with np.errstate(all="ignore"):
             try:
                 results = self._computed(compute, known)
-            except (ArithmeticError, ValueError):
+            except (ArithmeticError, LookupError, ValueError):
                 if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
-                    message = f"{spec.name} of a tensor without items"
+                    message = f"there is no {spec.name} of a tensor without items"
                     raise Wrong("tract/empty", message) from None
                 raise
             several = sequence(results) or [results]
@@ -293,6 +294,7 @@ class Maker:
         if x.type.dims == tuple(shape):
             return x
         if isinstance(x, Known):
+            check_rank(len(shape))
             return Known(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
         return self("reshape", x, shape=tuple(shape))
 

@@ -54,6 +54,16 @@ class Known:
         return self.array.dtype == object and self.dtype is DType.INT64
 
 
+MOST_RANK: Final = 64
+"""Of NumPy's arrays."""
+
+
+def check_rank(rank: int) -> None:
+    """Raise Wrong for a rank that no array has."""
+    if rank > MOST_RANK:
+        raise Wrong("limit/rank", f"a tensor of rank {rank}; tensors that are known have at most {MOST_RANK}")
+
+
 Scale = float | tuple[float, ...]
 """Of all items of a tensor, or of each index of the first dimension, as weights have them."""
 
@@ -274,6 +284,7 @@ def _stacked(items: tuple[Any, ...]) -> Known:
         raise Wrong("tract/array", "the items of the array have different shapes")
     if not known:
         return Known(np.zeros(0, np.float32), DType.FLOAT32)
+    check_rank(1 + known[0].array.ndim)
     dtype = widest([part.dtype for part in known])
     if any(part.is_symbolic for part in known) and dtype is DType.INT64:
         array = np.stack([part.array.astype(object) for part in known])
