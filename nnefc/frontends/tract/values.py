@@ -61,7 +61,8 @@ MOST_RANK: Final = 64
 def check_rank(rank: int) -> None:
     """Raise Wrong for a rank that no array has."""
     if rank > MOST_RANK:
-        raise Wrong("limit/rank", f"a tensor of rank {rank}; tensors that are known have at most {MOST_RANK}")
+        message = f"a tensor of rank {rank}; those that are known have at most {MOST_RANK}"
+        raise Wrong("limit/rank", message)
 
 
 Scale = float | tuple[float, ...]
