@@ -182,11 +182,11 @@ def rank_allowed(call: Call, rank: int, of: str = "output") -> bool:
     )
 
 
-def extents_allowed(call: Call, shape: Sequence[int], of: str = "output") -> bool:
-    """Require that a result is not empty."""
+def extents_allowed(call: Call, shape: Sequence[int], source: Sequence[int]) -> bool:
+    """Require that a result is not empty in a dimension in which its source is not."""
     return call.require(
-        all(extent > 0 for extent in shape),
-        f"extents of {of} must be positive: {of}.shape = {listing(shape)}",
+        all(extent > 0 or extent == before == 0 for extent, before in zip(shape, source)),
+        f"extents of output must be positive: output.shape = {listing(shape)}",
     )
 
 

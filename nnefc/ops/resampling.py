@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Attribute, Shape, TensorType
-from nnefc.ops.common import Array, length, listing, one_of, positive_items
-from nnefc.ops.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.common import Array, extents_allowed, fits, length, listing, one_of
+from nnefc.ops.spec import Call, OpSpec, Sample
 
 COORDINATES = (
     "half_pixel",
@@ -138,7 +138,8 @@ def _resize(call: Call) -> TensorType:
     one_of(call, "coord_transformer", COORDINATES)
     one_of(call, "interpolator", INTERPOLATORS)
     one_of(call, "nearest_mode", NEAREST)
-    sizes = positive_items(call, "sizes")
+    sizes: tuple[int, ...] = call["sizes"]
+    fits(call, "sizes", sizes)
     scales: tuple[float, ...] = call["scales"]
     call.require(
         all(0 < s < np.inf for s in scales), f"scales must be positive: scales = {listing(scales)}"
@@ -148,8 +149,7 @@ def _resize(call: Call) -> TensorType:
     length(call, "sizes", sizes, len(shape), of, optional=False)
     length(call, "scales", scales, len(shape), of, optional=True)
     call.stop_if_wrong()
-    if sizes is None:
-        raise NotKnown
+    extents_allowed(call, sizes, shape)
     return TensorType(call.dtype("input"), tuple(sizes))
 
 

@@ -160,7 +160,7 @@ def _pad(call: Call) -> TensorType:
     length(call, "padding", padding, len(shape), "the rank of input", optional=False)
     call.stop_if_wrong()
     output = tuple(x + p + q for x, (p, q) in zip(shape, padding))
-    extents_allowed(call, output)
+    extents_allowed(call, output, shape)
     return TensorType(call.dtype("input"), output)
 
 

@@ -176,13 +176,13 @@ def _extents(
         rows = zip(window.up, window.padding, window.dilated, strict=True)
         for k, (x, (p, q), f) in enumerate(rows, first):
             call.require(
-                p + x + q >= f,
+                p + x + q >= f or (f == 1 and p == x == q == 0),
                 f"the window must not be larger than the padded input: in dimension {k} it is "
                 f"{f} long, extent {x} with padding ({p},{q}) makes {p + x + q}",
             )
         return
     call.require(
-        all(x > 0 for x in window.up),
+        all(x > 0 or (x == 0 and d == 0) for x, d in zip(window.up, window.down, strict=True)),
         f"extents of output must be positive: they are {listing(window.up)} from dimension {first}",
     )
     call.stop_if_wrong()

@@ -473,8 +473,11 @@ class Evaluator:
     def _report(self, wrong: Wrong, at: int, frame: Frame) -> Any:
         """Tell what is wrong; the value of what could not be had."""
         place = self.context.source.place(at)
+        hint = wrong.hint
+        if not hint and wrong.rule.startswith(("argument/", "tract/empty")):
+            hint = self.context.model.about_empty_inputs()
         self.context.diagnostics.error(
-            wrong.rule, wrong.message, place, hint=wrong.hint, chain=frame.chain
+            wrong.rule, wrong.message, place, hint=hint, chain=frame.chain
         )
         return BROKEN
 

@@ -86,13 +86,14 @@ class Maker:
         spec = operations()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
-        if _foldable(spec, tensors, attributes, types):
+        is_empty = all(type_.volume == 0 for type_ in types)
+        if is_empty or _foldable(spec, tensors, attributes, types):
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
                 raise Wrong("type/operand", "; ".join(problems))
+            if is_empty:
+                empty = tuple(Known(np.zeros(t.dims, t.dtype.numpy), t.dtype) for t in types)
+                return empty[0] if len(empty) == 1 else empty
             return self._folded(spec, tensors, attributes, types)
-        if all(type_.volume == 0 for type_ in types):
-            empty = tuple(Known(np.zeros(t.dims, t.dtype.numpy), t.dtype) for t in types)
-            return empty[0] if len(empty) == 1 else empty
         values = [self.value(x) for x in tensors]
         self.budget.take_operation(len(values) + len(types))
         try:

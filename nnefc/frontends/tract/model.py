@@ -106,6 +106,12 @@ class Model:
             return Known(np.zeros(dims, datum.dtype.numpy), datum.dtype)
         return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
 
+    def about_empty_inputs(self) -> str:
+        """Which inputs have no items, for messages; empty if all have some."""
+        shapes = ((name, [*x.type.dims]) for name, x in self.inputs.items())
+        empty = [f"input '{name}' has shape {dims}" for name, dims in shapes if 0 in dims]
+        return f"{', '.join(empty)}: there is nothing in it" if empty else ""
+
     def _check_size(self, name: str, type_: TensorType) -> None:
         if any(extent < 0 for extent in type_.dims):
             raise Wrong("input/shape", f"'{name}' has a negative extent: {list(type_.dims)}")
