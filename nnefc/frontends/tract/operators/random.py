@@ -197,6 +197,8 @@ def _seed_of(seed: Any) -> int:
     if isinstance(seed, int):
         return seed
     number = scalar(seed)
+    if not math.isfinite(number):
+        raise Wrong("argument/random", f"seed = {number} is no finite number")
     if number.is_integer():
         return int(number)
     return int.from_bytes(struct.pack("<d", number), "little")
@@ -209,9 +211,13 @@ def _uniform(stream: _Stream, count: int, dtype: DType, low: float, high: float)
     """low + u (high - low), which rounding must not make `high`."""
     bounds = converted(np.array([low, high]), dtype).astype(np.float64)
     low, high = bounds.tolist()
-    if not (low < high and math.isfinite(high - low)):
-        message = f"parameters = {[low, high]}: low must be less than high, in {dtype}"
-        raise Wrong("argument/random", message)
+    given = f"parameters = {[low, high]}"
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise Wrong("argument/random", f"{given} are no finite numbers in {dtype}")
+    if not low < high:
+        raise Wrong("argument/random", f"{given}: low must be less than high, in {dtype}")
+    if not math.isfinite(high - low):
+        raise Wrong("argument/random", f"{given}: high - low is beyond the numbers of float64")
     make = stream.make
     scaled = make("mul", stream.fractions(count), _real(high - low))
     return make("min", make("add", scaled, _real(low)), _real(_below(high, dtype)))
