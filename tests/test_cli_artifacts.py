@@ -202,7 +202,7 @@ def test_options_that_there_are_not(cli: Cli, made: Path, option: str) -> None:
         ("flatten",),
         ("compile",),
         ("cache", "explain"),
-        ("cache", "warm", "--models"),
+        ("cache", "warm"),
     ],
 )
 def test_an_artifact_is_no_document(cli: Cli, made: Path, command: tuple[str, ...]) -> None:

@@ -359,7 +359,7 @@ def test_a_source_that_changes(
 
 
 def test_warm_for_a_model(cli: Cli, net: Path, folder: Path) -> None:
-    first = json.loads(cli("cache", "warm", "--models", net, "--json").out)
+    first = json.loads(cli("cache", "warm", net, "--json").out)
     assert first["kernels"] == first["compiled"] > 1
     assert explained(cli, net)["hit"]
     again = json.loads(cli("cache", "warm", "-m", net, "--json").out)

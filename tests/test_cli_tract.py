@@ -339,7 +339,7 @@ def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None
     """All that calls with the shape and what they keep need is compiled, for `run` as well."""
     path = tmp_path / "text.nnef"
     path.write_text(TEXT.replace("/ 2.0", "/ 2.0715243"))
-    warm = ("cache", "warm", "--models", path, "-t", "1", "--json")
+    warm = ("cache", "warm", path, "-t", "1", "--json")
     shown = cli(*warm, "--shape", "x=1,8,4")
     assert shown.err == ""
     assert json.loads(shown.out)["compiled"] > 0
@@ -371,7 +371,7 @@ def test_warm_knows_plans_for_shapes_and_states(text: str) -> None:
 
 
 def test_warm_says_what_is_wrong(cli: Cli, folder: Path, text: str) -> None:
-    assert "--models" in cli("cache", "warm", "--shape", "x=1,8,4").err
+    assert "nnefc cache warm net.nnef.tgz" in cli("cache", "warm", "--shape", "x=1,8,4").err
     assert "tract/assert" in cli("cache", "warm", "-m", text, "--shape", "x=1,4,4").err
-    assert "has no input 'z'" in cli("cache", "warm", "-m", text, "--shape", "z=1").err
-    assert "invocation/unknown" in cli("cache", "warm", "-m", text, "--dialect", "nnef").err
+    assert "has no input 'z'" in cli("cache", "warm", text, "--shape", "z=1").err
+    assert "invocation/unknown" in cli("cache", "warm", text, "--dialect", "nnef").err

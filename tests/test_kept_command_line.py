@@ -111,23 +111,23 @@ def test_warm_keeps_them(
     tmp_path: Path, folder: Path, cli: Cli, imported: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = archive(tmp_path)
-    shown = cli("cache", "warm", "--models", source, "-t", "1", "--json")
+    shown = cli("cache", "warm", source, "-t", "1", "--json")
     assert json.loads(shown.out)["models_kept"] == 1
     assert shown.err == ""
     assert len(entries(folder)) == 1
     imported.clear()
     nnefc.compile(source, threads=1)
     assert not imported
-    assert "; 1 model kept" in cli("cache", "warm", "--models", source, "-t", "1").out
+    assert "; 1 model kept" in cli("cache", "warm", source, "-t", "1").out
     assert len(entries(folder)) == 1
     how = ("--shape", "x=2,3,28,24", "--dialect", "nnef")
-    assert "; 1 model kept" in cli("cache", "warm", "--models", source, "-t", "1", *how).out
+    assert "; 1 model kept" in cli("cache", "warm", source, "-t", "1", *how).out
     assert len(entries(folder)) == 2
     assert explained(cli, source, "-t", "1", *how)["hit"]
     imported.clear()
     nnefc.compile(source, threads=1, shapes={"x": (2, 3, 28, 24)}, dialect="nnef")
     assert not imported
     monkeypatch.setattr(entry, "LEAST_BYTES", 4 << 20)
-    shown = cli("cache", "warm", "--models", source, "-t", "1")
+    shown = cli("cache", "warm", source, "-t", "1")
     assert "kept" not in shown.out
     assert shown.status == 0

@@ -145,15 +145,15 @@ def clear(
 
 @cache.command("warm")
 def warm(
-    models: Annotated[
+    named: Annotated[
         list[str] | None,
-        typer.Option(
-            "--models",
-            "-m",
+        typer.Argument(
             metavar="MODEL",
-            help="Compile this model, instead of the kernels that are common; repeatable.",
+            help="Models to compile, instead of the kernels that are common.",
+            show_default=False,
         ),
     ] = None,
+    also: Annotated[list[str] | None, typer.Option("--models", "-m", hidden=True)] = None,
     shape: Shapes = None,
     random_weights: RandomWeights = None,
     dialect: Dialect = "auto",
@@ -173,23 +173,24 @@ def warm(
 
         nnefc cache warm
 
-        nnefc cache warm --models net.nnef.tgz --models other.nnef.tgz
+        nnefc cache warm net.nnef.tgz other.nnef.tgz
 
-        nnefc cache warm --models text.nnef.tgz --shape tokens=1,128
+        nnefc cache warm text.nnef.tgz --shape tokens=1,128
     """
     from nnefc import typical
     from nnefc.cli.kept_models import How, keep_model
     from nnefc.cli.warming import Needed, kernels_of, needed_by, warm_up
 
+    models = [*(named or ()), *(also or ())]
     if shape and not models:
-        raise usage("--shape is for models", "name one: --models net.nnef.tgz")
+        raise usage("--shape is for models", "name one: nnefc cache warm net.nnef.tgz")
     folder = open_cache()
     start = time.perf_counter()
     how = How(shapes=shape, random_weights=random_weights, dialect=dialect, threads=threads)
     graphs = needed_by(models, how) if models else map(Needed, typical.graphs())
     with reported_warnings():
         done = warm_up(kernels_of(graphs, threads))
-    kept = sum(keep_model(model, **how) for model in models or ())
+    kept = sum(keep_model(model, **how) for model in models)
     seconds = time.perf_counter() - start
     if json:
         facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}
