@@ -170,3 +170,17 @@ def test_a_byte_order_mark_is_told(tmp_path: Path) -> None:
     diagnostics = Diagnostics()
     import_model(tmp_path, diagnostics=diagnostics)
     assert [warning.rule for warning in diagnostics.warnings] == ["syntax/encoding"]
+
+
+def test_labels_that_differ_in_case_have_one_file(tmp_path: Path) -> None:
+    body = "v = variable(shape = [2], label = 'W');\nw = variable(shape = [2], label = 'w');\n"
+    (tmp_path / "graph.nnef").write_text(document(body + "y = v - w;"))
+    write_tensor(tmp_path / "w.dat", np.array([1.5, 2], np.float32))
+    graph = import_model(tmp_path)
+    assert list(graph.variables) == ["w"]
+    write_tensor(tmp_path / "W.dat", np.array([3, 4], np.float32))
+    with pytest.raises(NnefError) as caught:
+        import_model(tmp_path)
+    (error,) = caught.value.errors
+    assert error.rule == "container/ambiguous"
+    assert "'W' and 'w'" in error.message

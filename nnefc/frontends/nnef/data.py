@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ def load_data(
     """
     missing: list[Variable] = []
     places = _places(graph)
+    if container is not None:
+        _check_spellings(graph, container, diagnostics)
     for key, variable in graph.variables.items():
         try:
             with collecting(diagnostics):
@@ -74,6 +77,28 @@ def load_data(
                 else "others have data; a model has the .dat files of all variables, or none",
             )
         )
+
+
+def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostics) -> None:
+    """Labels are compared without case: several files for one are an error."""
+    spelled: dict[str, dict[str, None]] = {}
+    for op in graph.ops:
+        if op.name == "variable":
+            label: str = op.attributes["label"]
+            spelled.setdefault(label.lower(), {})[label] = None
+    for labels in spelled.values():
+        if len(labels) < 2:
+            continue
+        with suppress(NnefError):  # told where the data is read
+            files = {container.tensor_file(label) for label in labels}
+            if len(files) > 1:
+                diagnostics.error(
+                    "container/ambiguous",
+                    f"the labels {' and '.join(map(repr, labels))} are the same, as case does not"
+                    f" matter, but there are {len(files)} files",
+                    Place(container.name),
+                    hint="give the variables labels that differ in more than case",
+                )
 
 
 def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Array:

@@ -35,9 +35,13 @@ class Weights:
         random_weights: int | None = None,
         load_data: bool = True,
         prefix: str = "",
+        labels: dict[str, str] | None = None,
     ) -> None:
-        """`prefix`: what the labels begin with in the graph, those of a model within another."""
+        """`prefix`: what the labels begin with in the graph, those of a model within another;
+        `labels`: what variables of the graph stand for, of it and all within it.
+        """
         self.prefix = prefix
+        self._labels = {} if labels is None else labels
         self.container = container
         self._diagnostics = diagnostics
         self._random = random_weights
@@ -52,6 +56,7 @@ class Weights:
             random_weights=self._random,
             load_data=self._load,
             prefix=f"{self.prefix}{label}/",
+            labels=self._labels,
         )
 
     def read_all(self, labels: Iterable[str]) -> None:
@@ -64,7 +69,7 @@ class Weights:
             for label in labels:
                 stored = self.container.stored(label)
                 if stored is not None:
-                    self._known.setdefault(label.lower(), stored)
+                    self._known.setdefault(label, stored)
 
     def arrays(self) -> list[Array]:
         """What has been read."""
@@ -77,10 +82,9 @@ class Weights:
 
         Blocks of quantized items stay as they are in the file, in a variable of bytes.
         """
-        key = label.lower()
-        stored = self._known.get(key)
+        stored = self._known.get(label)
         if stored is None:
-            stored = self._known[key] = self._read(label, shape) or self._missing(label, shape)
+            stored = self._known[label] = self._read(label, shape) or self._missing(label, shape)
         # blocks lie within rows, which another shape would cut elsewhere
         is_blocks = stored.blocks is not None
         if (is_blocks and stored.shape != shape) or math.prod(stored.shape) != math.prod(shape):
@@ -108,8 +112,9 @@ class Weights:
         """The items of a tensor of a graph if it is a weight, read now if they have not been."""
         if value.op is None or value.op.name != "variable":
             return None
-        label: str = value.op.attributes["label"].removeprefix(self.prefix)
-        stored = self._known.get(label.lower())
+        name: str = value.op.attributes["label"]
+        label = self._labels[name.lower()].removeprefix(self.prefix)
+        stored = self._known.get(label)
         if not self._load and self.container is not None:
             with collecting(self._diagnostics):
                 stored = self.container.stored(label) or stored
@@ -118,16 +123,23 @@ class Weights:
     def _value(self, make: Maker, label: str, array: Array, dtype: DType) -> Value:
         graph = make.evaluator.context.model.graph
         type_ = TensorType(dtype, array.shape)
-        label = self.prefix + label
-        shared = graph.variables.setdefault(label.lower(), Variable(label, type_, array))
+        name = self._name(self.prefix + label)
+        shared = graph.variables.setdefault(name.lower(), Variable(name, type_, array))
         if shared.type != type_:
-            message = (
-                f"'{label}' is used with shapes {list(shared.type.dims)} and {list(array.shape)}"
-            )
+            have, other = list(shared.type.dims), list(array.shape)
+            message = f"'{self.prefix}{label}' is used with shapes {have} and {other}"
             raise Wrong("data/shape", message)
-        make.graph.variables[label.lower()] = shared
-        attributes: Mapping[str, Any] = {"shape": array.shape, "label": label}
+        make.graph.variables[name.lower()] = shared
+        attributes: Mapping[str, Any] = {"shape": array.shape, "label": name}
         return make("variable", dtype=dtype, **attributes)
+
+    def _name(self, label: str) -> str:
+        """The label in the graph, where labels that differ only in case are the same."""
+        name, number = label, 1
+        while self._labels.setdefault(name.lower(), label) != label:
+            number += 1
+            name = f"{label}_{number}"
+        return name
 
     def _read(self, label: str, shape: tuple[int, ...]) -> StoredTensor | None:
         """What a file holds; where data is not wanted only what may be an attribute is read, and
