@@ -14,6 +14,7 @@ from nnefc.arguments import check_shapes
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.frontends.tract.names import kept_by, settled
 from nnefc.plans import Plans, needs_shapes
+from nnefc.runtime.executable import appended, step
 from nnefc.runtime.model import CompiledModel
 from nnefc.runtime.signature import Signature, check_names
 from nnefc.runtime.tensors import TensorSpec, array_of, is_array
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-_OF_ONE_PLAN: Final = frozenset({"appended", "outputs", "plan"})
+_OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
 """Attributes that a `CompiledModel` sets when it is made."""
 
 
@@ -80,11 +81,11 @@ class Session:
             targets = [out[name] for name in model.output_names]
             plan(*arrays, out=targets[0] if count == 1 else targets)
             return targets
-        outputs = plan.step(arrays, states.addresses)
+        outputs = step(plan, arrays, states.addresses)
         names = (spec.name for spec in plan.outputs)
         results, kept = settled(dict(zip(names, outputs, strict=True)))
         _fill(out, results)
-        self._states.keep(kept, plan.appended)
+        self._states.keep(kept, appended(plan))
         return list(results.values())
 
     @property

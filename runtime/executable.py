@@ -1,5 +1,7 @@
 """`Executable`: a plan that is run on arrays of callers."""
 
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,15 +42,16 @@ class Executable:
         appended: tuple[Appended, ...] = (),
         words: Words | None = None,
     ) -> None:
-        """`words`: of the plan, if it is one of several that `runner` runs."""
+        """`appended`: inputs that a call writes into, behind what it reads there; `words`: of the
+        plan, if it is one of several that `runner` runs.
+        """
         self.inputs = inputs
         """What a call takes, in order."""
         self.outputs = outputs
         """What a call returns, in order."""
-        self.appended = appended
-        """Inputs that a call writes into, behind what it reads there."""
         self._runner = runner
         self._signature = Signature(inputs, outputs)
+        self._appended = appended
         self._words = words
         self._fast: FastCall | None = None
         """The call itself as native code, for results that are made."""
@@ -113,17 +116,6 @@ class Executable:
             )
         return {spec.name: array for spec, array in zip(self.outputs, results)}
 
-    def step(self, arrays: Sequence[Any], others: Sequence[int]) -> list[Array]:
-        """The results for arrays for the first inputs, and addresses of what is there for others.
-
-        Raises NnefError as a call does for the arrays; what is at the addresses has to fit.
-        """
-        taken = self._signature.accept(arrays)
-        results = list(map(fresh, self.outputs))
-        addresses = [*map(address, taken), *others, *map(address, results)]
-        self._runner.run(addresses, self._words)
-        return results
-
     def _run_into(self, taken: Sequence[Array], given: list[Any]) -> list[Any]:
         """Run, and put the results into `given`, through other arrays where need be."""
         targets = self._signature.targets(given)
@@ -161,3 +153,23 @@ class Executable:
     def threads(self) -> int:
         """Threads that a call may use, the calling one included."""
         return self._runner.team.threads
+
+
+# -- for sessions, which keep what a plan takes and gives beyond its arguments and results
+
+
+def step(plan: Executable, arrays: Sequence[Any], others: Sequence[int]) -> list[Array]:
+    """The results for arrays for the first inputs, and addresses of what is there for others.
+
+    Raises NnefError as a call does for the arrays; what is at the addresses has to fit.
+    """
+    taken = plan._signature.accept(arrays)
+    results = list(map(fresh, plan.outputs))
+    addresses = [*map(address, taken), *others, *map(address, results)]
+    plan._runner.run(addresses, plan._words)
+    return results
+
+
+def appended(plan: Executable) -> tuple[Appended, ...]:
+    """Inputs that a call writes into, behind what it reads there."""
+    return plan._appended

@@ -436,3 +436,9 @@ def test_a_fork_while_another_thread_uses_the_state() -> None:
     stop.set()
     holder.join()
     np.testing.assert_array_equal(model(one), [1, 2, 3, 4])
+
+
+def test_what_sessions_need_is_no_part_of_a_model() -> None:
+    names = {name for name in dir(CompiledModel) if not name.startswith("_")}
+    assert names.isdisjoint({"step", "appended"})
+    assert {"run", "save"} <= names
