@@ -26,9 +26,14 @@ class Stored:
     """None unless it is whole."""
 
 
-def survey(folder: CacheFolder, progress: Progress | None = None) -> Iterator[Stored]:
-    """All entries, checksums compared, in no order; that is no use of them."""
-    files = list(folder.entries())
+def survey(
+    folder: CacheFolder,
+    progress: Progress | None = None,
+    files: Sequence[EntryFile] | None = None,
+) -> Iterator[Stored]:
+    """All entries, or those of `files`, checksums compared, in no order; that is no use of them."""
+    if files is None:
+        files = list(folder.entries())
     for done, file in enumerate(files):
         if progress is not None:
             progress(done, len(files), "entries")

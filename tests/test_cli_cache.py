@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.cli import printing
+from nnefc.cli import cache_shown, printing
 from nnefc.cli.cache import parse_age
 from nnefc.cli.cache_shown import age
 from nnefc.cli.printing import size
@@ -128,6 +128,23 @@ def test_long_lists_look_like_short_ones(
     monkeypatch.setattr(printing, "_MANY", 2)
     assert cli("cache", "list").out == short
     assert short.count("\n") == 8
+
+
+def test_of_many_entries_the_last_used_are_listed(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for days, arguments in enumerate(("(3,)", "(2,)", "(1,)")):
+        cache.keep(key(arguments), b"code")
+        wait_until_old(entry(folder, arguments), days * 86400)
+    assert "more" not in cli("cache", "list").out
+    monkeypatch.setattr(cache_shown, "_ROWS", 2)
+    short = cli("cache", "list").out
+    assert "(3,)" in short
+    assert "(1,)" not in short
+    assert "… and 1 more: --all shows them" in short
+    assert "3 entries, " in short
+    assert "(1,)" in cli("cache", "list", "--all").out
+    assert len(json.loads(cli("cache", "list", "--json").out)) == 3
 
 
 def test_how_far_reading_has_come_is_told(folder: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from heapq import nlargest
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
 
 from nnefc.cli.cache_weights import open_weights, weights_record
 from nnefc.cli.models import load
@@ -42,6 +45,9 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SHOWN: Final = 72
 """Characters of arguments in a table: those of long expressions are left to `--json`."""
 
+_ROWS: Final = 100
+"""Entries that are listed if nothing else is asked for."""
+
 
 def open_cache() -> CacheFolder:
     """The folder; NnefError if there is none, or none that can be trusted."""
@@ -57,22 +63,32 @@ def open_cache() -> CacheFolder:
     return folder
 
 
-def list_(json: Json = False) -> None:
+def list_(
+    all: Annotated[
+        bool, typer.Option("--all", help=f"Show every entry, not only {_ROWS} of them.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """List the entries: kernel, arguments, instruction set, size, age, last use (to a day).
 
-    The last line counts compiled models and weights that are kept; --json lists them too.
+    Of many those that were used last are shown. The last line counts compiled models and weights
+    that are kept; --json lists them too, and all entries.
 
     Examples:
 
         nnefc cache list
+
+        nnefc cache list --all
 
         nnefc cache list --json
     """
     from nnefc.runtime.cache_survey import survey
 
     folder, weights = open_cache(), open_weights()
+    files = list(folder.entries())
+    shown = files if all or json else nlargest(_ROWS, files, key=lambda file: file.used)
     with progress("reading") as advance:
-        entries = sorted(survey(folder, advance), key=_order)
+        entries = sorted(survey(folder, advance, shown), key=_order)
     kept = [] if weights is None else sorted(weights.entries())
     if json:
         print_json([*map(_record, entries), *map(weights_record, kept)])
@@ -95,9 +111,11 @@ def list_(json: Json = False) -> None:
     out = console()
     if entries:
         print_table(out, view)
-    total = sum(entry.file.size for entry in entries)
+    if len(files) > len(shown):
+        out.print(f"… and {len(files) - len(shown):,} more: --all shows them")
+    total = sum(file.size for file in files)
     out.print(
-        f"{count(len(entries), 'entry', 'entries')}, {size(total)} of at most "
+        f"{count(len(files), 'entry', 'entries')}, {size(total)} of at most "
         f"{size(folder.limit)} in {folder.path}"
     )
     if weights is not None and kept:
