@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.dynamic import DynamicModel
+from nnefc.errors import NnefError
 from nnefc.ir import Op
 from nnefc.passes.split_batch import SplitBatch
 from nnefc.plans import SETTLED
@@ -421,3 +422,31 @@ def test_attention_of_channels_that_are_of_any_width(tmp_path: Path) -> None:
         wide = x.astype(np.float64)
         compare([model(x)], [softmax(wide @ wide.swapaxes(1, 2)) @ wide])
     assert 0 < model._plans.patterns < 4  # pyright: ignore[reportPrivateUsage]
+
+
+INTEGERS = """\
+graph net( x ) -> ( y )
+{
+    x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+    n = tract_core_shape_of(x)[1];
+    r = tract_core_range(0, n, 1);
+    y = VALUE;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "value", ["div(10, r)", "div(r + 1, tract_core_cast(n - 5, to = 'i32'))", "pow(3, 20 * n)"]
+)
+def test_what_only_plain_numbers_tell_of_integers(value: str, tmp_path: Path) -> None:
+    model = compiled(tmp_path, INTEGERS.replace("VALUE", value))
+    for length in (3, 4, 5):
+        try:
+            expected = model.for_shapes({"x": (1, length, 6)})(items(1, length, 6))
+        except NnefError as error:
+            with pytest.raises(NnefError) as caught:
+                model(items(1, length, 6))
+            assert caught.value.errors == error.errors
+            assert "divided by zero" in str(error)
+        else:
+            np.testing.assert_array_equal(model(items(1, length, 6)), expected)

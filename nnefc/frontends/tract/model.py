@@ -28,6 +28,7 @@ from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.limits import Limits, how_to_raise
 from nnefc.ops import append
+from nnefc.symbolic import is_symbolic
 from nnefc.syntax import ast
 
 
@@ -82,6 +83,12 @@ class Model:
         """What operators have found under a name, and what the graph returns instead."""
         self._names: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the graph is for several values of symbols, or lengths of states."""
+        extents = [extent for shape in self._states.values() for extent in shape]
+        return is_symbolic([*self.symbols.values(), *extents])
 
     def free_name(self, name: str) -> str:
         """`name`, or one like it if a tensor has it already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.tract import truth
 from nnefc.frontends.tract.checks import not_empty, take_room
@@ -12,7 +12,11 @@ from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
+from nnefc.symbolic import pinned
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.model import Model
 
 # -- one operand: operations that mean what they mean in the standard
 
@@ -170,13 +174,21 @@ def div(make: Maker, x: Operand, y: Operand) -> Any:
     x, y = _aligned(make, x, y)
     if isinstance(y, Known) and y.dtype.is_integer and not y.array.all():
         raise Wrong("tract/division", "integers are divided by zero")
+    if isinstance(y, Value) and y.type.dtype.is_integer and make.is_known(y) and _is_pattern(make):
+        raise Wrong("tract/division", "whether integers are divided by zero depends on symbols")
     return make("div", x, y)
+
+
+def _is_pattern(make: Maker) -> bool:
+    """Whether the graph is for several values of symbols, where plain numbers can take over."""
+    model: Model = make.evaluator.context.model
+    return model.is_pattern
 
 
 @operator("tract_nnef")
 def pow_(make: Maker, x: Operand, y: Any) -> Any:
     if isinstance(y, Known) and y.array.size == 1:
-        y = y.array.reshape(()).item()
+        y = pinned(y.array.reshape(()).item())  # real powers of plain numbers, as literals have
     if isinstance(y, bool | int | float):
         match float(y):
             case 1.0:
