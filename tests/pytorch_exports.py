@@ -68,4 +68,5 @@ def check(case: Case, folder: Path) -> None:
         listed: list[Any] = list(found) if isinstance(found, tuple) else [found]
         assert len(listed) == len(want)
         for y, expected in zip(listed, want, strict=True):
+            assert np.asarray(y).dtype == expected.dtype
             assert_close(y, expected, case.tolerance)

@@ -176,6 +176,8 @@ def types() -> Iterator[Case]:
     double = lambda: nn.Sequential(nn.Linear(6, 8), nn.Tanh()).double()  # noqa: E731
     yield Case("mlp-f64", double, (random(3, 6).double(),))
     yield Case("mlp-q40", quantized, (random(3, 64),), tolerance=1e-3)
+    halved = lambda: quantized(dtype=torch.float16)  # noqa: E731
+    yield Case("mlp-q40-f16", halved, (random(3, 64).half(),), tolerance=5e-3)
     embedded = lambda: nn.Sequential(nn.Embedding(9, 32), quantized(32))  # noqa: E731
     yield Case("embedded-q40", embedded, (whole(2, 3),), tolerance=1e-3)
 
@@ -212,11 +214,11 @@ def of_8_bits(engine: str, *layers: nn.Module) -> nn.Module:
     return ao.convert(network)
 
 
-def quantized(inputs: int = 64) -> nn.Module:
-    """Linear layers with weights of 4 bits."""
+def quantized(inputs: int = 64, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """Linear layers with weights of 4 bits; their inputs and results are of a type."""
     from torch_to_nnef.tensor.quant import fp_to_tract_q4_0_with_min_max_calibration as of_4_bits
 
-    first, second = nn.Linear(inputs, 96), nn.Linear(96, 32)
+    first, second = nn.Linear(inputs, 96, dtype=dtype), nn.Linear(96, 32, dtype=dtype)
     for layer in (first, second):
         layer.weight = nn.Parameter(of_4_bits(layer.weight.data), requires_grad=False)
     return nn.Sequential(first, nn.ReLU(), second)

@@ -22,7 +22,7 @@ TILES = 4
 @lowering("fft")
 def fft(lower: Lowering, op: Op) -> None:
     axis: int = op.attributes["axis"]
-    length = op.inputs[0].type.dims[axis]
+    length = int(op.inputs[0].type.dims[axis])  # which tables are for
     one = lower.table(np.ones(1, op.output.type.dtype.numpy))
     kind = "inverse" if op.attributes["inverse"] else "forward"
     _launch(lower, op, length, 1, one, window=(0, length, 0), kind=kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from nnefc.frontends.tract.values import (
     integers,
     operand,
     scalar,
+    widest,
 )
-from nnefc.ir import DType
+from nnefc.ir import DType, Value
 
 
 @operator("tract_nnef")
@@ -34,7 +35,26 @@ def matmul(
     if a.type.rank != b.type.rank:
         message = f"the ranks differ: {list(a.type.dims)} and {list(b.type.dims)}"
         raise Wrong("argument/matmul", message)
-    return make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
+    y = make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
+    return as_without_blocks(make, y, A, B)
+
+
+def as_without_blocks(make: Maker, y: Operand, *operands: Operand) -> Operand:
+    """A product in the type of the operand whose items are not in blocks, if the others' are."""
+    others = [x for x in operands if not _in_blocks(x)]
+    if len(others) != 1 or len(operands) == 1 or not others[0].type.dtype.is_float:
+        return y
+    return make.cast(y, others[0].type.dtype)
+
+
+def _in_blocks(x: Operand) -> bool:
+    """Whether items are stored in blocks, and so have no type of their own in tract."""
+    while isinstance(x, Value) and x.op is not None and x.op.name in _VIEWS:
+        x = x.op.inputs[0]
+    return isinstance(x, Value) and x.op is not None and x.op.name == "dequantize_blocks"
+
+
+_VIEWS: Final = ("reshape", "squeeze", "transpose", "unsqueeze")
 
 
 @operator("tract_nnef", quantized=True)
@@ -64,7 +84,7 @@ def _linear(make: Maker, input: Operand, filter: Operand, bias: Any) -> Operand:
 def tract_core_matmul(make: Maker, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
     """`axes`: where a matrix has its sum dimension, row and column: (m, k, n) of A, B and C."""
     a, b = make.unified(A, B)
-    return _product(make, a, b, axes)
+    return as_without_blocks(make, _product(make, a, b, axes), A, B)
 
 
 def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
@@ -101,15 +121,18 @@ def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Oper
 def tract_core_einsum(
     make: Maker, inputs: Operands, expr: str, acc: TypeName = NO_TYPE, output: TypeName = NO_TYPE
 ) -> Any:
-    """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed."""
+    """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed; `acc`
+    is the type of the result, unless `output` is.
+    """
     not_empty("einsum", "inputs", inputs)
-    wanted = datum_type(acc).dtype if acc else None
     tensors = make.unified(*inputs)
-    dtype = tensors[0].type.dtype
-    if wanted is not None and wanted is not dtype and wanted.is_float:
-        tensors = [make.cast(x, wanted) for x in tensors]
-    y = einsum(make, expr, tensors)
-    return make.cast(y, datum_type(output).dtype if output else dtype)
+    if not acc:
+        y = as_without_blocks(make, einsum(make, expr, tensors), *inputs)
+        return make.cast(y, datum_type(output).dtype) if output else y
+    sums = datum_type(acc).dtype
+    wide = widest([sums, tensors[0].type.dtype])
+    y = einsum(make, expr, [make.cast(x, wide) for x in tensors])
+    return make.cast(make.cast(y, sums), datum_type(output).dtype if output else sums)
 
 
 def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:

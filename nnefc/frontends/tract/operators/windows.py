@@ -8,7 +8,7 @@ from typing import Any
 from nnefc.frontends.tract.checks import of_rank_at_least
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.operators.movement import BORDERS
-from nnefc.frontends.tract.operators.products import requantized, shifted
+from nnefc.frontends.tract.operators.products import as_without_blocks, requantized, shifted
 from nnefc.frontends.tract.quantization import plain, products
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
@@ -63,12 +63,12 @@ def convolve(
     of_rank_at_least("conv", "input", x, 2)
     of_rank_at_least("conv", "filter", kernel, 2)
     groups = groups or x.type.dims[1]
-    x, kernel = make.unified(x, kernel)
-    term = make.cast(_bias(make, bias, kernel.type.dims[0]), x.type.dtype)
-    return make(
+    a, b = make.unified(x, kernel)
+    term = make.cast(_bias(make, bias, kernel.type.dims[0]), a.type.dtype)
+    y = make(
         "conv",
-        x,
-        kernel,
+        a,
+        b,
         term,
         border="constant",
         padding=padding,
@@ -76,6 +76,7 @@ def convolve(
         dilation=dilation,
         groups=groups,
     )
+    return as_without_blocks(make, y, x, kernel)
 
 
 @operator("tract_nnef")
