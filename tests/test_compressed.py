@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.blocks import BLOCK_BYTES
+from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.ir.verify import check
@@ -167,6 +168,26 @@ def test_infinite_rows_stay_among_themselves(name: str) -> None:
     got = compiled(graph, x)
     close(got[[0, 2]], x[[0, 2]].astype(np.float64) @ wide.T)
     assert not np.isfinite(got[1]).any()
+
+
+@pytest.mark.parametrize("name", BLOCK_BYTES)
+@pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("m", [1, 40])
+def test_scales_that_are_no_numbers(name: str, scale: float, m: int) -> None:
+    """NaN comes through; the sum of infinite items of both signs would be infinite."""
+    x, data = normal(1, m, 64), random_blocks(name, 40, 2, 2)
+    data.reshape(40, 2, -1)[33, 1, :2] = np.array([scale], "<f2").view(np.uint8)
+    graph = Graph("scales")
+    options = {"format": name, "shape": (40, 64)}
+    w = build(graph, "dequantize_blocks", [constant(graph, "w", data)], options).output
+    product = build(graph, "matmul", [add_input(graph, x, "x"), w], {"transposeB": True})
+    graph.add_output(product.output, "y")
+    if np.isinf(scale):
+        with pytest.raises(NnefError, match=r"\[40,64\] have a block with an infinite scale"):
+            compiled(graph, x)
+    else:
+        want = x.astype(np.float64) @ decoded(data, name).astype(np.float64).reshape(40, 64).T
+        np.testing.assert_allclose(compiled(graph, x), want, rtol=1e-3, atol=1e-3)
 
 
 @each_format

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.blocks import BLOCK_BYTES
+from nnefc.blocks import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.packing import Parameters, Release
@@ -44,6 +45,9 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, release: Release | None) -> None:
+    """Raises NnefError if a scale is infinite: products take codes of both signs times it at once,
+    where the sum of its items is NaN.
+    """
     format, lanes = parameters
     columns, nbytes = source.shape
     blocks = nbytes // BLOCK_BYTES[format]
@@ -56,7 +60,12 @@ def fill(source: Array, parameters: Parameters, packed: Array, release: Release 
         rows[: len(given)] = given
         # [panels, blocks, lanes, bytes of a block]
         split = rows.reshape(len(part), lanes, blocks, -1).swapaxes(1, 2)
-        part[..., : 2 * lanes] = split[..., :2].reshape(len(part), blocks, 2 * lanes)
+        scales = split[..., :2].reshape(len(part), blocks, 2 * lanes)
+        if np.isinf(scales.view(np.float16)).any():
+            what = f"weights {format} of shape [{columns},{blocks * BLOCK_ITEMS}]"
+            message = f"{what} have a block with an infinite scale"
+            raise NnefError.of("data/blocks", message, hint="quantize them again")
+        part[..., : 2 * lanes] = scales
         codes = split[..., 4:].swapaxes(2, 3)
         if format != "q8_1":
             codes = _words(split[..., 2:], format)
