@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from nnefc.errors import Diagnostics, Place
 from nnefc.frontends.budget import Budget
 from nnefc.frontends.tract import premises
-from nnefc.frontends.tract.evaluate import Context
+from nnefc.frontends.tract.frames import Context
 from nnefc.frontends.tract.readings import unknown
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.frontends.tract.values import DatumType

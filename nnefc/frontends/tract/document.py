@@ -8,7 +8,8 @@ from nnefc.errors import Diagnostics, NnefError
 from nnefc.frontends.budget import Budget, Exhausted
 from nnefc.frontends.tract import premises, symbols
 from nnefc.frontends.tract.context import context_of, report_unknown
-from nnefc.frontends.tract.evaluate import Evaluator, Frame
+from nnefc.frontends.tract.evaluate import Evaluator
+from nnefc.frontends.tract.frames import Frame
 from nnefc.frontends.tract.model import Common, Model
 from nnefc.frontends.tract.quantization import quantized_types
 from nnefc.frontends.tract.trial import trial_shapes

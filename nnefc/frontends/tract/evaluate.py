@@ -1,4 +1,4 @@
-"""Evaluation of statements, expressions and fragments, with the values that are known.
+"""Evaluation of statements, fragments and invocations, with the values that are known.
 
 Everything is evaluated as it stands, from the first statement to the last; a name that is
 assigned again means the last value.  Where a value cannot be had it is `BROKEN`: the reason
@@ -7,102 +7,36 @@ has been reported, and what follows from it is not.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, Step
-from nnefc.frontends.budget import Budget, Exhausted
-from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
+from nnefc.errors import Diagnostic, NnefError, Step
+from nnefc.frontends.budget import Exhausted
+from nnefc.frontends.tract.expressions import Expressions
+from nnefc.frontends.tract.frames import BROKEN, Context, Frame
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.registry import Operator, bind, of_complex
+from nnefc.frontends.tract.registry import bind, of_complex
 from nnefc.frontends.tract.values import (
     Complex,
-    DatumType,
-    Known,
     Quantized,
-    Unbound,
     Wrong,
-    integers,
-    operand,
 )
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.common import sequence
-from nnefc.symbolic import Extent
 from nnefc.syntax import ast
 
-EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-"""Operators whose results may be too large for the items that they have."""
 CHAIN: Final = 16
 """Links of a chain of invocations that are kept."""
 
 
-class Broken:
-    """The value of an expression that was wrong."""
-
-    def __repr__(self) -> str:
-        return "BROKEN"
-
-
-BROKEN: Final = Broken()
-
-
-@dataclass(slots=True)
-class Frame:
-    """The body that is being evaluated: its identifiers, and how it was reached."""
-
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    depth: int = 0
-    chain: tuple[Step, ...] = ()
-
-
-@dataclass(slots=True)
-class Context:
-    """What evaluation has of the model around it.
-
-    `fragments` of the document; `operators` of the registries it declares; `symbols` with
-    values.  `external`, `variable` make inputs and weights.
-    """
-
-    source: ast.Source
-    fragments: Mapping[str, ast.Fragment]
-    operators: Mapping[str, Operator]
-    symbols: Mapping[str, int]
-    budget: Budget
-    diagnostics: Diagnostics
-    unbound: frozenset[str] = frozenset()
-    """Symbols without a value."""
-    quantized: Mapping[str, DatumType] = field(default_factory=dict[str, DatumType])
-    """Item types of quantized results, by identifier."""
-    unknown: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
-    """Operators that are in no registry that was declared, and where they are used."""
-    model: Any = None
-    """What operators of inputs, weights and states ask (`nnefc.frontends.tract.model.Model`)."""
-    target: str = ""
-    """The identifier that is being assigned to in the body of the graph."""
-
-
-class Evaluator:
+class Evaluator(Expressions):
     """Evaluates bodies into one graph."""
 
     def __init__(self, context: Context, graph: Graph) -> None:
-        self.context = context
+        super().__init__(context)
         self.make = Maker(graph, context.budget)
         self.make.evaluator = self
-        self._methods: dict[type, Callable[[Any, Frame], Any]] = {
-            ast.Identifier: self._identifier,
-            ast.Literal_: self._literal,
-            ast.Array: self._items,
-            ast.Tuple: self._items,
-            ast.Unary: self._unary,
-            ast.Binary: self._binary,
-            ast.IfElse: self._if_else,
-            ast.Comprehension: self._comprehension,
-            ast.Subscript: self._subscript,
-            ast.Builtin: self._builtin,
-            ast.Invocation: self._invocation,
-        }
 
     def within(self, graph: Graph) -> Evaluator:
         """One that makes the operations of another graph, of the same document."""
@@ -176,144 +110,6 @@ class Evaluator:
         if isinstance(tensor, Value) and not tensor.name:
             tensor.name = self.context.model.free_name(target.name)
         return value
-
-    # -- expressions
-
-    def evaluate(self, node: ast.Expression, frame: Frame) -> Any:
-        """The value of an expression; what is wrong with it is told here, once for all kinds."""
-        self.context.budget.take_steps()
-        try:
-            return self._methods[type(node)](node, frame)
-        except Wrong as wrong:
-            return self._report(wrong, node.at, frame)
-
-    def _identifier(self, node: ast.Identifier, frame: Frame) -> Any:
-        found = frame.values.get(node.name, self)
-        if found is not self:
-            return found
-        if node.name in self.context.symbols:
-            return operand(self.context.symbols[node.name])
-        if node.name in self.context.unbound:
-            return Unbound(node.name)
-        if node.name == "inf":
-            return float("inf")
-        if node.name == "nan":
-            return float("nan")
-        raise Wrong("identifier/undefined", f"'{node.name}' is not defined")
-
-    def _literal(self, node: ast.Literal_, frame: Frame) -> Any:
-        return node.value
-
-    def _items(self, node: ast.Array | ast.Tuple, frame: Frame) -> Any:
-        self.context.budget.take_items(len(node.items))
-        items: tuple[Any, ...] = tuple([self.evaluate(item, frame) for item in node.items])
-        return BROKEN if any(item is BROKEN for item in items) else items
-
-    def _unary(self, node: ast.Unary, frame: Frame) -> Any:
-        value = self.evaluate(node.operand, frame)
-        if value is BROKEN:
-            return BROKEN
-        if isinstance(value, Unbound):
-            return value
-        if isinstance(value, int | float | Extent):
-            return {"-": -value, "+": value, "!": not value}[node.operator]
-        return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
-
-    def _binary(self, node: ast.Binary, frame: Frame) -> Any:
-        left = self.evaluate(node.left, frame)
-        right = self.evaluate(node.right, frame)
-        if left is BROKEN or right is BROKEN:
-            return BROKEN
-        if isinstance(left, Unbound) or isinstance(right, Unbound):
-            return left if isinstance(left, Unbound) else right
-        if node.operator == "in":
-            return left in (sequence(right) or ())
-        first, second = sequence(left), sequence(right)
-        if node.operator == "+" and first is not None and second is not None:
-            return (*first, *second)
-        name = BINARY_OPERATIONS[node.operator]
-        value = self._call(name, (left, right), {}, node.at, frame)
-        if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
-            exact = EXACT[node.operator](left, right)
-            if not -(1 << 63) <= exact < 1 << 63:
-                raise Wrong("tract/number", f"{exact} does not fit in 64 bits")
-        if isinstance(left, int | float | Extent) and isinstance(right, int | float | Extent):
-            # numbers stay numbers, which take the type of what they meet
-            return value.array.reshape(()).item() if isinstance(value, Known) else value
-        return value
-
-    def _if_else(self, node: ast.IfElse, frame: Frame) -> Any:
-        condition = self.evaluate(node.condition, frame)
-        if condition is BROKEN:
-            return BROKEN
-        chosen = node.value if integers(condition) == (1,) else node.other
-        return self.evaluate(chosen, frame)
-
-    def _comprehension(self, node: ast.Comprehension, frame: Frame) -> Any:
-        lists = [self.evaluate(array, frame) for _, array in node.iterators]
-        if any(each is BROKEN for each in lists):
-            return BROKEN
-        iterated = [_items_of(each, "type/iterate", "is iterated") for each in lists]
-        if len(set(map(len, iterated))) > 1:
-            listed = " and ".join(str(len(items)) for items in iterated)
-            message = f"the arrays of a comprehension have the same length, not {listed}"
-            raise Wrong("argument/comprehension", message)
-        found: list[Any] = []
-        outer = dict(frame.values)
-        try:
-            for items in zip(*iterated, strict=True):
-                for (name, _), item in zip(node.iterators, items, strict=True):
-                    frame.values[name.name] = item
-                if node.condition is not None:
-                    condition = self.evaluate(node.condition, frame)
-                    if condition is BROKEN or not integers(condition)[0]:
-                        continue
-                self.context.budget.take_items(1)
-                found.append(self.evaluate(node.item, frame))
-        finally:
-            frame.values = outer
-        return BROKEN if any(item is BROKEN for item in found) else tuple(found)
-
-    def _subscript(self, node: ast.Subscript, frame: Frame) -> Any:
-        parts = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
-        values = [self.evaluate(part, frame) for part in parts]
-        if any(value is BROKEN for value in values):
-            return BROKEN
-        items = _items_of(values[0], "type/subscript", "has subscripts")
-        bounds = [integers(value)[0] for value in values[1:]]
-        if node.is_range:
-            begin = 0 if node.begin is None else bounds.pop(0)
-            end = len(items) if node.end is None else bounds[0]
-            return items[begin:end]
-        try:
-            return items[bounds[0]]
-        except IndexError:
-            message = f"index {bounds[0]} is outside an array of {len(items)} items"
-            raise Wrong("argument/index", message) from None
-
-    def _builtin(self, node: ast.Builtin, frame: Frame) -> Any:
-        value = self.evaluate(node.argument, frame)
-        if value is BROKEN:
-            return BROKEN
-        try:
-            match node.name:
-                case "shape_of":
-                    return operand(value).type.dims
-                case "length_of":
-                    return _length(value)
-                case "range_of":
-                    self.context.budget.take_items(_length(value))
-                    return tuple(range(_length(value)))
-                case "integer":
-                    return integers(value)[0]
-                case "scalar":
-                    return float(integers(value)[0]) if isinstance(value, Known) else float(value)
-                case "logical":
-                    return bool(integers(value)[0])
-                case _:
-                    return str(value)
-        except (TypeError, ValueError):
-            raise Wrong("type/argument", f"{node.name} does not apply to {value!r}") from None
 
     # -- invocations
 
@@ -465,21 +261,10 @@ class Evaluator:
                 raise Wrong("invocation/arguments", f"argument '{parameter.name}' is missing")
             inner.values[parameter.name] = self.evaluate(parameter.default, inner)
 
-    # -- reports
+    # -- places
 
     def _location(self, at: int, frame: Frame) -> Location:
         return Location(self.context.source.place(at), frame.chain)
-
-    def _report(self, wrong: Wrong, at: int, frame: Frame) -> Any:
-        """Tell what is wrong; the value of what could not be had."""
-        place = self.context.source.place(at)
-        hint = wrong.hint
-        if not hint and wrong.rule.startswith(("argument/", "tract/empty")):
-            hint = self.context.model.about_empty_inputs()
-        self.context.diagnostics.error(
-            wrong.rule, wrong.message, place, hint=hint, chain=frame.chain
-        )
-        return BROKEN
 
 
 def _has_complex(value: Any) -> bool:
@@ -488,27 +273,6 @@ def _has_complex(value: Any) -> bool:
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return any(map(_has_complex, items))
     return isinstance(value, Complex)
-
-
-def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
-    """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Known) and value.array.ndim == 1:
-        each = (value.array[i, ...] for i in range(value.array.size))
-        return tuple(Known(item, value.dtype, value.is_extent) for item in each)
-    items = sequence(value)
-    if items is None:
-        shown = (
-            "a tensor" if isinstance(value, Value | Known | Quantized | Complex) else repr(value)
-        )
-        raise Wrong(rule, f"only an array {what}, not {shown}")
-    return tuple(items)
-
-
-def _length(value: Any) -> int:
-    """The number of items of an array, a string, or a tensor of rank 1 that is known."""
-    return len(value.array if isinstance(value, Known) else value)
 
 
 def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:
@@ -520,6 +284,3 @@ def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic
     if place is not None and place.file != location.place.file:
         message += f" ({place.file})"
     return replace(diagnostic, message=message, place=location.place, chain=location.chain)
-
-
-__all__ = ["BROKEN", "Context", "Evaluator", "Frame"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.evaluate import BROKEN, Frame
+from nnefc.frontends.tract.frames import BROKEN, Frame
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.names import count_name, room_for, state_name, unused_name
 from nnefc.frontends.tract.quantization import decoded, encoded

@@ -8,7 +8,8 @@ from typing import Any, Final
 from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container
 from nnefc.frontends.tract.context import context_of, report_unknown
-from nnefc.frontends.tract.evaluate import Evaluator, Frame
+from nnefc.frontends.tract.evaluate import Evaluator
+from nnefc.frontends.tract.frames import Frame
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.model import Model, State
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization

@@ -1,0 +1,231 @@
+"""The values of expressions, as far as they are known."""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
+from nnefc.frontends.tract.frames import BROKEN, Context, Frame
+from nnefc.frontends.tract.values import (
+    Complex,
+    Known,
+    Quantized,
+    Unbound,
+    Wrong,
+    integers,
+    operand,
+)
+from nnefc.ir import Value
+from nnefc.ops.common import sequence
+from nnefc.symbolic import Extent
+from nnefc.syntax import ast
+
+EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+"""Operators whose results may be too large for the items that they have."""
+
+
+class Expressions(ABC):
+    """Evaluates expressions; what is invoked in them is left to `_invocation` and `_call`."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._methods: dict[type, Callable[[Any, Frame], Any]] = {
+            ast.Identifier: self._identifier,
+            ast.Literal_: self._literal,
+            ast.Array: self._items,
+            ast.Tuple: self._items,
+            ast.Unary: self._unary,
+            ast.Binary: self._binary,
+            ast.IfElse: self._if_else,
+            ast.Comprehension: self._comprehension,
+            ast.Subscript: self._subscript,
+            ast.Builtin: self._builtin,
+            ast.Invocation: self._invocation,
+        }
+
+    @abstractmethod
+    def _invocation(self, node: ast.Invocation, frame: Frame) -> Any:
+        """The results of an invocation."""
+
+    @abstractmethod
+    def _call(
+        self,
+        name: str,
+        positional: Sequence[Any],
+        named: Mapping[str, Any],
+        at: int,
+        frame: Frame,
+        dtype: str | None = None,
+    ) -> Any:
+        """The results of what a fragment or an operator of this name does with values."""
+
+    def evaluate(self, node: ast.Expression, frame: Frame) -> Any:
+        """The value of an expression; what is wrong with it is told here, once for all kinds."""
+        self.context.budget.take_steps()
+        try:
+            return self._methods[type(node)](node, frame)
+        except Wrong as wrong:
+            return self._report(wrong, node.at, frame)
+
+    def _identifier(self, node: ast.Identifier, frame: Frame) -> Any:
+        found = frame.values.get(node.name, self)
+        if found is not self:
+            return found
+        if node.name in self.context.symbols:
+            return operand(self.context.symbols[node.name])
+        if node.name in self.context.unbound:
+            return Unbound(node.name)
+        if node.name == "inf":
+            return float("inf")
+        if node.name == "nan":
+            return float("nan")
+        raise Wrong("identifier/undefined", f"'{node.name}' is not defined")
+
+    def _literal(self, node: ast.Literal_, frame: Frame) -> Any:
+        return node.value
+
+    def _items(self, node: ast.Array | ast.Tuple, frame: Frame) -> Any:
+        self.context.budget.take_items(len(node.items))
+        items: tuple[Any, ...] = tuple([self.evaluate(item, frame) for item in node.items])
+        return BROKEN if any(item is BROKEN for item in items) else items
+
+    def _unary(self, node: ast.Unary, frame: Frame) -> Any:
+        value = self.evaluate(node.operand, frame)
+        if value is BROKEN:
+            return BROKEN
+        if isinstance(value, Unbound):
+            return value
+        if isinstance(value, int | float | Extent):
+            return {"-": -value, "+": value, "!": not value}[node.operator]
+        return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
+
+    def _binary(self, node: ast.Binary, frame: Frame) -> Any:
+        left = self.evaluate(node.left, frame)
+        right = self.evaluate(node.right, frame)
+        if left is BROKEN or right is BROKEN:
+            return BROKEN
+        if isinstance(left, Unbound) or isinstance(right, Unbound):
+            return left if isinstance(left, Unbound) else right
+        if node.operator == "in":
+            return left in (sequence(right) or ())
+        first, second = sequence(left), sequence(right)
+        if node.operator == "+" and first is not None and second is not None:
+            return (*first, *second)
+        name = BINARY_OPERATIONS[node.operator]
+        value = self._call(name, (left, right), {}, node.at, frame)
+        if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
+            exact = EXACT[node.operator](left, right)
+            if not -(1 << 63) <= exact < 1 << 63:
+                raise Wrong("tract/number", f"{exact} does not fit in 64 bits")
+        if isinstance(left, int | float | Extent) and isinstance(right, int | float | Extent):
+            # numbers stay numbers, which take the type of what they meet
+            return value.array.reshape(()).item() if isinstance(value, Known) else value
+        return value
+
+    def _if_else(self, node: ast.IfElse, frame: Frame) -> Any:
+        condition = self.evaluate(node.condition, frame)
+        if condition is BROKEN:
+            return BROKEN
+        chosen = node.value if integers(condition) == (1,) else node.other
+        return self.evaluate(chosen, frame)
+
+    def _comprehension(self, node: ast.Comprehension, frame: Frame) -> Any:
+        lists = [self.evaluate(array, frame) for _, array in node.iterators]
+        if any(each is BROKEN for each in lists):
+            return BROKEN
+        iterated = [_items_of(each, "type/iterate", "is iterated") for each in lists]
+        if len(set(map(len, iterated))) > 1:
+            listed = " and ".join(str(len(items)) for items in iterated)
+            message = f"the arrays of a comprehension have the same length, not {listed}"
+            raise Wrong("argument/comprehension", message)
+        found: list[Any] = []
+        outer = dict(frame.values)
+        try:
+            for items in zip(*iterated, strict=True):
+                for (name, _), item in zip(node.iterators, items, strict=True):
+                    frame.values[name.name] = item
+                if node.condition is not None:
+                    condition = self.evaluate(node.condition, frame)
+                    if condition is BROKEN or not integers(condition)[0]:
+                        continue
+                self.context.budget.take_items(1)
+                found.append(self.evaluate(node.item, frame))
+        finally:
+            frame.values = outer
+        return BROKEN if any(item is BROKEN for item in found) else tuple(found)
+
+    def _subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+        parts = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
+        values = [self.evaluate(part, frame) for part in parts]
+        if any(value is BROKEN for value in values):
+            return BROKEN
+        items = _items_of(values[0], "type/subscript", "has subscripts")
+        bounds = [integers(value)[0] for value in values[1:]]
+        if node.is_range:
+            begin = 0 if node.begin is None else bounds.pop(0)
+            end = len(items) if node.end is None else bounds[0]
+            return items[begin:end]
+        try:
+            return items[bounds[0]]
+        except IndexError:
+            message = f"index {bounds[0]} is outside an array of {len(items)} items"
+            raise Wrong("argument/index", message) from None
+
+    def _builtin(self, node: ast.Builtin, frame: Frame) -> Any:
+        value = self.evaluate(node.argument, frame)
+        if value is BROKEN:
+            return BROKEN
+        try:
+            match node.name:
+                case "shape_of":
+                    return operand(value).type.dims
+                case "length_of":
+                    return _length(value)
+                case "range_of":
+                    self.context.budget.take_items(_length(value))
+                    return tuple(range(_length(value)))
+                case "integer":
+                    return integers(value)[0]
+                case "scalar":
+                    return float(integers(value)[0]) if isinstance(value, Known) else float(value)
+                case "logical":
+                    return bool(integers(value)[0])
+                case _:
+                    return str(value)
+        except (TypeError, ValueError):
+            raise Wrong("type/argument", f"{node.name} does not apply to {value!r}") from None
+
+    def _report(self, wrong: Wrong, at: int, frame: Frame) -> Any:
+        """Tell what is wrong; the value of what could not be had."""
+        place = self.context.source.place(at)
+        hint = wrong.hint
+        if not hint and wrong.rule.startswith(("argument/", "tract/empty")):
+            hint = self.context.model.about_empty_inputs()
+        self.context.diagnostics.error(
+            wrong.rule, wrong.message, place, hint=hint, chain=frame.chain
+        )
+        return BROKEN
+
+
+def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
+    """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Known) and value.array.ndim == 1:
+        each = (value.array[i, ...] for i in range(value.array.size))
+        return tuple(Known(item, value.dtype, value.is_extent) for item in each)
+    items = sequence(value)
+    if items is None:
+        shown = (
+            "a tensor" if isinstance(value, Value | Known | Quantized | Complex) else repr(value)
+        )
+        raise Wrong(rule, f"only an array {what}, not {shown}")
+    return tuple(items)
+
+
+def _length(value: Any) -> int:
+    """The number of items of an array, a string, or a tensor of rank 1 that is known."""
+    return len(value.array if isinstance(value, Known) else value)
