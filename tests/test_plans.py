@@ -353,6 +353,24 @@ def test_parts_whose_places_depend_on_symbols(tmp_path: Path) -> None:
     assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
 
 
+TURNED = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [B, S, 8], datum_type = 'f32');
+  turned = slice(x, axes = [2], begin = [0], end = [8], stride = [1]);
+  rest = slice(x, axes = [2], begin = [8], end = [9], stride = [1]);
+  heads = transpose(unsqueeze(mul(rest, 2.0), axes = [1]), axes = [0, 2, 1, 3]);
+  y = concat([exp(turned), squeeze(heads, axes = [2])], axis = 2);
+}"""
+
+
+def test_parts_without_items(tmp_path: Path) -> None:
+    """As of channels that rotary positions leave as they are, if that are none."""
+    model = compiled(tmp_path, TURNED)
+    for length in (40, 41, 63):
+        x = items(2, length, 8)
+        np.testing.assert_allclose(model(x), np.exp(x), rtol=1e-5)
+    assert model._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
+
+
 OF_LENGTHS = {
     "mask": """
       at = tract_core_range(0, s, 1);

@@ -14,6 +14,7 @@ from nnefc.frontends.budget import Budget
 from nnefc.frontends.tract.values import (
     Array,
     Known,
+    Nothing,
     Operand,
     Wrong,
     check_rank,
@@ -91,7 +92,7 @@ class Maker:
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
                 raise Wrong("type/operand", "; ".join(problems))
             if is_empty:
-                empty = tuple(Known(np.zeros(t.dims, t.dtype.numpy), t.dtype) for t in types)
+                empty = tuple(map(Nothing, types))
                 return empty[0] if len(empty) == 1 else empty
             return self._folded(spec, tensors, attributes, types)
         values = [self.value(x) for x in tensors]
@@ -277,6 +278,8 @@ class Maker:
             return x
         if isinstance(x, Known) and x.is_symbolic:
             x = self.value(x)
+        if isinstance(x, Nothing):
+            return Nothing(TensorType(dtype, x.type.dims))
         if isinstance(x, Known):
             return Known(converted(x.array, dtype), dtype)
         return self("cast", x, dtype=dtype)
@@ -294,6 +297,9 @@ class Maker:
     def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
         if x.type.dims == tuple(shape):
             return x
+        if isinstance(x, Nothing) and 0 in shape:
+            check_rank(len(shape))
+            return Nothing(TensorType(x.dtype, tuple(shape)))
         if isinstance(x, Known):
             check_rank(len(shape))
             return Known(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)

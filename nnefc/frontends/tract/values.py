@@ -54,6 +54,29 @@ class Known:
         return self.array.dtype == object and self.dtype is DType.INT64
 
 
+class Nothing(Known):
+    """A tensor without items; its extents are plain numbers only if its array is asked for."""
+
+    __slots__ = ("_dims",)
+
+    def __init__(self, type_: TensorType) -> None:
+        object.__setattr__(self, "_dims", type_.dims)
+        object.__setattr__(self, "dtype", type_.dtype)
+        object.__setattr__(self, "is_extent", False)
+
+    @property
+    def array(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return np.zeros(self._dims, self.dtype.numpy)
+
+    @property
+    def type(self) -> TensorType:
+        return TensorType(self.dtype, self._dims)
+
+    @property
+    def is_symbolic(self) -> bool:
+        return False
+
+
 MOST_RANK: Final = 64
 """Of NumPy's arrays."""
 

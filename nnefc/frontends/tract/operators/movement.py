@@ -12,8 +12,8 @@ from nnefc.frontends.tract.checks import not_empty, of_rank_at_least, take_room
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, integers, operand
-from nnefc.ir import DType
+from nnefc.frontends.tract.values import Known, Nothing, Operand, Wrong, integers, operand
+from nnefc.ir import DType, TensorType
 from nnefc.ops.common import sequence
 from nnefc.ops.slicing import Indices
 from nnefc.symbolic import Extent, largest, smallest
@@ -157,14 +157,14 @@ def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int 
     if (begin, end, stride) == (0, extent, 1):
         return x
     count = Indices(begin, end, stride).count
-    if isinstance(x, Known) or count == 0:
+    if isinstance(x, Known):
         where = [slice(None)] * x.type.rank
         where[axis] = slice(begin, end if end >= 0 else None, stride)
-        if isinstance(x, Known):
-            return Known(x.array[tuple(where)], x.dtype, x.is_extent)
+        return Known(x.array[tuple(where)], x.dtype, x.is_extent)
+    if count == 0:
         dims = [*x.type.dims]
         dims[axis] = 0
-        return Known(np.zeros(dims, x.type.dtype.numpy), x.type.dtype)
+        return Nothing(TensorType(x.type.dtype, tuple(dims)))
     steps = () if stride == 1 else (stride,)
     return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
 
