@@ -21,11 +21,11 @@ from nnefc.kernels.rows import fill_row
 from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.vector import I32, I64, Vector
 
-HALO = Layout("y:ref blocks plane_bytes batch_bytes gaps:table count planes plane_block")
+HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")
 """Parameters of `blocked.zero_halo`.
 
-`gaps`: `count` pairs of byte offset from the start of a plane and number of bytes, multiples of
-4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
+`gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, multiples
+of 4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
 """
 
 
@@ -54,14 +54,14 @@ def clamp(v: Vector, x: Any, low: Any, high: Any) -> Any:
 
 @family("blocked.zero_halo")
 def zero_halo() -> KernelFunction:
-    y_at, blocks_at, plane_at, batch_at, gaps_at, count_at, planes_at, block_at = HALO.offsets
+    y_at, gaps_at, blocks_at, plane_at, batch_at, count_at, planes_at, block_at = HALO.offsets
     fill = fill_row("float32")
 
     def zero_halo(bases, params, first, last):
         y, blocks = address(bases, params + y_at), load_word(params + blocks_at)
         plane_block = load_word(params + block_at)
         end = min(last * plane_block, load_word(params + planes_at))
-        gaps = params + load_word(params + gaps_at)
+        gaps = address(bases, params + gaps_at)
         for p in range(first * plane_block, end):
             plane = y + p // blocks * load_word(params + batch_at)
             plane += p % blocks * load_word(params + plane_at)

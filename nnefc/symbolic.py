@@ -13,6 +13,10 @@ which the conditions do:
     trace.function([tiles, 4 * n])(16)      # None: n >= 32 is a condition
 
 Extents have no hash: sets and dictionaries could not tell that two are equal now, but not always.
+
+Whole arrays are computed by functions, which the function of the symbols calls:
+
+    pixels, count = computed(offsets, (n, 8))   # a `Table` and an extent
 """
 
 from __future__ import annotations
@@ -21,12 +25,16 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Number = int | float
-Function = Callable[..., "list[int] | None"]
-"""Values of the symbols, in order, to values of extents; None where a condition does not hold."""
+Function = Callable[..., "list[Any] | None"]
+"""Values of the symbols, in order, to values of extents and tables; None where a condition does not
+hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,11 @@ class Trace:
         """Symbols that are plain integers somewhere."""
         self._steps: list[_Step] = []
         self._made: dict[str, Extent] = {}
+        self._called: dict[str, tuple[Any, ...]] = {}
+        """What functions give, by their calls."""
+        self._given: list[Any] = []
+        """Functions, and what they take that does not depend on symbols."""
+        self._given_names: dict[Any, str] = {}
         self._conditions: set[str] = set()
         self.is_makeshift = False
         """Whether something that is worth it was left out, since it needs plain numbers."""
@@ -67,6 +80,50 @@ class Trace:
             found = self._made[text] = Extent(self, value, name)
             self._steps.append(_Step(name, text, _names(uses)))
         return found
+
+    def call(self, function: Callable[..., tuple[Any, ...]], arguments: Any) -> tuple[Any, ...]:
+        """See `computed`."""
+        uses: list[Extent] = []
+        text = f"{self._name_of(function)}{self._text_of(arguments, uses)}"
+        found = self._called.get(text)
+        if found is None:
+            call = f"c{len(self._called)}"
+            self._steps.append(_Step(call, text, _names(uses)))
+            results = function(*now_within(arguments))
+            found = tuple(self._result(f"{call}[{i}]", call, x) for i, x in enumerate(results))
+            self._called[text] = found
+        return found
+
+    def _result(self, text: str, call: str, value: Any) -> Extent | Table:
+        name = f"r{len(self._steps)}"
+        self._steps.append(_Step(name, text, (call,)))
+        if not isinstance(value, Number):
+            return Table(self, value, name)
+        made = self._made[text] = Extent(self, value, name)
+        return made
+
+    def _text_of(self, value: Any, uses: list[Extent]) -> str:
+        """An argument as it stands in the function."""
+        if isinstance(value, Number | Extent):
+            uses += [value] if isinstance(value, Extent) else []
+            return _text(value)
+        if not trace_of(value):
+            return self._name_of(value)
+        parts = "".join(f"{self._text_of(item, uses)}, " for item in _parts(value))
+        return f"({parts})" if type(value) is tuple else f"{self._name_of(type(value))}({parts})"
+
+    def _name_of(self, given: Any) -> str:
+        """The name of what does not depend on symbols: the same for equal ones."""
+        key: Any = (type(given), given)
+        try:
+            name = self._given_names.get(key)
+        except TypeError:  # there is no telling
+            key = (type(given), id(given))
+            name = self._given_names.get(key)
+        if name is None:
+            name = self._given_names[key] = f"g{len(self._given)}"
+            self._given.append(given)
+        return name
 
     def require(self, text: str, *uses: Any) -> None:
         """Note a condition, which holds now."""
@@ -87,9 +144,11 @@ class Trace:
         """The conditions, in the order in which they were noted."""
         return [step.text for step in self._steps if not step.target]
 
-    def function(self, results: Sequence[Number]) -> Function:
-        """The function of the symbols that computes `results`, numbers of this trace or plain."""
-        needed = {x.name for x in results if isinstance(x, Extent)}
+    def function(self, results: Sequence[Number | Table]) -> Function:
+        """The function of the symbols that computes `results`: numbers of this trace or plain, and
+        tables.
+        """
+        needed = {x.name for x in results if isinstance(x, Extent | Table)}
         body: list[str] = []
         for step in reversed(self._steps):
             if step.target and step.target not in needed:
@@ -106,6 +165,7 @@ class Trace:
             "ceil": math.ceil,
             "floor": math.floor,
             "bits": _bits,
+            **{f"g{i}": given for i, given in enumerate(self._given)},
         }
         exec("\n ".join(lines), namespace)
         return namespace["function"]
@@ -239,12 +299,72 @@ class Extent:
         return self.trace.make(f"{name}({self.name})", function(self.value), self)
 
 
+class Table:
+    """An array that is computed of symbols; see `computed`."""
+
+    __slots__ = ("name", "trace", "value")
+
+    def __init__(self, trace: Trace, value: np.ndarray[Any, Any], name: str) -> None:
+        self.trace = trace
+        self.value = value
+        """What it is now."""
+        self.name = name
+
+    @property
+    def nbytes(self) -> int:
+        return self.value.nbytes
+
+
+def computed(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
+    """What a function gives for some arguments; where these depend on symbols, so does that.
+
+    `function`: one of a module, which gives a tuple of arrays and integers, always of the
+    same types, for plain arguments.  `arguments`: numbers, tuples and dataclasses may depend on
+    symbols; what else there is does not.
+    """
+    trace = trace_of(arguments)
+    return function(*arguments) if trace is None else trace.call(function, arguments)
+
+
+def length(table: np.ndarray[Any, Any] | Table) -> int:
+    """How many rows there are."""
+    if isinstance(table, Table):
+        return cast(int, table.trace.make(f"len({table.name})", len(table.value), table))
+    return len(table)
+
+
+def trace_of(value: Any) -> Trace | None:
+    """The trace that a value, or what is in it if it is a tuple or a dataclass, is of."""
+    if isinstance(value, Extent):
+        return value.trace
+    return next(filter(None, map(trace_of, _parts(value))), None)
+
+
+def now_within(value: Any) -> Any:
+    """A value, as it is now; what is in it, too."""
+    if trace_of(value) is None:
+        return value
+    if isinstance(value, Extent):
+        return value.value
+    parts = tuple(map(now_within, _parts(value)))
+    return parts if type(value) is tuple else type(value)(*parts)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What is in a tuple, or a dataclass."""
+    if isinstance(value, tuple):
+        return cast("tuple[Any, ...]", value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in fields(value) if field.init]
+    return ()
+
+
 def _names(uses: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(x.name for x in uses if isinstance(x, Extent))
+    return tuple(x.name for x in uses if isinstance(x, Extent | Table))
 
 
 def _text(number: Any) -> str:
-    if isinstance(number, Extent):
+    if isinstance(number, Extent | Table):
         return number.name
     plain = float(number) if isinstance(number, float) else int(number)
     return f"({plain!r})" if plain < 0 else repr(plain)

@@ -15,13 +15,14 @@ from nnefc.ir.layout import ITEM
 from nnefc.ops import mean_variance
 from nnefc.ops.window_rules import (
     Padding,
+    Window,
     convolution_window,
     interpolation,
     pooling_window,
 )
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.known import Known
-from nnefc.symbolic import now
+from nnefc.symbolic import largest, now, smallest
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
@@ -86,7 +87,8 @@ def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
     """Whether tables can tell where the pixels of so many channels are, with not much of a halo."""
     shape = (1, channels, *plane)
     stored = math.prod(layout.extents(shape))
-    if stored > min(max(MAX_GROWTH * math.prod(plane), SMALL_PLANE), MAX_PLANE):
+    most = largest([MAX_GROWTH * math.prod(plane), SMALL_PLANE])
+    if stored > smallest([most, MAX_PLANE]):
         return False
     return layout.volume(shape) * ITEM < MAX_REACH
 
@@ -116,14 +118,22 @@ def _pooling(op: Op) -> bool:
     dims = op.inputs[0].type.dims
     window = pooling_window(dims, op.attributes)
     border = op.attributes["border"]
-    if border not in ("constant", "ignore") or max(_plane(dims), _plane(window.output)) > MAX_PLANE:
+    planes = _plane(dims), _plane(window.output)
+    if border not in ("constant", "ignore") or largest(planes) > MAX_PLANE:
         return False
     apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
     if not apart or window.output[:2] != dims[:2]:
         return False
-    axes = range(2, window.rank)
-    met = window.clipped()
-    return all((met.taps(axis, border) >= 0).any(1).all() for axis in axes)
+    return all(_always_meets(window, axis, border) for axis in range(2, window.rank))
+
+
+def _always_meets(window: Window, axis: int, border: str) -> bool:
+    """Whether there is an item in the window at every position."""
+    if window.dilation[axis] > 1 < window.size[axis]:
+        return bool((window.clipped().taps(axis, border) >= 0).any(1).all())
+    before, after = window.padding[axis]
+    size, last = window.size[axis], (window.output[axis] - 1) * window.stride[axis]
+    return before < size and (after < size or last - before < window.input[axis])
 
 
 def _whole_planes(op: Op) -> bool:

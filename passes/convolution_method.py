@@ -14,7 +14,7 @@ from nnefc.ops.cost import macs
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.ops.winograd import balanced, largest_tile
 from nnefc.rates import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
-from nnefc.symbolic import now
+from nnefc.symbolic import make_do, now
 
 BYTE_COST = MEMORY_NS * PEAK_MACS_PER_NS
 """Of a byte of weights that comes from main memory, as it does within a large network."""
@@ -117,6 +117,8 @@ def _winograd_sizes(op: Op) -> list[int]:
     if window.rank > 2 or any(n != 1 for n in (*window.stride, *window.dilation)):
         return []
     extents = [e for e, taps in zip(window.output, window.size, strict=True) if taps > 1]
+    if any(map(make_do, extents)):  # which filters are packed depends on them
+        return []
     sizes = range(2, largest_tile(window.size) + 1)
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     return sorted({cut: size for size, cut in cuts.items()}.values())

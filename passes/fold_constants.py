@@ -67,10 +67,10 @@ class FoldConstants:
 
     The reference computes in float64 and int64; results are rounded to the item type once
     per operation.  Left alone: views of variables of more than `small` items, which cost nothing
-    and keep weights where they are; results of more than `growth` times the items that operands store plus `small`;
-    operands that repeat one number more than `repeated` times; operations of more than `work`
-    multiplications; and what makes weights larger only: numbers of codes (`INFLATING`), and
-    conversions of more than `small` items to wider types.
+    and keep weights where they are; results of more than `growth` times the items that operands
+    store plus `small`; operands that repeat one number more than `repeated` times; operations of
+    more than `work` multiplications; and what makes weights larger only: numbers of codes
+    (`INFLATING`), and conversions of more than `small` items to wider types.
     """
 
     name: ClassVar[str] = "fold_constants"

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
+from nnefc.ops.epilogue import simple_epilogue
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.blocked_rules import MAX_PLANE, elementwise, in_reach
-from nnefc.passes.epilogues import absorb, only_used_by, producer
+from nnefc.passes.epilogues import absorb, joined, only_used_by, producer
 from nnefc.passes.known import Known
+from nnefc.symbolic import largest, make_do
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class FuseConvolution:
     Taken are float32 convolutions with known filter and bias, zeros around the input, and one
     group, one channel per group or groups of whole blocks of `block` channels, not too large for
     tables of offsets; `deconv` in the same way.  An expression joins if its other operands have the
-    shape of the result or are known items per channel.  Of two convolutions that are added the
+    shape of the result or are known items per channel; where shapes depend on symbols, only if it
+    is one that tiles can do in registers.  Of two convolutions that are added the
     later one adds.
     """
 
@@ -79,13 +82,24 @@ class FuseConvolution:
 
     def _in_reach(self, window: Window, channels: int) -> bool:
         """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
-        if max(math.prod(window.output), window.volume) > MAX_PLANE:
+        if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
             return False
         return in_reach(window.input, channels, Blocked(self.block, window.reach()))
 
     def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""
-        return only_used_by(graph, value, op) and elementwise(op, known)
+        if not (only_used_by(graph, value, op) and elementwise(op, known)):
+            return False
+        return _is_simple(op, value) or not any(map(make_do, value.type.dims))
+
+
+def _is_simple(op: Op, value: Value) -> bool:
+    """Whether tiles can do what element-wise `op` does to `value`."""
+    expression, others = joined(op, value)
+    found = simple_epilogue(expression)
+    if found is None or found.residual is None:
+        return found is not None
+    return others[found.residual - 1].type.dims == value.type.dims
 
 
 def _rename(graph: Graph, op: Op) -> None:

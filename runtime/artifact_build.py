@@ -25,6 +25,7 @@ from nnefc.runtime.plan import Plan
 from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Program
 from nnefc.runtime.tensors import address
+from nnefc.symbolic import Table
 
 Array = np.ndarray[Any, Any]
 
@@ -109,8 +110,9 @@ class _Memory:
         self._starts = starts[self._order]
         self._arrays = arrays
 
-    def describe(self, constant: Array | Derived) -> Constant:
+    def describe(self, constant: Array | Derived | Table) -> Constant:
         """What a constant is in terms of the arrays."""
+        assert not isinstance(constant, Table), "plans of patterns are not kept"
         if isinstance(constant, Derived):
             found = self._find(constant.source)
             if found is None:

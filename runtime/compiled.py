@@ -13,6 +13,7 @@ from nnefc.runtime import native
 from nnefc.runtime.code import Code, compile_kernels
 from nnefc.runtime.plan import Plan
 from nnefc.runtime.tensors import TensorSpec
+from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
@@ -95,10 +96,14 @@ def compile_draft(
     code = compile_kernels(program.kernels, progress, beside=native.functions("executor"))
     drafted = draft(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
-    arrays = [
-        each if isinstance(each, np.ndarray) else packed(each) if packed else each.array()
-        for each in program.constants
-    ]
+    arrays: list[Array] = []
+    for each in program.constants:
+        if isinstance(each, np.ndarray):
+            arrays.append(each)
+        elif isinstance(each, Table):
+            arrays.append(each.value)
+        else:
+            arrays.append(packed(each) if packed else each.array())
     compiled = Compiled(
         name=graph.name,
         inputs=inputs,

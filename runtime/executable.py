@@ -147,7 +147,7 @@ class Executable:
         words, plan = self._words, self._runner.compiled.plan
         if words is None:
             return plan.params.nbytes + plan.launches.nbytes
-        return words.params.nbytes + (0 if words.launches is None else words.launches.nbytes)
+        return words.nbytes
 
     @property
     def threads(self) -> int:

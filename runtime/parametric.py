@@ -16,9 +16,9 @@ import numpy as np
 from nnefc.runtime.compiled import compile_draft
 from nnefc.runtime.executable import Executable
 from nnefc.runtime.program import Appended
-from nnefc.runtime.runner import Runner, Words
+from nnefc.runtime.runner import Runner, Varying, Words
 from nnefc.runtime.tensors import TensorSpec
-from nnefc.symbolic import Extent, Function, Trace, is_symbolic
+from nnefc.symbolic import Extent, Function, Table, Trace, is_symbolic
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
@@ -68,14 +68,19 @@ class ParametricModel:
         compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
         draft = self._draft
         places = [i for i, x in enumerate(draft.params) if isinstance(x, Extent)]
-        varying = np.array(places, np.intp)
+        tables = {
+            compiled.plan.table.constants + i: each
+            for i, each in enumerate(program.constants)
+            if isinstance(each, Table)
+        }
+        varying = Varying(np.array(places, np.intp), tuple(tables))
         self._runner = Runner(compiled, threads, shared.arenas, varying)
         self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
         self._appended = compiled.appended
         self._last: tuple[Appended, ...] = ()
         self._parallel = compiled.plan.parallel
         self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
-        parts: list[Sequence[int]] = [
+        parts: list[Sequence[Any]] = [
             [draft.params[i] for i in places],
             draft.tiles if self._launches_vary else [],
             [each.steps for each in draft.repeated],
@@ -83,6 +88,7 @@ class ParametricModel:
             self._inputs.extents,
             self._outputs.extents,
             [each.more for each in compiled.appended],
+            list(tables.values()),
         ]
         self._counts = list(map(len, parts))
         self._function: Function = trace.function([x for part in parts for x in part])
@@ -101,10 +107,10 @@ class ParametricModel:
             if values is None:
                 return None
             found = iter(values)
-            params, tiles, steps, (nbytes,), taken, given, counts = (
+            params, tiles, steps, (nbytes,), taken, given, counts, tables = (
                 list(islice(found, count)) for count in self._counts
             )
-            words = self._words(params, tiles, steps, nbytes)
+            words = self._words(params, tiles, steps, nbytes, tables)
         except (ArithmeticError, ValueError):
             return None
         if counts != [more for _, _, more in self._last]:
@@ -113,10 +119,18 @@ class ParametricModel:
         inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
         return Executable(self._runner, inputs, outputs, self._last, words)
 
-    def _words(self, params: list[int], tiles: list[int], steps: list[int], nbytes: int) -> Words:
+    def _words(
+        self,
+        params: list[int],
+        tiles: list[int],
+        steps: list[int],
+        nbytes: int,
+        tables: list[Array],
+    ) -> Words:
         numbers = np.array(params, np.int64)
+        tables = [np.require(table, requirements=["C", "A"]) for table in tables]
         if not self._launches_vary:
-            return Words(numbers, None, nbytes, self._parallel)
+            return Words(numbers, None, nbytes, self._parallel, tables)
         launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
         launches = self._draft.launches(tiles, launch_of)
-        return Words(numbers, launches, nbytes, max(tiles, default=1) > 1)
+        return Words(numbers, launches, nbytes, max(tiles, default=1) > 1, tables)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from nnefc.symbolic import Extent, now
+from nnefc.symbolic import Extent, Table, now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,7 +115,7 @@ class Program:
     """
 
     launches: list[Launch] = field(default_factory=list["Launch"])
-    constants: list[np.ndarray[Any, Any] | Derived] = field(default_factory=list[Any])
+    constants: list[np.ndarray[Any, Any] | Derived | Table] = field(default_factory=list[Any])
     """Read-only arrays, C-contiguous, not copied; or what they are to be made of."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""

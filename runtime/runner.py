@@ -69,6 +69,21 @@ class Words:
     arena_bytes: int
     parallel: bool
     """Whether any launch has more than one tile."""
+    tables: Sequence[Array] = ()
+    """What takes the place of constants that vary."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(x.nbytes for x in (self.params, self.launches, *self.tables) if x is not None)
+
+
+class Varying(NamedTuple):
+    """What is another one for other `Words`."""
+
+    params: Numbers
+    """Places of parameters."""
+    bases: Sequence[int]
+    """Places in the table of bases, of constants."""
 
 
 class _Bound(NamedTuple):
@@ -105,11 +120,13 @@ class _Context:
         assert arena is not None
         return arena
 
-    def write(self, words: Words, places: Array) -> None:
-        """Let the plan be that for some shapes; `places`: of the parameters that vary."""
+    def write(self, words: Words, varying: Varying) -> None:
+        """Let the plan be that for some shapes."""
         if self._words is words:
             return
-        self._params[places] = words.params
+        self._params[varying.params] = words.params
+        for place, table in zip(varying.bases, words.tables, strict=True):
+            self.bases[place] = address(table)
         if words.launches is not None:
             self.launches, self.steps = address(words.launches), len(words.launches)
         self._words = words
@@ -127,12 +144,12 @@ class Runner:
         compiled: Compiled,
         threads: int | None,
         arenas: Arenas | None = None,
-        varying: Array | None = None,
+        varying: Varying | None = None,
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs.
 
         `arenas`: those of several runners; None: whoever calls this one has an arena, too.
-        `varying`: places of the parameters that are others in other `Words`; None: there are none.
+        `varying`: what is another one in other `Words`; None: nothing is.
         """
         self.compiled = compiled
         self.variables = Variables(compiled.variables, compiled.states)

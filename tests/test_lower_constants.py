@@ -19,7 +19,7 @@ from nnefc.lower.constants import Constants
 from nnefc.ops.reference import evaluate
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.program import Buffer, Program, Ref
-from nnefc.symbolic import Trace
+from nnefc.symbolic import Table, Trace
 from tests.graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -46,6 +46,7 @@ def views(draw: st.DrawFn) -> Array:
 def kept_at(program: Program, place: Ref) -> Array:
     """A constant; one that is not made yet is made."""
     kept = program.constants[place.buffer.index]
+    assert not isinstance(kept, Table)
     return kept.array() if isinstance(kept, Derived) else kept
 
 

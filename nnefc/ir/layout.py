@@ -56,7 +56,7 @@ class Blocked:
         if self.block == 1 or pixels * nbytes < 4 * CACHE_LINE:
             return pixels
         lines = -(-pixels * nbytes // CACHE_LINE)
-        return (lines | 1) * CACHE_LINE // nbytes
+        return (lines // 2 * 2 + 1) * CACHE_LINE // nbytes
 
     def pitches(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Pixels from one item to the next along each spatial dimension."""

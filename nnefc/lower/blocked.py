@@ -16,8 +16,59 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import computed, length
 
 Offsets = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Where the pixels of a channel block are, in bytes from its start."""
+
+    spatial: Shape
+    layout: Blocked
+
+    @property
+    def _shape(self) -> Shape:
+        return (1, 1, *self.spatial)
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of a block of one pixel."""
+        return self.layout.block * ITEM
+
+    @property
+    def nbytes(self) -> int:
+        return self.layout.plane(self._shape) * self.pixel_bytes
+
+    @property
+    def pitches(self) -> Shape:
+        """Bytes from one pixel to the next along each spatial dimension."""
+        return tuple(p * self.pixel_bytes for p in self.layout.pitches(self._shape))
+
+    @property
+    def origin(self) -> int:
+        """Of the first pixel inside the halo."""
+        return self.layout.origin(self._shape) * self.pixel_bytes
+
+    def offsets(self, *indices: Sequence[int] | npt.NDArray[np.int64]) -> Offsets:
+        """Those of pixels: the grid of one index list per dimension.
+
+        Indices below zero or beyond the extent lie in the halo.  The result is flat.
+        """
+        grid = np.int64(self.origin)
+        for index, pitch in zip(indices, self.pitches, strict=True):
+            grid = np.add.outer(grid, np.asarray(index, np.int64) * pitch)
+        assert np.abs(grid).max() < 1 << 31, "offsets into a plane are int32"
+        return np.ravel(grid).astype(np.int32)
+
+    def pixels(self) -> Offsets:
+        """Those of all pixels inside the halo."""
+        return self.offsets(*map(range, self.spatial))
+
+    def rows(self) -> Offsets:
+        """Those of the first pixels of all rows."""
+        return self.offsets(*map(range, self.spatial[:-1]), [0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +105,29 @@ class Tensor:
         return self.layout.blocks(self.shape)
 
     @property
+    def plane(self) -> Plane:
+        """What all of its channel blocks are."""
+        return Plane(self.spatial, self.layout)
+
+    @property
     def pixel_bytes(self) -> int:
         """Bytes of a block of one pixel."""
-        return self.layout.block * ITEM
+        return self.plane.pixel_bytes
 
     @property
     def plane_bytes(self) -> int:
         """Bytes from one channel block to the next."""
-        return self.layout.plane(self.shape) * self.pixel_bytes
+        return self.plane.nbytes
 
     @property
     def pitches(self) -> Shape:
         """Bytes from one pixel to the next along each spatial dimension."""
-        return tuple(p * self.pixel_bytes for p in self.layout.pitches(self.shape))
+        return self.plane.pitches
 
     @property
     def origin(self) -> int:
         """Bytes from the start of a plane to the first pixel inside the halo."""
-        return self.layout.origin(self.shape) * self.pixel_bytes
-
-    def offsets(self, *indices: Sequence[int] | npt.NDArray[np.int64]) -> Offsets:
-        """Bytes from the start of a plane to pixels: the grid of one index list per dimension.
-
-        Indices below zero or beyond the extent lie in the halo.  The result is flat.
-        """
-        grid = np.int64(self.origin)
-        for axis, index in enumerate(indices):
-            steps = np.asarray(index, np.int64) * self.pitches[axis]
-            grid = np.add.outer(grid, steps)
-        assert np.abs(grid).max() < 1 << 31, "offsets into a plane are int32"
-        return np.ravel(grid).astype(np.int32)
-
-    def pixels(self) -> Offsets:
-        """Offsets of all pixels inside the halo."""
-        return self.offsets(*(range(n) for n in self.spatial))
+        return self.plane.origin
 
     def channel_slice(self, first: int, channels: int) -> Tensor:
         """Some of the channels; `first` is a multiple of the block."""
@@ -120,27 +160,26 @@ def write_blocked(lower: Lowering, value: Value) -> Tensor:
 
 def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
-    gaps = _gaps(tensor)
+    gaps, nbytes = computed(_gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
-    plane_block = per_tile(planes, gaps[:, 1].sum() / (VECTOR_ITEMS_PER_NS * ITEM), lower.threads)
+    plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * ITEM), lower.threads)
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,
         plane_bytes=tensor.plane_bytes,
         batch_bytes=tensor.batch_bytes,
-        gaps=gaps.ravel().tolist(),
-        count=len(gaps),
+        gaps=lower.table(gaps),
+        count=length(gaps),
         planes=planes,
         plane_block=plane_block,
     )
     lower.launch(Kernel("blocked.zero_halo"), words, ceil_div(planes, plane_block))
 
 
-def _gaps(tensor: Tensor) -> npt.NDArray[np.int64]:
-    """[gaps, 2]: offset and number of bytes of what lies around the rows of a plane."""
-    *outer, width = tensor.spatial
-    rows = tensor.offsets(*(range(n) for n in outer), [0]).astype(np.int64)
-    ends = rows + width * tensor.pixel_bytes
+def _gaps(plane: Plane) -> tuple[npt.NDArray[np.int64], int]:
+    """([gaps, 2]: offset and bytes of what lies around the rows of a plane; all these bytes)."""
+    rows = plane.rows().astype(np.int64)
+    ends = rows + plane.spatial[-1] * plane.pixel_bytes
     starts = np.concatenate(([0], ends))
-    sizes = np.concatenate((rows, [tensor.plane_bytes])) - starts
-    return np.stack([starts, sizes], 1)[sizes > 0]
+    sizes = np.concatenate((rows, [plane.nbytes])) - starts
+    return np.stack([starts, sizes], 1)[sizes > 0], int(sizes.sum())

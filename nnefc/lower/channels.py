@@ -17,7 +17,7 @@ from nnefc.ir import Op
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.kernels.template import Kernel
-from nnefc.lower.blocked import Tensor, read_blocked, write_blocked, zero_halo
+from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.context import Lowering, blocked_lowering, lowering
 from nnefc.lower.layout import copy
 from nnefc.lower.partition import bands, ceil_div, per_tile
@@ -25,6 +25,7 @@ from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import computed, length, now
 
 MAX_PATTERNS = 24
 """With more different shuffles than this, items are moved one by one."""
@@ -170,12 +171,13 @@ class _Assembly:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
             table, kernel = table[:1], Kernel("channels.lanes", (size,))
         pixels = math.prod(y.spatial)
-        parts = bands(pixels, lower.threads)
-        runs = self._runs(parts)
-        parts *= max(pixels // (parts * UNIT_PIXELS), 1)
-        run_block = ceil_div(len(runs), parts)
-        units = y.batch * len(self.numbers) * ceil_div(len(runs), run_block)
-        items = pixels * run_block / len(runs) * size
+        parts = bands(now(pixels), lower.threads)
+        (runs,) = computed(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
+        parts *= max(now(pixels) // (parts * UNIT_PIXELS), 1)
+        run_count = length(runs)
+        run_block = ceil_div(run_count, parts)
+        units = y.batch * len(self.numbers) * ceil_div(run_count, run_block)
+        items = pixels * run_block / run_count * size
         unit_block = per_tile(units, items / VECTOR_ITEMS_PER_NS, lower.threads)
         words = channels_layout(count).pack(
             y=y.at,
@@ -184,7 +186,7 @@ class _Assembly:
             y_batch=y.batch_bytes,
             y_plane=y.plane_bytes,
             batches=[x.batch_bytes for x in self.sources],
-            run_count=len(runs),
+            run_count=run_count,
             run_block=run_block,
             count=len(self.numbers),
             blocks=self.numbers,
@@ -234,16 +236,16 @@ class _Assembly:
         source, offset = self._plane((channel[0], channel[1] // size))
         return source, offset + channel[1] % size * ITEM
 
-    def _runs(self, parts: int) -> npt.NDArray[np.int32]:
-        """[runs, 2 + sources]: pixels, where they start in y and the sources.
 
-        Rows, or parts of planes without halo, that end where one of `parts` equal parts ends.
-        """
-        tensors = [self.y, *self.sources]
-        pixels = np.stack([t.pixels() for t in tensors], 1)
-        follows = (np.diff(pixels, axis=0) == self.y.pixel_bytes).all(1)
-        part = ceil_div(len(pixels), parts)
-        pieces = np.arange(0, len(pixels), ceil_div(part, ceil_div(part, RUN_PIXELS)))
-        starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
-        counts = np.diff(starts, append=len(pixels))
-        return np.column_stack([counts, pixels[starts]]).astype(np.int32)
+def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:
+    """[runs, planes]: pixels, where they start in the planes.
+
+    Rows, or parts of planes without halo, that end where one of `parts` equal parts ends.
+    """
+    pixels = np.stack([plane.pixels() for plane in planes], 1)
+    follows = (np.diff(pixels, axis=0) == planes[0].pixel_bytes).all(1)
+    part = ceil_div(len(pixels), parts)
+    pieces = np.arange(0, len(pixels), ceil_div(part, ceil_div(part, RUN_PIXELS)))
+    starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
+    counts = np.diff(starts, append=len(pixels))
+    return (np.column_stack([counts, pixels[starts]]).astype(np.int32),)

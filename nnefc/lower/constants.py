@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.runtime.program import Buffer, Program, Ref
 from nnefc.runtime.views import address, owner, view
+from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,7 +28,7 @@ class Constants:
         self._keep_sources = keep_sources
         self._kept = program.constants
         self._places: dict[Key, Ref] = {}
-        self._tables: dict[tuple[str, bytes], Ref] = {}
+        self._tables: dict[tuple[str, bytes] | str, Ref] = {}
         self._derived: dict[Key, Ref] = {}
         self._alive: list[Array] = []
         """Arrays whose addresses are keys: these must not be used again."""
@@ -51,12 +52,20 @@ class Constants:
             self._alive.append(array)
         return found
 
-    def table(self, array: Array) -> Ref:
+    def table(self, array: Array | Table) -> Ref:
         """`place` for tables that many operations have in common: equal ones are kept once."""
-        key = (array.dtype.name, array.tobytes())
+        is_computed = isinstance(array, Table)
+        key = array.name if is_computed else (array.dtype.name, array.tobytes())
         found = self._tables.get(key)
         if found is None:
-            found = self._tables[key] = self.place(array)
+            found = self._computed(array) if is_computed else self.place(array)
+            self._tables[key] = found
+        return found
+
+    def _computed(self, table: Table) -> Ref:
+        """Memory for what depends on symbols: each plan has its own."""
+        found = Ref(Buffer("constant", table.value.nbytes, len(self._kept)))
+        self._kept.append(table)
         return found
 
     def derived(self, sources: Sequence[Array], how: Key, make: Callable[[], Array]) -> Ref:

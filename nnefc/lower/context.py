@@ -22,6 +22,7 @@ from nnefc.lower.parts import Part
 from nnefc.ops.cost import largest_live_bytes, live_bytes
 from nnefc.registered import is_taken
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
+from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -171,7 +172,7 @@ class Lowering:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
         return self._constants.place(array)
 
-    def table(self, array: Array) -> Ref:
+    def table(self, array: Array | Table) -> Ref:
         """`constant` for tables that many operations have in common: equal ones are kept once."""
         return self._constants.table(array)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from nnefc.kernels.blocked_tile import RESIDUAL, tile_pixels
 from nnefc.kernels.direct import DIRECT
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
-from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.panels import Panels, group_panels, panels_of
@@ -25,7 +25,7 @@ from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile,
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import now
+from nnefc.symbolic import computed, length, now
 
 Array = npt.NDArray[np.float32]
 
@@ -92,28 +92,40 @@ def lower_direct(lower: Lowering, op: Op) -> None:
         _launch(lower, it, phase)
 
 
-@dataclass(frozen=True, slots=True)
-class _Phase:
-    """Outputs that meet the same taps at the same distances; one item per dimension."""
+_Tap = tuple[int, int]
+"""Number of the tap, distance."""
 
-    outputs: tuple[range, ...]
-    inputs: tuple[range, ...]
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Numbers that are equally far apart."""
+
+    first: int
+    count: int
+    step: int
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.first + self.count * self.step, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Outputs along a dimension that meet the same taps at the same distances."""
+
+    outputs: _Row
+    inputs: _Row
     """What these outputs meet with a tap at distance 0."""
-    taps: tuple[tuple[tuple[int, int], ...], ...]
-    """(number of the tap, distance)."""
+    taps: tuple[_Tap, ...]
+
+
+_Phase = tuple[_Axis, ...]
+"""Outputs that meet the same taps; one item per dimension."""
 
 
 def _phases(window: Window) -> Iterator[_Phase]:
     """conv: all outputs. deconv: those with the same remainder by the stride."""
-    yield from (
-        _Phase(*zip(*axes, strict=True))
-        for axes in itertools.product(*(_axis_phases(window, i) for i in range(window.rank)))
-    )
-
-
-_Axis = tuple[range, range, tuple[tuple[int, int], ...]]
-_Tap = tuple[tuple[tuple[int, int], ...], int]
-"""Numbers and distances along the dimensions, and the distance in bytes."""
+    return itertools.product(*(_axis_phases(window, i) for i in range(window.rank)))
 
 
 def _axis_phases(window: Window, axis: int) -> Iterator[_Axis]:
@@ -121,21 +133,30 @@ def _axis_phases(window: Window, axis: int) -> Iterator[_Axis]:
     before, outputs = window.padding[axis][0], window.output[axis]
     if not window.reverse:
         taps = tuple((t, t * dilation) for t in range(size))
-        yield range(outputs), range(-before, -before + outputs * stride, stride), taps
+        yield _Axis(_Row(0, outputs, 1), _Row(-before, outputs, stride), taps)
         return
     # output o meets input (o + before - t * dilation) / stride where that is whole
-    for remainder in range(min(stride, outputs)):
+    for remainder in range(stride):
         first = (remainder - before) % stride
-        count = len(range(first, outputs, stride))
-        if not count:
+        if first >= outputs:
             continue
+        count = ceil_div(outputs - first, stride)
         start = (first + before - remainder) // stride
         taps = tuple(
             (t, -((t * dilation - remainder) // stride))
             for t in range(size)
             if (t * dilation - remainder) % stride == 0
         )
-        yield range(first, outputs, stride), range(start, start + count), taps
+        yield _Axis(_Row(first, count, stride), _Row(start, count, 1), taps)
+
+
+def _pixels(phase: _Phase) -> int:
+    return math.prod(axis.outputs.count for axis in phase)
+
+
+def _tap_grid(phase: _Phase) -> list[tuple[_Tap, ...]]:
+    """The taps that meet something: one along each dimension."""
+    return list(itertools.product(*(axis.taps for axis in phase)))
 
 
 def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
@@ -144,57 +165,63 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
     lanes = lanes_of("float32")
     assert y.layout.block == lanes
     outputs = it.filter.shape[1]
-    taps = [
-        (tap, sum(pitch * distance for pitch, (_, distance) in zip(x.pitches, tap, strict=True)))
-        for tap in itertools.product(*phase.taps)
-    ]
-    entries = _offsets(it, taps)
-    places = tuple(tuple(number for number, _ in tap) for tap, _ in taps)
+    taps = _tap_grid(phase)
+    places = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = x.layout.entry
-    macs = x.batch * math.prod(map(len, phase.outputs)) * len(entries) * step
+    depth = ceil_div(it.filter.shape[2], step) * len(taps) if taps else 1
+    macs = now(x.batch * _pixels(phase)) * depth * step
     done = 0
     for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(outputs):
         blocks = panels.vectors * panels.count
         columns = slice(done * lanes, (done + blocks) * lanes)
         width = panels.vectors * lanes
-        depth_block = _depth_block(len(entries), step * width * ITEM)
+        depth_block = _depth_block(depth, step * width * ITEM)
         packing = (places, step, width, depth_block)
         packed = lower.packed(it.filter[:, columns], "direct", packing, DType.FLOAT32)
         bias = np.zeros((it.groups, blocks * lanes), np.float32)
         part = it.bias.reshape(it.groups, outputs)[:, columns]
         bias[:, : part.shape[1]] = part
-        _launch_tiles(lower, it, phase, entries, packed, bias, panels, done, depth_block)
+        _launch_tiles(lower, it, phase, packed, bias, panels, done, depth, depth_block)
         done += blocks
 
 
-def _offsets(it: Convolution, taps: Sequence[_Tap]) -> npt.NDArray[np.int32]:
+def _offsets(phase: _Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
     """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
 
     An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.
     """
-    if not taps:
+    pitches = x.pitches
+    distances = [
+        sum(pitch * distance for pitch, (_, distance) in zip(pitches, tap, strict=True))
+        for tap in _tap_grid(phase)
+    ]
+    if not distances:
         return np.zeros(1, np.int32)
-    step = it.x.layout.entry
-    per_block = it.x.layout.block // step
-    steps = np.arange(ceil_div(it.filter.shape[2], step))
-    first = steps // per_block * it.x.plane_bytes + steps % per_block * step * ITEM
-    offsets = np.add.outer(first, [distance for _, distance in taps])
+    step = x.layout.entry
+    per_block = x.layout.block // step
+    steps = np.arange(ceil_div(channels, step))
+    first = steps // per_block * x.nbytes + steps % per_block * step * ITEM
+    offsets = np.add.outer(first, distances)
     assert abs(offsets).max() < 1 << 31
     return offsets.ravel().astype(np.int32)
 
 
 def _runs(
-    it: Convolution, phase: _Phase, entries: npt.NDArray[np.int32], depth_block: int
+    phase: _Phase, x: Plane, channels: int, depth_block: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """(runs, taps) as the kernel reads them: taps that rows meet in the halo alone are left out."""
+    """(runs, taps) as the kernel reads them: taps that rows meet in the halo alone are left out.
+
+    `channels`: of a group.
+    """
+    entries = _offsets(phase, x, channels)
     numbers = np.arange(len(entries))
-    taps = max(math.prod(map(len, phase.taps)), 1)
-    row = math.prod(map(len, phase.outputs[1:]))
+    taps = max(len(_tap_grid(phase)), 1)
+    row = _pixels(phase[1:])
     starts = range(0, len(entries) + depth_block, depth_block)
     runs: list[list[int]] = []
     chosen: list[npt.NDArray[np.int64]] = []
     first = 0
-    for rows, met in _rows(it, phase):
+    for rows, met in _rows(phase, x):
         inside = np.repeat(met, taps // len(met))
         mine = numbers[inside[numbers % taps]]
         pieces = first + np.searchsorted(mine, starts)
@@ -206,15 +233,16 @@ def _runs(
     return np.array(runs, np.int32), table.astype(np.int32)
 
 
-def _rows(it: Convolution, phase: _Phase) -> list[tuple[range, npt.NDArray[np.bool_]]]:
+def _rows(phase: _Phase, x: Plane) -> list[tuple[range, npt.NDArray[np.bool_]]]:
     """Rows (of the first dimension) that meet the same rows of taps outside the halo, and which."""
-    every = range(len(phase.outputs[0]))
-    if not all(phase.taps):
+    axis, *others = phase
+    every = range(axis.outputs.count)
+    if not _tap_grid(phase):
         return [(every, np.ones(1, np.bool_))]
-    distances = [distance for _, distance in phase.taps[0]]
-    met = np.add.outer(phase.inputs[0], distances)
-    met = (met >= 0) & (met < it.x.spatial[0])
-    few = math.prod(map(len, phase.outputs[1:])) < LEAST_ROW
+    distances = [distance for _, distance in axis.taps]
+    met = np.add.outer(axis.inputs.numbers, distances)
+    met = (met >= 0) & (met < x.spatial[0])
+    few = _pixels(tuple(others)) < LEAST_ROW
     if few or met.mean() > 1 - LEAST_SKIPPED:
         return [(every, np.ones(len(distances), np.bool_))]
     changes = np.flatnonzero((met[1:] != met[:-1]).any(1)) + 1
@@ -234,25 +262,25 @@ def _launch_tiles(
     lower: Lowering,
     it: Convolution,
     phase: _Phase,
-    entries: npt.NDArray[np.int32],
     packed: Ref,
     bias: Array,
     panels: Panels,
     first_block: int,
+    depth: int,
     depth_block: int,
 ) -> None:
     """Panels of each group, the first one from channel block `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
     vectors, count = panels.vectors, panels.count
-    pixels = math.prod(map(len, phase.outputs))
-    runs, taps = _runs(it, phase, entries, depth_block)
+    pixels = _pixels(phase)
+    runs, taps = computed(_runs, phase, x.plane, it.filter.shape[2], depth_block)
     filter_bytes = packed.buffer.nbytes
     macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
-    depth = len(entries)
     pixel_block, part_tiles = _units(it, pixels, panels, filter_bytes, lower.threads)
     units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
+    outputs = tuple(axis.outputs for axis in phase)
     offset = first_block * y.plane_bytes
     ends = it.groups * (first_block + vectors * count) == y.blocks
     words = DIRECT.pack(
@@ -263,9 +291,9 @@ def _launch_tiles(
         residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
         taps=lower.table(taps),
         runs=lower.table(runs),
-        run_count=len(runs),
-        y_pixels=lower.table(y.offsets(*phase.outputs)),
-        residual_pixels=lower.table(other.offsets(*phase.outputs)),
+        run_count=length(runs),
+        y_pixels=_pixel_table(lower, y, outputs),
+        residual_pixels=_pixel_table(lower, other, outputs),
         y_batch=y.batch_bytes,
         y_plane=y.plane_bytes,
         residual_batch=other.batch_bytes,
@@ -289,26 +317,40 @@ def _launch_tiles(
         return
     made = _unit_list(it, pixels, pixel_block, count, part_tiles, vectors, first_block)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
-    it.ending.launch(lower, kernel, words, grouped, phase.outputs)
+    it.ending.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
 
 
 def _source(lower: Lowering, it: Convolution, phase: _Phase) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
     x = it.x
-    if all(phase.taps):
+    if _tap_grid(phase):
         return {
             "x": x.at,
-            "x_pixels": lower.table(x.offsets(*phase.inputs)),
+            "x_pixels": _pixel_table(lower, x, tuple(axis.inputs for axis in phase)),
             "x_batch": x.batch_bytes,
             "x_group": x.plane_bytes * x.channels // it.groups // x.layout.block,
         }
-    pixels = math.prod(map(len, phase.outputs))
+    (nowhere,) = computed(_nowhere, _pixels(phase))
     return {
         "x": lower.table(np.zeros(x.layout.entry, np.float32)),
-        "x_pixels": lower.table(np.zeros(pixels, np.int32)),
+        "x_pixels": lower.table(nowhere),
         "x_batch": 0,
         "x_group": 0,
     }
+
+
+def _nowhere(pixels: int) -> tuple[npt.NDArray[np.int32]]:
+    return (np.zeros(pixels, np.int32),)
+
+
+def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[_Row, ...]) -> Ref:
+    """Where the pixels of a grid are."""
+    (offsets,) = computed(_grid_offsets, tensor.plane, grid)
+    return lower.table(offsets)
+
+
+def _grid_offsets(plane: Plane, grid: tuple[_Row, ...]) -> tuple[npt.NDArray[np.int32]]:
+    return (plane.offsets(*(row.numbers for row in grid)),)
 
 
 def _unit_list(
@@ -345,10 +387,10 @@ def _units(
     A part of the channels needs all of the input, which is close; a part of the pixels needs all
     of the weights.
     """
-    height, count = tile_pixels(panels.vectors), panels.count
+    height, count, pixels = tile_pixels(panels.vectors), panels.count, now(pixels)
     planes = now(it.x.batch) * it.groups
     plane_ns = pixels * (filter_bytes // ITEM) * panels.share / it.groups / MACS_PER_NS
-    input_bytes = it.x.plane_bytes * it.x.blocks // it.groups
+    input_bytes = now(it.x.plane_bytes) * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:
         fewest = max(ceil_div(pixels, PIXELS), fewest)

@@ -102,7 +102,7 @@ class Ending:
         pixels are numbers in.
         """
         tables = [
-            None if operand.tensor is None else operand.tensor.offsets(*outputs).astype(np.int64)
+            None if (x := operand.tensor) is None else x.plane.offsets(*outputs).astype(np.int64)
             for operand in self.operands
         ]
         breaks = _breaks([table for table in tables if table is not None], self._pixel_bytes)

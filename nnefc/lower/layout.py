@@ -13,12 +13,13 @@ from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.layout import LAYOUT
 from nnefc.kernels.template import Kernel
-from nnefc.lower.blocked import Tensor, layout_of, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement import copy_strided
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import computed, largest
 
 Array = npt.NDArray[Any]
 
@@ -93,13 +94,14 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
 
 def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
-    pixel_block = ceil_div(pixels, max(pixels // PIXELS, 1))
+    pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
+    (offsets,) = computed(_offsets, blocked.plane)
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
     unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
     words = LAYOUT.pack(
         dense=dense.at,
         blocked=blocked.at,
-        offsets=lower.table(blocked.pixels()),
+        offsets=lower.table(offsets),
         dense_batch=dense.batch_bytes,
         dense_channel=dense.plane_bytes,
         blocked_batch=blocked.batch_bytes,
@@ -111,3 +113,8 @@ def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> 
         unit_block=unit_block,
     )
     lower.launch(Kernel(family, (lanes,)), words, ceil_div(units, unit_block))
+
+
+def _offsets(plane: Plane) -> tuple[Array]:
+    """Those of the pixels of a plane."""
+    return (plane.pixels(),)

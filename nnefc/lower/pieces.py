@@ -17,6 +17,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Unit
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import Table, length, now
 
 Records = npt.NDArray[np.int32]
 
@@ -84,8 +85,8 @@ def launch(
     kernel: Kernel,
     x: Tensor,
     y: Tensor,
-    pieces: Records,
-    taps: npt.NDArray[np.int32],
+    pieces: Records | Table,
+    taps: npt.NDArray[np.int32] | Table,
     plane_ns: float,
     *,
     other: Tensor | None = None,
@@ -98,9 +99,9 @@ def launch(
     `ending` is for pieces whose kind is their number of pixels, in the order of the pixels.
     """
     third, weights = other or y, weights or Weights(x.at, 0)
-    count = len(pieces)
-    least = bands(math.prod(y.spatial), lower.threads)
-    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, count)
+    count, plane_ns = length(pieces), now(plane_ns)
+    least = bands(now(math.prod(y.spatial)), lower.threads)
+    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, now(count))
     band = ceil_div(count, parts)
     units = x.batch * x.blocks * ceil_div(count, band)
     unit_block = per_tile(units, plane_ns / parts, lower.threads)
@@ -128,6 +129,8 @@ def launch(
     if ending is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
+    if isinstance(pieces, Table):
+        raise TypeError("units that end in an expression are listed one by one")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     made = [
         Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,72 +15,114 @@ from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.kernels.pooling import PLANES
 from nnefc.kernels.template import Kernel
 from nnefc.lower import pieces
-from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, per_tile
-from nnefc.lower.pooling_rows import Axis, Part, cut_row
+from nnefc.lower.pooling_rows import Axis, cut_row
 from nnefc.ops.window_rules import Window, pooling_window
+from nnefc.symbolic import computed, length
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """What is computed of a window.
 
-    kind: sum or max; `zeros`: what is not there is a zero for a maximum.  `factor` [*outputs], or
-    what can be broadcast to that, multiplies sums.
+    kind: sum or max; `zeros`: what is not there is a zero for a maximum.  Sums are divided by their
+    terms along these axes.
     """
 
     kind: str
     zeros: bool = False
-    factor: npt.NDArray[np.float64] | None = None
+    divided: tuple[_Along, ...] = ()
+
+    def factors(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
+        """[*outputs]: what multiplies sums."""
+        terms = np.ones((1,) * len(shape))
+        for i, along in enumerate(self.divided):
+            terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
+        return np.broadcast_to(1 / np.maximum(terms, 1), shape).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """A dimension in which a window moves."""
+
+    window: Window
+    axis: int
+    border: str
+
+    @property
+    def outputs(self) -> int:
+        return self.window.output[self.axis]
+
+    @property
+    def taps(self) -> int:
+        return self.window.size[self.axis]
+
+    @property
+    def stride(self) -> int:
+        return self.window.stride[self.axis]
+
+    @property
+    def terms(self) -> npt.NDArray[np.int64]:
+        """Of every output: what counts for a mean."""
+        if self.border == "ignore":
+            return self.made().counts
+        return np.full(self.outputs, self.taps, np.int64)
+
+    def made(self) -> Axis:
+        window, i = self.window, self.axis
+        table = window.taps(i, self.border)
+        return Axis(table, window.stride[i], window.dilation[i], window.padding[i][0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Still:
+    """A dimension in which there is nothing to do."""
+
+    outputs: int
+    taps: ClassVar[int] = 1
+    stride: ClassVar[int] = 1
+
+    def made(self) -> Axis:
+        return Axis.identity(self.outputs)
+
+
+_Dimension = _Along | _Still
 
 
 @blocked_lowering("max_pool")
 def max_pool(lower: Lowering, op: Op) -> None:
-    _, axes = _axes(op)
-    _pool(lower, op, Pool("max", zeros=op.attributes["border"] != "ignore"), axes)
+    _pool(lower, op, Pool("max", zeros=op.attributes["border"] != "ignore"))
 
 
 @blocked_lowering("box")
 def box(lower: Lowering, op: Op) -> None:
-    window, axes = _axes(op)
-    if not op.attributes["normalize"]:
-        pool = Pool("sum")
-    elif op.attributes["border"] == "ignore":
-        terms = np.ones((1,) * len(axes))
-        for i, axis in enumerate(axes):
-            terms = terms * np.expand_dims(axis.counts, [d for d in range(len(axes)) if d != i])
-        pool = Pool("sum", factor=1 / np.maximum(terms, 1))
-    else:
-        pool = Pool("sum", factor=np.full((1,) * len(axes), 1 / window.volume))
-    _pool(lower, op, pool, axes)
+    _pool(lower, op, Pool("sum", divided=_along(op) if op.attributes["normalize"] else ()))
 
 
-def _axes(op: Op) -> tuple[Window, list[Axis]]:
+def _along(op: Op) -> tuple[_Along, ...]:
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
-    border = op.attributes["border"]
-    return window, [
-        Axis(window.taps(i, border), window.stride[i], window.dilation[i], window.padding[i][0])
-        for i in range(2, window.rank)
-    ]
+    return tuple(_Along(window, i, op.attributes["border"]) for i in range(2, window.rank))
 
 
-def _pool(lower: Lowering, op: Op, pool: Pool, axes: list[Axis]) -> None:
+def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
     """At once if the window is small, else dimension by dimension."""
+    axes = _along(op)
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     sizes = [axis.taps for axis in axes if axis.taps > 1]
-    rest = list(axes)
+    rest: list[_Dimension] = list(axes)
     if math.prod(sizes) > 4 * sum(sizes):
         plain = Pool("max", pool.zeros) if pool.kind == "max" else Pool("sum")
         for i, axis in enumerate(axes[:-1]):
             if axis.taps == 1:
                 continue
-            only = [Axis.identity(n) for n in x.spatial]
+            only: list[_Dimension] = [_Still(n) for n in x.spatial]
             only[i] = axis
             between = _scratch(lower, x, tuple(a.outputs for a in only))
             _launch(lower, plain, x, between, only)
             x = between
-            rest[i] = Axis.identity(axis.outputs)
+            rest[i] = _Still(axis.outputs)
     _launch(lower, pool, x, y, rest)
 
 
@@ -91,30 +133,31 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
     return Tensor.whole(lower.scratch(type_.nbytes), type_)
 
 
-def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[Axis]) -> None:
-    # where a maximum meets zeros, outputs of a tile would start from different numbers
-    fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
-    row = cut_row(axes[-1], x, fill, clipped=not pool.zeros)
-    usual = (axes[-1].stride, axes[-1].taps) if row[0].strip is None else None
+def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
+    found, table, in_tiles = computed(_pieces, pool, x.plane, y.plane, tuple(axes))
+    usual = (axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     pieces.launch(
         lower,
         Kernel("pooling.window", (pool.kind, x.layout.block, usual)),
         x,
         y,
-        *_pieces(pool, x, y, axes, row),
+        found,
+        table,
         math.prod(y.spatial) * taps_ns * x.layout.block / 50,
     )
 
 
 def _pieces(
-    pool: Pool, x: Tensor, y: Tensor, axes: Sequence[Axis], row: Sequence[Part]
-) -> tuple[pieces.Records, npt.NDArray[np.int32]]:
-    """(pieces, row by row; their table)."""
-    outer = axes[:-1]
+    pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
+) -> tuple[pieces.Records, npt.NDArray[np.int32], bool]:
+    """(pieces, row by row; their table; whether they are tiles, of the usual windows)."""
+    *outer, across = (each.made() for each in dimensions)
+    # where a maximum meets zeros, outputs of a tile would start from different numbers
+    fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
+    row = cut_row(across, x, fill, clipped=not pool.zeros)
     meets = [axis.meets() for axis in outer]
-    factor = np.ones(()) if pool.factor is None else pool.factor
-    factors = np.broadcast_to(factor, [axis.outputs for axis in axes]).astype(np.float32)
+    factors = pool.factors([each.outputs for each in dimensions])
     table = _Table(x.pitches)
     found: list[tuple[int, int]] = []
     numbers: list[float] = []
@@ -141,7 +184,7 @@ def _pieces(
         count,
         np.array(numbers, np.float32),
     )
-    return made, np.array(table.words, np.int32)
+    return made, np.array(table.words, np.int32), row[0].strip is None
 
 
 class _Table:
@@ -176,7 +219,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     """Over all spatial dimensions."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     pixels = math.prod(x.spatial)
-    runs = _runs(x)
+    (runs,) = computed(_runs, x.plane)
     planes = x.batch * x.blocks
     plane_block = per_tile(planes, pixels / 2 + 10, lower.threads)
     words = PLANES.pack(
@@ -188,8 +231,8 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         x_plane=x.plane_bytes,
         y_batch=y.batch_bytes,
         y_plane=y.plane_bytes,
-        run_count=len(runs),
-        divisor=float(pixels) if op.attributes.get("normalize") else 1.0,
+        run_count=length(runs),
+        divisor=1.0 * pixels if op.attributes.get("normalize") else 1.0,
         planes=planes,
         plane_block=plane_block,
     )
@@ -197,10 +240,9 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 
-def _runs(x: Tensor) -> npt.NDArray[np.int32]:
+def _runs(x: Plane) -> tuple[npt.NDArray[np.int32]]:
     """[runs, 2]: offset in bytes and number of pixels of what lies together inside the halo."""
     if not x.layout.has_halo:
-        return np.array([[0, math.prod(x.spatial)]], np.int32)
-    *outer, width = x.spatial
-    rows = x.offsets(*(range(n) for n in outer), [0])
-    return np.stack([rows, np.full_like(rows, width)], 1)
+        return (np.array([[0, math.prod(x.spatial)]], np.int32),)
+    rows = x.rows()
+    return (np.stack([rows, np.full_like(rows, x.spatial[-1])], 1),)

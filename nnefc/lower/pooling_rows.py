@@ -12,7 +12,7 @@ from nnefc.kernels.pooling import STRIP
 from nnefc.kernels.pooling_line import LINE, Strip
 from nnefc.kernels.pooling_tile import Tile, tiles
 from nnefc.lower import pieces
-from nnefc.lower.blocked import Tensor
+from nnefc.lower.blocked import Plane
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.window_rules import Indices
 
@@ -85,7 +85,7 @@ class Part:
     """Whether these are all taps."""
 
 
-def cut_row(axis: Axis, x: Tensor, fill: float, *, clipped: bool) -> list[Part]:
+def cut_row(axis: Axis, x: Plane, fill: float, *, clipped: bool) -> list[Part]:
     """The parts of a row: tiles, of windows that there are some for, else strips.
 
     `fill` stands for what is not there; `clipped`: tiles may leave it out.

@@ -11,9 +11,10 @@ from nnefc.ir import Op
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.upsample import COLUMN, ONE_ROW, TWO_ROWS
 from nnefc.lower import pieces
-from nnefc.lower.blocked import Tensor, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.ops.window_rules import Interpolation, interpolation
+from nnefc.symbolic import Table, computed
 
 PIXEL_NS = 3
 """Nanoseconds per pixel of the output, about."""
@@ -23,56 +24,56 @@ PIXEL_NS = 3
 def nearest(lower: Lowering, op: Op) -> None:
     """Every pixel is repeated: the windows lie side by side."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    *outer, last = [to // n for n, to in zip(x.spatial, y.spatial, strict=True)]
-    rows = [range(n) for n in y.spatial[:-1]]
-    sources = [np.arange(n * f) // f for n, f in zip(x.spatial, outer)]
-    _launch(
-        lower,
-        Kernel("upsample.nearest", (x.layout.block, last)),
-        x,
-        y,
-        pieces.records(
-            [ONE_ROW] * math.prod(map(len, rows)),
-            x.offsets(*sources, [0]).astype(np.int64),
-            y.offsets(*rows, [0]).astype(np.int64),
-            np.zeros(1, np.int64),
-            0,
-            x.spatial[-1],
-        ),
-        np.zeros(1, np.int32),
+    factors = tuple(op.attributes["size"][2:])
+    (rows,) = computed(_repeated_rows, x.plane, y.plane, factors[:-1])
+    kernel = Kernel("upsample.nearest", (x.layout.block, factors[-1]))
+    _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
+
+
+def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[pieces.Records]:
+    sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
+    found = pieces.records(
+        [ONE_ROW] * math.prod(y.spatial[:-1]),
+        x.offsets(*sources, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        np.zeros(1, np.int64),
+        0,
+        x.spatial[-1],
     )
+    return (found,)
 
 
 @blocked_lowering("multilinear_upsample")
 def linear(lower: Lowering, op: Op) -> None:
     """The last two dimensions are interpolated; the others, if any, have the factor 1."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    method, border = op.attributes["method"], op.attributes["border"]
+    how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
+    rows, columns = computed(_between, x.plane, y.plane, *how)
+    _launch(lower, Kernel("upsample.linear", (x.layout.block,)), x, y, rows, columns)
+
+
+def _between(
+    x: Plane, y: Plane, factors: tuple[int, ...], method: str, border: str
+) -> tuple[pieces.Records, npt.NDArray[np.int32]]:
+    """(pieces, row by row; the table of `upsample.linear`)."""
     *rows, across = [
-        interpolation(n, f, method, border)
-        for n, f in zip(x.spatial, op.attributes["factor"], strict=True)
+        interpolation(n, f, method, border) for n, f in zip(x.spatial, factors, strict=True)
     ]
     weights = rows[-1].weight if rows else np.zeros(1)
     low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
     high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
     count = math.prod(y.spatial[:-1])
     every = np.tile(weights, count // weights.size)
-    _launch(
-        lower,
-        Kernel("upsample.linear", (x.layout.block,)),
-        x,
-        y,
-        pieces.records(
-            np.where(every == 0, ONE_ROW, TWO_ROWS),
-            x.offsets(*low, [0]).astype(np.int64),
-            y.offsets(*(range(n) for n in y.spatial[:-1]), [0]).astype(np.int64),
-            x.offsets(*high, [0]).astype(np.int64),
-            0,
-            y.spatial[-1],
-            every.astype(np.float32),
-        ),
-        _columns(across, x.pixel_bytes),
+    found = pieces.records(
+        np.where(every == 0, ONE_ROW, TWO_ROWS),
+        x.offsets(*low, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        x.offsets(*high, [0]).astype(np.int64),
+        0,
+        y.spatial[-1],
+        every.astype(np.float32),
     )
+    return found, _columns(across, x.pixel_bytes)
 
 
 def _columns(across: Interpolation, pixel_bytes: int) -> npt.NDArray[np.int32]:
@@ -89,8 +90,8 @@ def _launch(
     kernel: Kernel,
     x: Tensor,
     y: Tensor,
-    found: pieces.Records,
-    taps: npt.NDArray[np.int32],
+    found: pieces.Records | Table,
+    taps: npt.NDArray[np.int32] | Table,
 ) -> None:
     plane_ns = math.prod(y.spatial) * PIXEL_NS
     pieces.launch(lower, kernel, x, y, found, taps, plane_ns, other=x)

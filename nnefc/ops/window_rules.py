@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from nnefc.errors import NnefError
 from nnefc.ir import Attribute, Shape
+from nnefc.symbolic import is_symbolic
 
 Indices = npt.NDArray[np.int64]
 Padding = tuple[tuple[int, int], ...]
@@ -106,10 +107,13 @@ class Window:
         return replace(self, size=tuple(count for _, count in kept), padding=padding)
 
     def reach(self) -> Padding:
-        """Items before and after the input that taps meet, along each axis."""
+        """Items before and after the input that taps meet, along each axis.
+
+        Where extents depend on symbols these are the most that there may be.
+        """
         found: list[tuple[int, int]] = []
         for axis in range(self.rank):
-            before = self.padding[axis][0]
+            before, after = self.padding[axis]
             span = (self.size[axis] - 1) * self.dilation[axis]
             stride, extent = self.stride[axis], self.input[axis]
             if self.reverse:
@@ -118,8 +122,20 @@ class Window:
                 high = (self.output[axis] - 1 + before) // stride
             else:
                 low, high = -before, (self.output[axis] - 1) * stride + span - before
-            found.append((max(-low, 0), max(high - (extent - 1), 0)))
+            beyond = high - (extent - 1)
+            if is_symbolic([beyond]):
+                beyond = self._most_beyond(axis, after)
+            found.append((max(-low, 0), max(beyond, 0)))
         return tuple(found)
+
+    def _most_beyond(self, axis: int, after: int) -> int:
+        """Items after the input that taps meet, whatever the remainder of a division is."""
+        if not self.reverse:
+            return after
+        stride, extent, dilated = self.stride[axis], self.input[axis], self.dilated[axis]
+        if self.output[axis] != (extent - 1) * stride + dilated - sum(self.padding[axis]):
+            raise TypeError("an output of another shape needs plain numbers")
+        return (dilated - after - 1) // stride
 
     def tables(self, border: str) -> tuple[Indices, ...]:
         """`taps` for every axis."""
