@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 Number = int | float
+ELSEWHERE: Final = 1009
+"""Distance of values that tell what is equal by chance from those of now: a prime number, since
+multiples of tiles are equal more often."""
 Function = Callable[..., "list[Any] | None"]
 """Values of the symbols, in order, to values of extents and tables; None where a condition does not
 hold."""
@@ -70,14 +73,15 @@ class Trace:
         """An extent that passes for an integer, with its value now."""
         name = f"s{len(self._symbols)}"
         self._symbols.append(name)
-        return cast(int, Extent(self, value, name))
+        elsewhere = 3 * value + len(self._symbols) * ELSEWHERE
+        return cast(int, Extent(self, value, name, elsewhere))
 
-    def make(self, text: str, value: Number, *uses: Any) -> Extent:
+    def make(self, text: str, value: Number, *uses: Any, elsewhere: Number | None = None) -> Extent:
         """What an expression of extents gives, of which there is one for each text."""
         found = self._made.get(text)
         if found is None:
             name = f"v{len(self._made)}"
-            found = self._made[text] = Extent(self, value, name)
+            found = self._made[text] = Extent(self, value, name, elsewhere)
             self._steps.append(_Step(name, text, _names(uses)))
         return found
 
@@ -174,13 +178,17 @@ class Trace:
 class Extent:
     """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
 
-    __slots__ = ("name", "trace", "value")
+    __slots__ = ("elsewhere", "name", "trace", "value")
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    def __init__(self, trace: Trace, value: Number, name: str) -> None:
+    def __init__(
+        self, trace: Trace, value: Number, name: str, elsewhere: Number | None = None
+    ) -> None:
         self.trace = trace
         self.value = value
         self.name = name
+        self.elsewhere = elsewhere
+        """What it is for some other values of the symbols, if that is known: see `same`."""
 
     def __repr__(self) -> str:
         return f"{self.value}:{self.name}"
@@ -274,7 +282,8 @@ class Extent:
         return self
 
     def __neg__(self) -> Any:
-        return self.trace.make(f"-{self.name}", -self.value, self)
+        elsewhere = None if self.elsewhere is None else -self.elsewhere
+        return self.trace.make(f"-{self.name}", -self.value, self, elsewhere=elsewhere)
 
     def __abs__(self) -> Any:
         return self._call("abs", abs)
@@ -396,7 +405,17 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
         return _OF_ITSELF[sign]
     trace = left.trace if isinstance(left, Extent) else cast(Extent, right).trace
     value = compute(now(left), now(right))
-    return trace.make(f"{_text(left)} {sign} {_text(right)}", value, left, right)
+    a, b = _elsewhere(left), _elsewhere(right)
+    try:
+        elsewhere = None if a is None or b is None else compute(a, b)
+    except ArithmeticError:
+        elsewhere = None
+    text = f"{_text(left)} {sign} {_text(right)}"
+    return trace.make(text, value, left, right, elsewhere=elsewhere)
+
+
+def _elsewhere(number: Any) -> Number | None:
+    return number.elsewhere if isinstance(number, Extent) else number
 
 
 def _compared(
@@ -415,6 +434,16 @@ def _compared(
 def now(number: Any) -> Any:
     """What a number is now, without a condition: for choices that are right in any case."""
     return number.value if isinstance(number, Extent) else number
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal, which is a condition then; but not where they only happen to
+    be so now.  For choices that are right in any case where this is false.
+    """
+    if now(a) != now(b):
+        return False
+    there = _elsewhere(a), _elsewhere(b)
+    return (None in there or there[0] == there[1]) and a == b
 
 
 def make_do(number: Any) -> bool:

@@ -16,7 +16,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array
 from nnefc.runtime.machine import largest_cache
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import is_symbolic, largest, smallest
+from nnefc.symbolic import is_symbolic, largest, now, same, smallest
 
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
@@ -207,7 +207,7 @@ def join(
         if extent == 1:
             continue
         inner = [s[axis] for s in strides]
-        if dims and all(along[-1] == step * extent for along, step in zip(steps, inner)):
+        if dims and all(same(along[-1], step * extent) for along, step in zip(steps, inner)):
             dims[-1] *= extent
             for along, step in zip(steps, inner):
                 along[-1] = step
@@ -233,7 +233,7 @@ def flat_row(
         return None
     access: list[Access] = []
     for i, (*_, step, last) in enumerate(strides):
-        if last == 1 and step == inner:
+        if last == 1 and same(step, inner):
             access.append(Access.CONTIGUOUS)
         elif i >= inputs:
             return None
@@ -271,8 +271,8 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
     Columns are a multiple of `step`, unless they are all of a row.
     """
     items = largest([items, -(-rows * columns // (MAX_TILES // 2))])
-    if columns >= 2 * max(items, step):
-        parts = columns // max(items, step)
+    if now(columns) >= 2 * now(largest([items, step])):
+        parts = largest([columns // largest([items, step]), 1])
         return 1, -(-columns // parts // step) * step
     return smallest([largest([items // columns, 1]), rows]), columns
 

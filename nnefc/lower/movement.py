@@ -21,6 +21,7 @@ from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import source_indices
 from nnefc.runtime.program import Appended, Ref
+from nnefc.symbolic import same
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
@@ -85,7 +86,8 @@ def _join(
     for extent, x_pitch, y_pitch in zip(extents, x_pitches, y_pitches, strict=True):
         if extent == 1:
             continue
-        if joined and joined[-1][1:] == (x_pitch * extent, y_pitch * extent):
+        whole = (x_pitch * extent, y_pitch * extent)
+        if joined and all(map(same, joined[-1][1:], whole)):
             joined[-1] = (joined[-1][0] * extent, x_pitch, y_pitch)
         else:
             joined.append((extent, x_pitch, y_pitch))
