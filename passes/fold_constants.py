@@ -66,11 +66,11 @@ class FoldConstants:
         %y: float32[3] = constant() {shape = [3], value = tensor float32[3] [2.0, 4.0, 6.0]}
 
     The reference computes in float64 and int64; results are rounded to the item type once
-    per operation.  Left alone: views of variables of more than `small` items, which cost nothing
-    and keep weights where they are; results of more than `growth` times the items that operands
-    store plus `small`; operands that repeat one number more than `repeated` times; operations of
-    more than `work` multiplications; and what makes weights larger only: numbers of codes
-    (`INFLATING`), and conversions of more than `small` items to wider types.
+    per operation.  Left alone: views of variables, which cost nothing and keep weights where
+    they are; results of more than `growth` times the items that operands store plus `small`;
+    operands that repeat one number more than `repeated` times; operations of more than `work`
+    multiplications; and what makes weights larger only: numbers of codes (`INFLATING`), and
+    conversions of more than `small` items to wider types.
     """
 
     name: ClassVar[str] = "fold_constants"
@@ -107,7 +107,7 @@ class FoldConstants:
             return True
         if is_widening(op) and op.output.type.volume > self.small:
             return False
-        if spec.view and not is_constant(op.inputs[0]) and op.output.type.volume > self.small:
+        if spec.view and not is_constant(op.inputs[0]):
             return False
         repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)
         stored = sum(1 if splat(v) is not None else v.type.volume for v in op.inputs)

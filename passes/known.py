@@ -8,13 +8,17 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ops.introduce import constant
+from nnefc.ops.table import operations
 from nnefc.passes.base import splat_op
+from nnefc.symbolic import is_symbolic
 
 Array = np.ndarray[Any, Any]
 
 
 class Known:
-    """The items of values that are the same at every run; nothing but conversions is computed."""
+    """The items of values that are the same at every run, and of views of them; nothing is computed
+    but conversions.
+    """
 
     def __init__(self, graph: Graph) -> None:
         updated = {
@@ -40,9 +44,14 @@ class Known:
             return constant(**op.attributes)
         if op.name == "variable":
             return self._variables.get(op.attributes["label"].lower())
-        if is_widening(op) and (stored := self.items(op.inputs[0])) is not None:
-            return stored.astype(value.type.dtype.numpy)
-        return None
+        if not (is_widening(op) or _is_view(op)):
+            return None
+        stored = self.items(op.inputs[0])
+        if stored is None:
+            return None
+        if _is_view(op):
+            return stored.reshape(value.type.dims)
+        return stored.astype(value.type.dtype.numpy)
 
     def __contains__(self, value: Value) -> bool:
         op = value.op
@@ -50,7 +59,13 @@ class Known:
             return False
         if op.name == "variable":
             return op.attributes["label"].lower() in self._variables
-        return op.name == "constant" or (is_widening(op) and op.inputs[0] in self)
+        return op.name == "constant" or ((is_widening(op) or _is_view(op)) and op.inputs[0] in self)
+
+
+def _is_view(op: Op) -> bool:
+    """Whether `op` gives the same items in another shape, which is known."""
+    spec = operations().get(op.name)
+    return spec is not None and spec.view and not is_symbolic(op.output.type.shape or ())
 
 
 def is_widening(op: Op) -> bool:

@@ -1,0 +1,204 @@
+"""Plans of windows over dimensions with symbols give what the operations are said to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc.dynamic import DynamicModel
+from nnefc.ops.reference import evaluate
+from tests.dynamic_models import model
+
+Array = np.ndarray[Any, Any]
+Extents = tuple[int, ...]
+
+SYMBOLS = "HWD"
+CHANNELS = 3
+"""Of the input."""
+
+
+@dataclass
+class Chain:
+    """A document that does one thing after the other to an input [B, CHANNELS, H, W ...]."""
+
+    rank: int
+    channels: int = CHANNELS
+    lines: list[str] = field(default_factory=list[str])
+    weights: dict[str, Array] = field(default_factory=dict[str, Array])
+    shapes: list[tuple[int, str]] = field(default_factory=lambda: [(CHANNELS, "")])
+    """Of every value: channels, and what tells whether extents are alike."""
+
+    def add(self, text: str, channels: int | None = None, moved: str = "") -> None:
+        """One more value, of the last one, `x`."""
+        channels = channels or self.channels
+        number = len(self.lines)
+        self.lines.append(f"v{number + 1} = {text.replace('x@', f'v{number}')};")
+        self.channels = channels
+        self.shapes.append((channels, self.shapes[-1][1] + moved))
+
+    def weight(self, *shape: int) -> str:
+        name = f"w{len(self.weights)}"
+        rng = np.random.default_rng(len(self.weights))
+        self.weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype("f4")
+        return f"variable<scalar>(label = '{name}', shape = {list(shape)})"
+
+    def window(self, size: int, stride: int, dilation: int, padding: int) -> str:
+        n = self.rank
+        return (
+            f"stride = {[stride] * n}, dilation = {[dilation] * n}, "
+            f"padding = {[(padding, padding)] * n}, border = 'constant'"
+        )
+
+    @property
+    def body(self) -> str:
+        dims = ", ".join(("B", str(CHANNELS), *SYMBOLS[: self.rank]))
+        lines = "\n  ".join(self.lines)
+        return f"""graph g(v0) -> (v{len(self.lines)}) {{
+  v0 = tract_core_external(shape = [{dims}], datum_type = 'f32');
+  {lines}
+}}"""
+
+
+EXTENSIONS = "".join(f"extension tract_symbol {s};\n" for s in ("B", *SYMBOLS))
+
+
+def convolve(chain: Chain, outputs: int, size: int, stride: int, dilation: int) -> None:
+    filter_ = chain.weight(outputs, chain.channels, *[size] * chain.rank)
+    window = chain.window(size, stride, dilation, dilation * (size // 2))
+    moved = f"/{stride}" if stride > 1 else ""
+    chain.add(f"conv(x@, {filter_}, {chain.weight(1, outputs)}, {window})", outputs, moved)
+
+
+def depthwise(chain: Chain, size: int, stride: int) -> None:
+    filter_ = chain.weight(chain.channels, 1, *[size] * chain.rank)
+    window = f"{chain.window(size, stride, 1, size // 2)}, groups = {chain.channels}"
+    chain.add(f"conv(x@, {filter_}, 0.0, {window})", moved=f"/{stride}" if stride > 1 else "")
+
+
+def grow(chain: Chain, outputs: int, size: int) -> None:
+    filter_ = chain.weight(outputs, chain.channels, *[size] * chain.rank)
+    chain.add(f"deconv(x@, {filter_}, 0.0, {chain.window(size, 2, 1, size // 2)})", outputs, "*")
+
+
+def pool(chain: Chain, name: str, size: int, stride: int) -> None:
+    n = chain.rank
+    sizes, strides = [1, 1, *[size] * n], [1, 1, *[stride] * n]
+    padding = [(0, 0), (0, 0), *[(size // 2, size // 2)] * n]
+    border = "ignore" if name == "max_pool" else "constant"
+    more = ", normalize = true" if name == "box" else ""
+    chain.add(
+        f"{name}(x@, size = {sizes}, stride = {strides}, padding = {padding}, "
+        f"border = '{border}'{more})",
+        moved=f"/{stride}" if stride > 1 else "",
+    )
+
+
+def repeat(chain: Chain) -> None:
+    sizes = [1, 1, *[2] * chain.rank]
+    chain.add(
+        f"debox(x@, size = {sizes}, stride = {sizes}, padding = {[(0, 0)] * len(sizes)}, "
+        "border = 'constant', normalize = false)",
+        moved="*2",
+    )
+
+
+def add_to(chain: Chain, number: int) -> None:
+    """The sum with an earlier value of the same shape, or else twice the last one."""
+    same = [i for i, shape in enumerate(chain.shapes) if shape == chain.shapes[-1]]
+    chain.add(f"relu(add(x@, v{same[number % len(same)]}))")
+
+
+def join(chain: Chain, number: int) -> None:
+    """The channels of two values."""
+    same = [i for i, (_, moved) in enumerate(chain.shapes) if moved == chain.shapes[-1][1]]
+    other = same[number % len(same)]
+    chain.add(f"concat([x@, v{other}], axis = 1)", chain.channels + chain.shapes[other][0])
+
+
+def checked(dynamic: DynamicModel, folder: Path, extents: Extents, batch: int) -> None:
+    rng = np.random.default_rng(sum(extents))
+    x = rng.standard_normal((batch, CHANNELS, *extents)).astype(np.float32)
+    found = dynamic(x)
+    graph = nnefc.import_model(folder, shapes={"v0": x.shape})
+    (expected,) = evaluate(graph, {"v0": x}).outputs.values()
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5)
+
+
+def compiled(chain: Chain, folder: Path) -> DynamicModel:
+    weights: dict[str, Any] = {**chain.weights}
+    return model(folder, chain.body, EXTENSIONS, **weights)
+
+
+STEPS = st.one_of(
+    st.tuples(
+        st.just(convolve),
+        st.sampled_from((4, 8, 12, 16)),
+        st.sampled_from((1, 2, 3, 5)),
+        st.sampled_from((1, 2)),
+        st.sampled_from((1, 2)),
+    ),
+    st.tuples(st.just(depthwise), st.sampled_from((3, 5)), st.sampled_from((1, 2))),
+    st.tuples(st.just(grow), st.sampled_from((8, 12)), st.sampled_from((2, 3, 4))),
+    st.tuples(
+        st.just(pool),
+        st.sampled_from(("max_pool", "box")),
+        st.sampled_from((2, 3)),
+        st.sampled_from((1, 2)),
+    ),
+    st.tuples(st.just(repeat)),
+    st.tuples(st.just(add_to), st.integers(0, 3)),
+    st.tuples(st.just(join), st.integers(0, 3)),
+    st.tuples(st.just(Chain.add), st.sampled_from(("relu(x@)", "sigmoid(x@)", "tanh(x@)"))),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_windows_of_any_size(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    chain = Chain(data.draw(st.sampled_from((1, 2, 2, 3))))
+    convolve(chain, data.draw(st.sampled_from((8, 16, 20))), 3, 1, 1)
+    for step, *arguments in data.draw(st.lists(STEPS, min_size=1, max_size=5)):
+        step(chain, *arguments)
+    folder = tmp_path_factory.mktemp("windows")
+    dynamic = compiled(chain, folder)
+    extent = st.integers(7, 40 if chain.rank < 3 else 11)
+    for _ in range(3):
+        extents = data.draw(st.tuples(*[extent] * chain.rank))
+        checked(dynamic, folder, extents, data.draw(st.integers(1, 3)))
+
+
+def network(rank: int) -> Chain:
+    """What all convolutional networks are made of."""
+    chain = Chain(rank)
+    convolve(chain, 16, 7, 2, 1)
+    chain.add("relu(x@)")
+    pool(chain, "max_pool", 3, 2)
+    convolve(chain, 16, 3, 1, 1)
+    add_to(chain, 0)
+    chain.add("mul(x@, sigmoid(x@))")
+    depthwise(chain, 3, 2)
+    convolve(chain, 24, 1, 1, 1)
+    pool(chain, "box", 3, 1)
+    grow(chain, 16, 4)
+    repeat(chain)
+    join(chain, 1)
+    convolve(chain, 8, 3, 1, 2)
+    chain.add(f"mean_reduce(x@, axes = {list(range(2, 2 + rank))})")
+    return chain
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_sizes_of_a_network_have_one_pattern(rank: int, tmp_path: Path) -> None:
+    dynamic = compiled(network(rank), tmp_path)
+    lengths = (33, 40, 47, 50, 61) if rank < 3 else (17, 20, 23)
+    for i, length in enumerate(lengths):
+        checked(dynamic, tmp_path, (length, lengths[i - 1], lengths[i - 2])[:rank], 1)
+    assert dynamic._plans.patterns == 1  # pyright: ignore[reportPrivateUsage]
