@@ -12,11 +12,13 @@ launches it share, so that neither counts words by hand.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from nnefc.digests import blake2b
+from nnefc.registered import is_taken
 
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
@@ -35,7 +37,7 @@ def family(name: str, relatives: Relatives | None = None) -> Callable[[Family], 
     """
 
     def register(make: Family) -> Family:
-        if name in _families:
+        if is_taken(_families.get(name), make):
             raise ValueError(f"kernel family {name!r} is registered already")
         _families[name] = make
         if relatives is not None:
@@ -71,7 +73,9 @@ class Kernel:
         return [] if relatives is None else [k for k in relatives(*self.arguments) if k != self]
 
     def _registered(self, table: dict[str, Any]) -> dict[str, Any]:
-        if self.family not in _families:
+        make = _families.get(self.family)
+        # what an interrupted import has left behind may lack what was to come
+        if make is None or make.__module__ not in sys.modules:
             importlib.import_module(f"nnefc.kernels.{self.family.partition('.')[0]}")
         return table
 

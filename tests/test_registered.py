@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from nnefc.frontends.tract.registry import operator, operators
+from nnefc.kernels.template import Kernel, family
 from nnefc.lower import load_lowerings
 from nnefc.lower.context import lowering
 from nnefc.registered import is_taken
@@ -15,13 +17,17 @@ from nnefc.registered import is_taken
 AGAIN = """
 import sys
 from importlib import import_module
+from pathlib import Path
+import nnefc.kernels
 from nnefc.frontends.tract.registry import operators
 from nnefc.lower import load_lowerings
 operators()
 load_lowerings()
+for path in Path(nnefc.kernels.__file__).parent.glob("*.py"):
+    import_module(f"nnefc.kernels.{path.stem}")
 names = [name for name in sys.modules
-         if name.startswith(("nnefc.lower.", "nnefc.frontends.tract.operators."))
-         and name != "nnefc.lower.context"]
+         if name.startswith(("nnefc.lower.", "nnefc.frontends.tract.operators.", "nnefc.kernels."))
+         and name not in ("nnefc.lower.context", "nnefc.kernels.template")]
 assert len(names) > 50
 for name in names:
     del sys.modules[name]
@@ -34,7 +40,7 @@ def test_what_an_interrupted_import_has_registered_is_registered_again() -> None
     subprocess.run([sys.executable, "-c", AGAIN], check=True, timeout=120)
 
 
-def tract_core_gather(*_: object) -> None: ...
+def tract_core_gather(*_: object) -> Any: ...
 
 
 def test_another_function_is_told() -> None:
@@ -44,5 +50,8 @@ def test_another_function_is_told() -> None:
     assert not is_taken(tract_core_gather, tract_core_gather)
     with pytest.raises(ValueError, match="'transpose' has a lowering already"):
         lowering("transpose")(tract_core_gather)
+    Kernel("movement.strided").relatives()
+    with pytest.raises(ValueError, match=r"family 'movement\.strided' is registered already"):
+        family("movement.strided")(tract_core_gather)
     with pytest.raises(ValueError, match="operator 'tract_core_gather' is registered already"):
         operator("tract_core")(tract_core_gather)
