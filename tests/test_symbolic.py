@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,16 @@ from hypothesis import strategies as st
 
 from nnefc.symbolic import (
     Extent,
+    Table,
     Trace,
+    computed,
     float_bits,
     is_symbolic,
     largest,
+    length,
     now,
     pinned,
+    same,
     smallest,
 )
 
@@ -55,7 +60,7 @@ UNARY: list[Callable[[Any], Any]] = [
 Step = tuple[int, int, int]
 
 
-def computed(steps: list[Step], symbols: list[Any]) -> list[Any]:
+def numbers_of(steps: list[Step], symbols: list[Any]) -> list[Any]:
     """Numbers, each of some that were there before it."""
     numbers = [*symbols, 1, 3]
     for which, left, right in steps:
@@ -80,10 +85,10 @@ def test_what_holds_for_others_is_what_others_give(
 ) -> None:
     trace = Trace()
     try:
-        traced = computed(steps, [trace.symbol(value) for value in first])
+        traced = numbers_of(steps, [trace.symbol(value) for value in first])
     except (ArithmeticError, ValueError):
         return
-    assert list(map(now, traced)) == computed(steps, list(first))
+    assert list(map(now, traced)) == numbers_of(steps, list(first))
     function = trace.function(traced)
     assert function(*first) == list(map(now, traced))
     for pair in others:
@@ -92,7 +97,7 @@ def test_what_holds_for_others_is_what_others_give(
         except (ArithmeticError, ValueError):
             continue  # as it would be to compute it
         if found is not None:
-            assert found == computed(steps, list(pair))
+            assert found == numbers_of(steps, list(pair))
 
 
 def test_conditions_are_what_was_asked() -> None:
@@ -163,3 +168,57 @@ def test_a_trace_ends_when_nothing_varies() -> None:
     assert list(range(2 * n)) == list(range(10))
     with pytest.raises(TypeError, match="plain integers"):
         int(n)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What functions are given."""
+
+    extents: tuple[int, ...]
+    step: int
+
+
+def places(grid: Grid, first: int, name: str) -> tuple[np.ndarray[Any, Any], int]:
+    assert name == "given"
+    count = math.prod(grid.extents)
+    return first + grid.step * np.arange(count), count
+
+
+def test_arrays_are_computed_by_functions() -> None:
+    trace = Trace()
+    n, m = trace.symbol(3), trace.symbol(4)
+    table, count = computed(places, Grid((n, 2), 5), m + 1, "given")
+    assert isinstance(table, Table)
+    np.testing.assert_array_equal(table.value, 5 + 5 * np.arange(6))
+    function = trace.function([count, table, length(table) * 2])
+    for a, b in ((3, 4), (7, 1)):
+        result = function(a, b)
+        assert result is not None
+        assert (result[0], result[2]) == (2 * a, 4 * a)
+        np.testing.assert_array_equal(result[1], 1 + b + 5 * np.arange(2 * a))
+    assert not trace.conditions
+
+
+def test_equal_arrays_are_computed_once() -> None:
+    trace = Trace()
+    n = trace.symbol(3)
+    first, _ = computed(places, Grid((n, 2), 5), 0, "given")
+    assert computed(places, Grid((n, 2), 5), 0, "given")[0] is first
+    assert computed(places, Grid((n, 2), 6), 0, "given")[0] is not first
+
+
+def test_plain_arguments_give_plain_arrays() -> None:
+    table, count = computed(places, Grid((3, 2), 5), 0, "given")
+    np.testing.assert_array_equal(table, 5 * np.arange(6))
+    assert (count, length(table)) == (6, 6)
+
+
+def test_what_is_equal_by_chance_is_no_condition() -> None:
+    trace = Trace()
+    n, m = trace.symbol(6), trace.symbol(3)
+    assert not same(n, 2 * m)
+    assert not same(n, 6)
+    assert not same(n, m)
+    assert not trace.conditions
+    assert same((n + 1) * m, n * m + m)
+    assert len(trace.conditions) == 1
