@@ -15,10 +15,12 @@ from nnefc.passes.batch_cost import Costs, cut_costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.blocked_rules import CONVOLUTIONS
 from nnefc.passes.convolution_method import Chooser
+from nnefc.passes.known import Known
 from nnefc.symbolic import make_do, now
 
 STORED: Final = ("constant", "variable")
-"""Operations that every stage has for itself: their results are data, not computed."""
+"""Operations that every stage has for itself, as are views and conversions of them that are known:
+their results are data, not computed."""
 MAX_STEPS: Final = 1 << 14
 """Times that the operations of a stage run, all turns together."""
 
@@ -51,7 +53,7 @@ class SplitBatch:
     def run(self, graph: Graph) -> list[Stage]:
         """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
         batch = batch_of(graph)
-        steps = [op for op in graph.ops if op.name not in STORED]
+        steps = computing(graph)
         if batch < 2 or not all(map(is_pure, steps)):
             return [single_stage(graph)]
         rows, apart = rows_of(graph, steps, batch)
@@ -105,6 +107,14 @@ def batch_of(graph: Graph) -> int:
     return next((v.type.dims[0] for v in graph.inputs if v.type.rank), 1)
 
 
+def computing(graph: Graph) -> list[Op]:
+    """The operations that stages share out."""
+    known = Known(graph)
+    return [
+        op for op in graph.ops if not (op.name in STORED or any(v in known for v in op.outputs))
+    ]
+
+
 def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, int], list[bool]]:
     """(rows of the values that have items, whether each of `steps` is separable).
 
@@ -143,6 +153,7 @@ class _Cutter:
 
     def __init__(self, graph: Graph, rows: dict[Value, int], batch: int) -> None:
         self._graph, self._rows, self._batch = graph, rows, batch
+        self._steps = set(computing(graph))
         self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
         """Inputs, and what the stages so far pass on."""
 
@@ -208,7 +219,7 @@ class _Cutter:
 
         def twin(value: Value) -> Value:
             if value not in twins:
-                if value.op is not None and value.op.name in STORED:
+                if value.op is not None and value.op not in self._steps:
                     add(value.op)
                 else:
                     taken.append(self._carried[value])

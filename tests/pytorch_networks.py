@@ -137,6 +137,8 @@ def images() -> Iterator[Case]:
         ("deconv-grouped", lambda: nn.ConvTranspose2d(8, 4, 4, 2, 1, groups=2), small),
         ("deconv1d", lambda: nn.ConvTranspose1d(5, 4, 4, 2, 1), random(2, 5, 7)),
         ("deconv3d", lambda: nn.ConvTranspose3d(2, 3, 2, 2), random(1, 2, 3, 4, 5)),
+        ("deconv-to-one", lambda: nn.ConvTranspose1d(16, 1, 8, 4), random(2, 16, 9)),
+        ("deconv-depthwise", lambda: nn.ConvTranspose2d(8, 8, 4, 2, 1, groups=8), small),
         ("batch_norm1d", lambda: statistics(nn.BatchNorm1d(6)), random(4, 6)),
         ("batch_norm3d", lambda: statistics(nn.BatchNorm3d(2)), random(1, 2, 3, 4, 5)),
         ("group_norm", lambda: nn.GroupNorm(4, 8), small),

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from nnefc.frontends.nnef import import_text
-from nnefc.ir import Graph
+from nnefc.ir import Graph, parse_graph
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.reference import evaluate
 from nnefc.passes.batch_cost import Costs, divisors
 from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
-from nnefc.passes.split_batch import STORED, SplitBatch, rows_of
+from nnefc.passes.split_batch import SplitBatch, computing, rows_of
 from nnefc.runtime.model import CompiledModel
 from tests.graphs import fill_variables, sample_inputs
 from tests.one_op import guarded
@@ -59,6 +59,23 @@ TIED = """
     c = squeeze(mean_reduce(tanh(b), axes = [2, 3]), axes = [2, 3]);
     y0 = matmul(softmax(matmul(c, w)), w) + v;
 """
+SHAPED = """
+    x = external(shape = [4, 16, 6]);
+    w = W(1, 16, 4);
+    a = relu(deconv(x, reshape(w, shape = [16, 1, 4]), W(1, 1), stride = [2]));
+    b = conv(a, reshape(W(16, 3), shape = [16, 1, 3]), reshape(W(16), shape = [1, 16]));
+    y0 = mean_reduce(b, axes = [2]) + mean_reduce(w, axes = [2]);
+"""
+"""Filters and a bias that are views of variables, one of which is read by itself, too."""
+HALVES = """
+graph g(%x: float32[4,16,9,9]) -> (y = %y) {
+  %0: float16[32,16,3,3] = variable() {shape = [32, 16, 3, 3], label = "w"}
+  %1: float32[32,16,3,3] = cast(%0) {}
+  %2: float32[] = constant() {shape = [], value = [0.0]}
+  %3: float32[4,32,7,7] = conv(%x, %1, %2) {border = "constant", padding = [[0, 0], [0, 0]], stride = [1, 1], dilation = [1, 1], groups = 1}
+  %y: float32[4,32,7,7] = softmax(%3) {axes = [1]}
+}
+"""  # noqa: E501
 
 
 def network(body: str) -> Graph:
@@ -73,7 +90,7 @@ def network(body: str) -> Graph:
 
 def ways(graph: Graph) -> list[list[int]]:
     """Items at a time of every operation: a cut at every place, one side or none of it whole."""
-    steps = [op for op in graph.ops if op.name not in STORED]
+    steps = computing(graph)
     _, apart = rows_of(graph, steps, BATCH)
     found: dict[tuple[int, ...], None] = {}
     for n in divisors(BATCH)[:-1]:
@@ -91,7 +108,7 @@ def compiled(graph: Graph, items: Sequence[int]) -> CompiledModel:
 
 def one_by_one(graph: Graph, items: int = 1) -> CompiledModel:
     """Every operation on so many items at a time."""
-    return compiled(graph, [items for op in graph.ops if op.name not in STORED])
+    return compiled(graph, [items] * len(computing(graph)))
 
 
 def close(found: Sequence[Array], wanted: Sequence[Array], message: str = "") -> None:
@@ -99,7 +116,18 @@ def close(found: Sequence[Array], wanted: Sequence[Array], message: str = "") ->
         np.testing.assert_allclose(y, want, rtol=0, atol=2e-4 * np.abs(want).max(), err_msg=message)
 
 
-@pytest.mark.parametrize("body", [PICTURES, ROWS], ids=["pictures", "rows"])
+def test_weights_of_16_bits_are_data_in_every_stage() -> None:
+    graph = parse_graph(HALVES)
+    fill_variables(graph)
+    run_pipeline(graph, (*DEFAULT, *for_machine(lanes_of("float32"))))
+    assert "cast" in {op.name for op in graph.ops}
+    inputs = sample_inputs(graph)
+    wanted = list(evaluate(graph, inputs).outputs.values())
+    for items in ways(graph):
+        close([compiled(graph, items)(*inputs.values())], wanted)
+
+
+@pytest.mark.parametrize("body", [PICTURES, ROWS, SHAPED], ids=["pictures", "rows", "shaped"])
 def test_every_cut(body: str) -> None:
     graph = network(body)
     inputs = sample_inputs(graph)

@@ -23,18 +23,20 @@ from nnefc.ops.table import operations
 from nnefc.passes.batch_cost import Costs, divisors, work_of
 from nnefc.passes.batch_rules import resized, separable
 from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
-from nnefc.passes.split_batch import MAX_STEPS, STORED, SplitBatch, batch_of, rows_of
+from nnefc.passes.split_batch import (
+    MAX_STEPS,
+    STORED,
+    SplitBatch,
+    batch_of,
+    computing,
+    rows_of,
+)
 from nnefc.rates import PEAK_MACS_PER_NS
 from tests.graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
 
 quick = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def computing(graph: Graph) -> list[Op]:
-    """The operations that stages share out."""
-    return [op for op in graph.ops if op.name not in STORED]
 
 
 def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:

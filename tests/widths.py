@@ -71,7 +71,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     from nnefc.passes.convolution_method import Chooser, methods, operation_key
     from nnefc.passes.expand_compounds import ExpandCompounds
     from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
-    from nnefc.passes.split_batch import STORED, SplitBatch, batch_of, rows_of
+    from nnefc.passes.split_batch import SplitBatch, batch_of, computing, rows_of
 
     def compiled(chosen: Mapping[str, str]) -> Graph:
         working = graph.clone()
@@ -86,7 +86,7 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
     every = {operation_key(op): methods(op) for op in convolutions}
     if (batch := batch_of(usual)) > 1:
-        steps = [op for op in usual.ops if op.name not in STORED]
+        steps = computing(usual)
         items = [1 if apart else batch for apart in rows_of(usual, steps, batch)[1]]
         yield "item by item", lower(SplitBatch(items=items).run(usual.clone()))
     yield "compiled", lower(usual)

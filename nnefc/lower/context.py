@@ -158,9 +158,10 @@ class Lowering:
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
         """`value` is a view: the bytes of `of` from `offset` on."""
         known = self._data.get(of)
-        if known is not None and of not in self._places and known.size == value.type.volume:
+        if known is not None and known.size == value.type.volume:
             self._data[value] = known.reshape(value.type.dims)
-            return
+            if of not in self._places:
+                return
         place = self.read(of)
         self._places[value] = replace(place, offset=place.offset + offset)
 

@@ -81,10 +81,10 @@ def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:
     forgotten = 0
     for value in set(op.inputs):
         left[value] -= 1
-        known = value.op is not None and value.op.name in ("constant", "variable")
-        if known and not left[value] and not context.graph.is_output(value):
-            assert value.op is not None
-            context.forget(value)
+        if left[value] or context.graph.is_output(value):
+            continue
+        context.forget(value)
+        if value.op is not None and value.op.name in ("constant", "variable"):
             value.op.attributes.pop("value", None)
             forgotten += value.type.nbytes
     return forgotten
