@@ -182,6 +182,8 @@ def _linear(op: Op) -> bool:
     dims, a = op.inputs[0].type.dims, op.attributes
     if _plane(op.output.type.dims) > MAX_PLANE or any(f > 1 for f in a["factor"][:-2]):
         return False
+    if a["border"] not in ("constant", "ignore"):
+        return True
     points = [
         interpolation(n, f, a["method"], a["border"])
         for n, f in zip(dims[2:], a["factor"], strict=True)

@@ -2,41 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 import numpy as np
 
-from nnefc.ir import Op
+from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.resampling import Taps, resized_axes
 from nnefc.ops.window_rules import METHODS, interpolation
 from nnefc.passes.canonical_rules import New, Result, rule
+from nnefc.symbolic import computed
 
 EXACT = 1e-6
 """Weights may differ by so much: those of other runtimes do, which compute them in float32."""
 
 
+SAME, REPEATED = "same", "repeated"
+EQUIVALENTS: Final = ("", SAME, REPEATED, *METHODS)
+"""What a resize may be as well: its operand, `debox`, or a method of `multilinear_upsample`."""
+
+
 @rule("resize")
 def _resize(op: Op) -> Result:
     """To the same shape; planes by whole factors."""
-    shape = op.inputs[0].type.dims
-    axes = dict(resized_axes(shape, op.attributes))
-    if not axes:
-        return [op.inputs[0]]
-    if any(axis < 2 or op.output.type.dims[axis] % shape[axis] for axis in axes):
+    shape, sizes, a = op.inputs[0].type.dims, op.output.type.dims, op.attributes
+    how = tuple((name, value) for name, value in a.items() if name != "sizes")
+    (number,) = computed(_equivalent, shape, sizes, how)
+    equivalent = EQUIVALENTS[int(number)]
+    if not equivalent:
         return None
-    factor = tuple(to // n for n, to in zip(shape[2:], op.output.type.dims[2:], strict=True))
-    if op.attributes["interpolator"] == "nearest":
-        if not all(_repeats(taps, factor[axis - 2]) for axis, taps in axes.items()):
-            return None
+    if equivalent == SAME:
+        return [op.inputs[0]]
+    factor = tuple(int(to // n) for n, to in zip(shape[2:], sizes[2:], strict=True))
+    if equivalent == REPEATED:
         cell = (1, 1, *factor)
         attributes = {"size": cell, "stride": cell, "padding": ((0, 0),) * len(shape)}
         return New("debox", op.inputs, attributes)
-    for method in METHODS if op.attributes["interpolator"] == "linear" else ():
-        if all(
-            _interpolates(taps, shape[axis], factor[axis - 2], method)
-            for axis, taps in axes.items()
-        ):
-            attributes = {"factor": factor, "method": method, "border": "replicate"}
-            return New("multilinear_upsample", op.inputs, attributes)
-    return None
+    attributes = {"factor": factor, "method": equivalent, "border": "replicate"}
+    return New("multilinear_upsample", op.inputs, attributes)
+
+
+def _equivalent(shape: Shape, sizes: Shape, how: tuple[tuple[str, Attribute], ...]) -> tuple[int]:
+    """The number of what gives the same, among `EQUIVALENTS`."""
+    attributes: dict[str, Any] = {**dict(how), "sizes": sizes}
+    axes = dict(resized_axes(shape, attributes))
+    return (EQUIVALENTS.index(_name_of(shape, sizes, axes, attributes["interpolator"])),)
+
+
+def _name_of(shape: Shape, sizes: Shape, axes: Mapping[int, Taps], interpolator: str) -> str:
+    if not axes:
+        return SAME
+    if any(axis < 2 or sizes[axis] % shape[axis] for axis in axes):
+        return ""
+    factors = {axis: sizes[axis] // shape[axis] for axis in axes}
+    if interpolator == "nearest":
+        return REPEATED if all(_repeats(axes[i], factors[i]) for i in axes) else ""
+    for method in METHODS if interpolator == "linear" else ():
+        if all(_interpolates(axes[i], shape[i], factors[i], method) for i in axes):
+            return method
+    return ""
 
 
 def _repeats(taps: Taps, factor: int) -> bool:

@@ -24,7 +24,7 @@ PIXEL_NS = 3
 def nearest(lower: Lowering, op: Op) -> None:
     """Every pixel is repeated: the windows lie side by side."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
-    factors = tuple(op.attributes["size"][2:])
+    factors = tuple(map(int, op.attributes["size"][2:]))  # extents of the result, divided
     (rows,) = computed(_repeated_rows, x.plane, y.plane, factors[:-1])
     kernel = Kernel("upsample.nearest", (x.layout.block, factors[-1]))
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
