@@ -189,7 +189,16 @@ def network(rank: int) -> Chain:
     pool(chain, "box", 3, 1)
     grow(chain, 16, 4)
     repeat(chain)
-    join(chain, 1)
+    border = [(0, 0), (0, 0), *[(2, 1)] * rank]
+    chain.add(f"pad(x@, padding = {border}, border = 'reflect')", moved="+3")
+    convolve(chain, 16, 3, 2, 1)
+    scales = [1.0, 1.0, *[2.0] * rank]
+    chain.add(
+        "tract_core_resize(x@, interpolator = 'nearest', coord_transformer = 'asymmetric', "
+        f"nearest_mode = 'floor', scales = {scales})",
+        moved="*2",
+    )
+    join(chain, len(chain.lines))
     convolve(chain, 8, 3, 1, 2)
     chain.add(f"mean_reduce(x@, axes = {list(range(2, 2 + rank))})")
     return chain

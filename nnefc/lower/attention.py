@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from nnefc.hardware import CACHE_LINE
 from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.ir.expression import taken
 from nnefc.ir.layout import ITEM
@@ -24,7 +25,7 @@ from nnefc.lower.product import broadcast
 from nnefc.ops.attention import places as attended
 from nnefc.rates import MACS_PER_NS, MEMORY_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import now, smallest
+from nnefc.symbolic import is_symbolic, largest, now, smallest
 
 FEW_ROWS = 8
 """Up to so many read k and v as they are."""
@@ -105,11 +106,11 @@ def attention(lower: Lowering, op: Op) -> None:
             v = pack(lower, v, dtype, count, width, extents, parts=width_parts, unit=lanes)
         block, room = _key_block(panels, vectors, heights[-1], dtype)
         parts.append(Part(count, k, v, panels, block))
-        pitch = max(pitch, room)
-    room = min(MAX_ROWS, SCORES_BYTES // pitch) // heights[-1]
+        pitch = largest([pitch, room])
+    room = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // heights[-1]
     macs = now(keys) * now(depth + width)
     cost = heights[-1] * macs * item / (MACS_PER_NS * ITEM)
-    m_block = min(m_parts if few else even(m_parts, UNIT_NS / cost), room)
+    m_block = smallest([m_parts if few else even(m_parts, UNIT_NS / cost), room])
     if few:
         cost = max(cost, macs * item * MEMORY_NS / now(m_block))
     units = math.prod(extents) * ceil_div(m_parts, m_block)
@@ -164,5 +165,7 @@ def _key_block(parts: int, vectors: int, height: int, dtype: DType) -> tuple[int
     if 4 * height * vectors * lanes * dtype.itemsize > SCORES_BYTES:
         block = even(parts, KEYS / (widest * lanes))
     pitch = smallest([block * widest, vectors]) * lanes * dtype.itemsize
-    # rows a multiple of this apart would compete for lines of the first cache
-    return block, pitch + 64 if pitch % 1024 == 0 else pitch
+    # rows a multiple of 1024 apart would compete for lines of the first cache
+    if is_symbolic([pitch]):
+        return block, ceil_div(pitch, 2 * CACHE_LINE) * 2 * CACHE_LINE + CACHE_LINE
+    return block, pitch + CACHE_LINE if pitch % 1024 == 0 else pitch

@@ -1,9 +1,9 @@
-"""Items at indices along a dimension, or along several that are known."""
+"""Items at indices along a dimension, or along several where they are known."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import Table, length
 
 
 def gather_rows(
@@ -51,20 +52,19 @@ def repeat_items(
     y: Ref,
     shape: Shape,
     itemsize: int,
-    indices: Sequence[npt.NDArray[np.int64]],
+    indices: Mapping[int, npt.NDArray[np.int32] | Table],
 ) -> None:
-    """y[i, j, ...] = x[indices[0][i], indices[1][j], ...], where y has more items than x.
+    """Items of x along some axes, one at least: y[i, j, ...] = x[indices[0][i], j, ...] for axis 0.
 
-    The last dimension comes first, while there is least: its items are moved one by one.
+    y has more items than x.  The last axis comes first, while there is least: its items are moved
+    one by one.
     """
     extents = list(shape)
-    axes = [d for d, i in enumerate(indices) if not np.array_equal(i, np.arange(shape[d]))]
-    for axis in axes[::-1] or [0]:
+    for axis in sorted(indices, reverse=True):
         found = indices[axis]
         around = (math.prod(extents[:axis]), extents[axis], math.prod(extents[axis + 1 :]))
-        extents[axis] = found.size
-        last = axis == min(axes, default=0)
+        extents[axis] = length(found)
+        last = axis == min(indices)
         to = y if last else lower.scratch(math.prod(extents) * itemsize)
-        where = lower.table(found.astype(np.int32))
-        gather_rows(lower, x, to, where, "int32", itemsize, around, found.size)
+        gather_rows(lower, x, to, lower.table(found), "int32", itemsize, around, extents[axis])
         x = Ref(to.buffer)

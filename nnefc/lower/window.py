@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from nnefc.errors import NnefError
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
@@ -42,7 +44,8 @@ def box(lower: Lowering, op: Op) -> None:
         divisor = float(window.volume)
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
     if op.name == "debox" and divisor == 1 and all(map(_repeats, dimensions)):
-        indices = [d.table.max(1) for d in dimensions]
+        moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
+        indices = {axis: dimensions[axis].table.max(1).astype(np.int32) for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
