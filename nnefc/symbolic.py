@@ -110,15 +110,15 @@ class Trace:
         """An argument as it stands in the function."""
         if isinstance(value, Number | Extent):
             uses += [value] if isinstance(value, Extent) else []
-            return _text(value)
+            return repr(value) if isinstance(value, bool) else _text(value)
         if not trace_of(value):
             return self._name_of(value)
         parts = "".join(f"{self._text_of(item, uses)}, " for item in _parts(value))
         return f"({parts})" if type(value) is tuple else f"{self._name_of(type(value))}({parts})"
 
     def _name_of(self, given: Any) -> str:
-        """The name of what does not depend on symbols: the same for equal ones."""
-        key: Any = (type(given), given)
+        """The name of what does not depend on symbols: the same for equal ones, of equal types."""
+        key: Any = (type(given), given, repr(given))  # (1, 2) is (1.0, 2), but for its text
         try:
             name = self._given_names.get(key)
         except TypeError:  # there is no telling
@@ -408,7 +408,7 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
     a, b = _elsewhere(left), _elsewhere(right)
     try:
         elsewhere = None if a is None or b is None else compute(a, b)
-    except ArithmeticError:
+    except (ArithmeticError, ValueError):
         elsewhere = None
     text = f"{_text(left)} {sign} {_text(right)}"
     return trace.make(text, value, left, right, elsewhere=elsewhere)

@@ -207,6 +207,22 @@ def test_equal_arrays_are_computed_once() -> None:
     assert computed(places, Grid((n, 2), 6), 0, "given")[0] is not first
 
 
+def described(count: int, given: Any, flag: Any) -> tuple[np.ndarray[Any, Any]]:
+    return (np.array([repr((given, flag))] * count),)
+
+
+def test_what_is_given_keeps_its_type() -> None:
+    trace = Trace()
+    n = trace.symbol(2)
+    every = [((1, 0), 1), ((1.0, 0), 1), ((1, -0.0), 1), ((True, 0), 1), ((1, 0), True)]
+    tables = [computed(described, n, *given)[0] for given in every]
+    texts = [repr(given) for given in every]
+    assert [table.value[0] for table in tables] == texts
+    result = trace.function(tables)(3)
+    assert result is not None
+    assert [list(table) for table in result] == [[text] * 3 for text in texts]
+
+
 def test_plain_arguments_give_plain_arrays() -> None:
     table, count = computed(places, Grid((3, 2), 5), 0, "given")
     np.testing.assert_array_equal(table, 5 * np.arange(6))
@@ -222,3 +238,11 @@ def test_what_is_equal_by_chance_is_no_condition() -> None:
     assert not trace.conditions
     assert same((n + 1) * m, n * m + m)
     assert len(trace.conditions) == 1
+
+
+def test_numbers_that_there_are_not_elsewhere() -> None:
+    trace = Trace()
+    n = trace.symbol(6)
+    power = 1 << (10 - n)
+    assert trace.function([power])(7) == [8]
+    assert not trace.conditions
