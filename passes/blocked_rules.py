@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 from nnefc.ir import Blocked, DType, Op, Shape, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
@@ -22,7 +24,7 @@ from nnefc.ops.window_rules import (
 )
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.known import Known
-from nnefc.symbolic import largest, now, smallest
+from nnefc.symbolic import computed, largest, now, smallest
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
@@ -44,6 +46,12 @@ def accepts(op: Op, known: Known) -> bool:
     """Whether `op`, which is no convolution, has a lowering over blocked tensors."""
     if any(v.type.dtype is not DType.FLOAT32 or not 3 <= v.type.rank <= 8 for v in op.outputs):
         return False
+    values = (*op.inputs, *op.outputs)
+    return _has_rule(op, known) and all(_plane(v.type.dims) <= MAX_PLANE for v in values)
+
+
+def _has_rule(op: Op, known: Known) -> bool:
+    """`accepts`, for planes that are not too large."""
     if op.name == "fused" or is_elementwise(op):
         return elementwise(op, known)
     if op.name in NORMALISATIONS:
@@ -118,8 +126,7 @@ def _pooling(op: Op) -> bool:
     dims = op.inputs[0].type.dims
     window = pooling_window(dims, op.attributes)
     border = op.attributes["border"]
-    planes = _plane(dims), _plane(window.output)
-    if border not in ("constant", "ignore") or largest(planes) > MAX_PLANE:
+    if border not in ("constant", "ignore"):
         return False
     apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
     if not apart or window.output[:2] != dims[:2]:
@@ -130,27 +137,32 @@ def _pooling(op: Op) -> bool:
 def _always_meets(window: Window, axis: int, border: str) -> bool:
     """Whether there is an item in the window at every position."""
     if window.dilation[axis] > 1 < window.size[axis]:
-        return bool((window.clipped().taps(axis, border) >= 0).any(1).all())
+        return all(computed(_meets, window, axis, border))
     before, after = window.padding[axis]
     size, last = window.size[axis], (window.output[axis] - 1) * window.stride[axis]
     return before < size and (after < size or last - before < window.input[axis])
 
 
+def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
+    """`_always_meets`, of taps that are looked at one by one."""
+    return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
+
+
 def _whole_planes(op: Op) -> bool:
     """Reductions of all spatial dimensions, and of nothing else."""
     dims = op.inputs[0].type.dims
-    return sorted(op.attributes["axes"]) == [*range(2, len(dims))] and _plane(dims) <= MAX_PLANE
+    return sorted(op.attributes["axes"]) == [*range(2, len(dims))]
 
 
 def _concat(op: Op) -> bool:
     """Of channels."""
     same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
-    return same and op.attributes["axis"] == 1 and _plane(op.output.type.dims) <= MAX_PLANE
+    return same and op.attributes["axis"] == 1
 
 
 def _split(op: Op) -> bool:
     """Of channels."""
-    return op.attributes["axis"] == 1 and _plane(op.inputs[0].type.dims) <= MAX_PLANE
+    return op.attributes["axis"] == 1
 
 
 def _slice(op: Op) -> bool:
@@ -159,11 +171,7 @@ def _slice(op: Op) -> bool:
     others = [axis for axis in op.attributes["axes"] if axis != 1]
     backwards = any(step < 0 for step in op.attributes.get("stride", ()))
     same = (before[0], *before[2:]) == (after[0], *after[2:])
-    return same and not (others and backwards) and _plane(before) <= MAX_PLANE
-
-
-def _shuffle(op: Op) -> bool:
-    return _plane(op.output.type.dims) <= MAX_PLANE
+    return same and not (others and backwards)
 
 
 def _nearest(op: Op) -> bool:
@@ -174,21 +182,22 @@ def _nearest(op: Op) -> bool:
     whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
     dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
     plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
-    return beside and whole and dense and plain and _plane(out) <= MAX_PLANE
+    return beside and whole and dense and plain
 
 
 def _linear(op: Op) -> bool:
     """Interpolation along the last two dimensions, between items that there are."""
     dims, a = op.inputs[0].type.dims, op.attributes
-    if _plane(op.output.type.dims) > MAX_PLANE or any(f > 1 for f in a["factor"][:-2]):
+    if any(f > 1 for f in a["factor"][:-2]):
         return False
-    if a["border"] not in ("constant", "ignore"):
-        return True
-    points = [
-        interpolation(n, f, a["method"], a["border"])
-        for n, f in zip(dims[2:], a["factor"], strict=True)
-    ]
-    return all(p.low.min() >= 0 and p.high.min() >= 0 for p in points)
+    pairs = zip(dims[2:], a["factor"], strict=True)
+    return all(all(computed(_inside, *pair, a["method"], a["border"])) for pair in pairs)
+
+
+def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:
+    """Whether there is an item at both ends of every interpolation."""
+    points = interpolation(extent, factor, method, border)
+    return (bool(np.all([points.low >= 0, points.high >= 0])),)
 
 
 def _plane(dims: Shape) -> int:
@@ -207,6 +216,6 @@ _RULES: Final[dict[str, Rule]] = {
     "concat": _concat,
     "split": _split,
     "slice": _slice,
-    "shuffle_channels": _shuffle,
+    "shuffle_channels": lambda _: True,
 }
 """By operation."""

@@ -241,6 +241,17 @@ def test_offsets_are_int32(channels: int, extent: int, taken: bool) -> None:
     assert any(op.name == "fused_conv" for op in net.graph.ops) == taken
 
 
+@pytest.mark.parametrize(("extent", "blocked"), [(2300, True), (4200, False)])
+def test_planes_that_numbers_of_channels_scale_are_in_reach(extent: int, blocked: bool) -> None:
+    net = Network()
+    scale = net.conv(net.input(1, 16, 4, 4), 16, stride=(3, 3), padding=((0, 0),) * 2)
+    scaled = net.op("mul", net.input(1, 16, extent, extent), scale)
+    net.graph.add_output(net.op("relu", scaled), "y")
+    FuseConvolution(block=16).run(net.graph)
+    AssignLayouts(block=16).run(net.graph)
+    assert (scaled.type.layout is not None) == blocked
+
+
 @pytest.mark.parametrize(("extent", "blocked"), [(100, True), (400, False)])
 def test_pooling_alone_is_blocked_if_the_caches_hold_it(extent: int, blocked: bool) -> None:
     net = Network()

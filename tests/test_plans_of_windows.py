@@ -87,15 +87,15 @@ def grow(chain: Chain, outputs: int, size: int) -> None:
     chain.add(f"deconv(x@, {filter_}, 0.0, {chain.window(size, 2, 1, size // 2)})", outputs, "*")
 
 
-def pool(chain: Chain, name: str, size: int, stride: int) -> None:
+def pool(chain: Chain, name: str, size: int, stride: int, dilation: int = 1) -> None:
     n = chain.rank
-    sizes, strides = [1, 1, *[size] * n], [1, 1, *[stride] * n]
-    padding = [(0, 0), (0, 0), *[(size // 2, size // 2)] * n]
+    sizes, strides, dilations = ([1, 1, *[x] * n] for x in (size, stride, dilation))
+    padding = [(0, 0), (0, 0), *[(size // 2 * dilation, size // 2 * dilation)] * n]
     border = "ignore" if name == "max_pool" else "constant"
     more = ", normalize = true" if name == "box" else ""
     chain.add(
-        f"{name}(x@, size = {sizes}, stride = {strides}, padding = {padding}, "
-        f"border = '{border}'{more})",
+        f"{name}(x@, size = {sizes}, stride = {strides}, dilation = {dilations}, "
+        f"padding = {padding}, border = '{border}'{more})",
         moved=f"/{stride}" if stride > 1 else "",
     )
 
@@ -137,6 +137,14 @@ def compiled(chain: Chain, folder: Path) -> DynamicModel:
     return model(folder, chain.body, EXTENSIONS, **weights)
 
 
+def interpolate(chain: Chain) -> None:
+    chain.add(
+        f"multilinear_upsample(x@, factor = {[2] * chain.rank}, method = 'asymmetric', "
+        "border = 'replicate')",
+        moved="*2",
+    )
+
+
 STEPS = st.one_of(
     st.tuples(
         st.just(convolve),
@@ -152,8 +160,10 @@ STEPS = st.one_of(
         st.sampled_from(("max_pool", "box")),
         st.sampled_from((2, 3)),
         st.sampled_from((1, 2)),
+        st.sampled_from((1, 2)),
     ),
     st.tuples(st.just(repeat)),
+    st.tuples(st.just(interpolate)),
     st.tuples(st.just(add_to), st.integers(0, 3)),
     st.tuples(st.just(join), st.integers(0, 3)),
     st.tuples(st.just(Chain.add), st.sampled_from(("relu(x@)", "sigmoid(x@)", "tanh(x@)"))),
@@ -199,6 +209,9 @@ def network(rank: int) -> Chain:
         moved="*2",
     )
     join(chain, len(chain.lines))
+    pool(chain, "max_pool", 3, 1, 2)
+    if rank < 3:  # of the last two dimensions
+        interpolate(chain)
     convolve(chain, 8, 3, 1, 2)
     chain.add(f"mean_reduce(x@, axes = {list(range(2, 2 + rank))})")
     return chain
