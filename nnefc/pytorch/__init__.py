@@ -24,6 +24,7 @@ from nnefc.pytorch.arguments import (
     check_module,
     check_path,
     check_tensor_names,
+    check_version,
 )
 from nnefc.pytorch.untouched import untouched
 
@@ -77,7 +78,7 @@ def export(
     to_nnef: Any = torch_to_nnef
 
     module, path = check_module(module), check_path(path)
-    given = check_inputs(inputs)
+    given, version = check_inputs(inputs), check_version(version)
     names = check_tensor_names("input_names", input_names, "input", len(given), exact=True)
     shapes = [tuple(x.shape) if isinstance(x, torch.Tensor) else None for x in given]
     axes, values = check_axes(dynamic_axes, dict(zip(names, shapes, strict=True)))

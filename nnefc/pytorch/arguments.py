@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
+
 from nnefc.arguments import whole
 from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.files import printable
@@ -23,6 +25,7 @@ SUFFIX: Final = ".nnef.tgz"
 Axes = dict[str, dict[int, str]]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VERSION: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 
 
 def check_module(module: object) -> torch.nn.Module:
@@ -45,13 +48,33 @@ def check_inputs(inputs: object) -> tuple[Any, ...]:
     if isinstance(inputs, torch.Tensor):
         return (inputs,)
     kind = type(inputs).__name__
-    if isinstance(inputs, str | Mapping) or not isinstance(inputs, Iterable):
+    if isinstance(inputs, str | Mapping | np.ndarray) or not isinstance(inputs, Iterable):
         raise NnefError.of(
             "input/argument",
             f"the inputs are given as {kind}, expected tensors in order",
-            hint="for example (x, y)",
+            hint="torch.from_numpy(x)" if isinstance(inputs, np.ndarray) else "for example (x, y)",
         )
-    return tuple(cast(Iterable[Any], inputs))
+    given = tuple(cast(Iterable[Any], inputs))
+    problems = [
+        Diagnostic(
+            "input/argument",
+            f"input {i} is given as an array of NumPy, expected a tensor",
+            hint="torch.from_numpy(x)",
+        )
+        for i, each in enumerate(given)
+        if isinstance(each, np.ndarray)
+    ]
+    if problems:
+        raise NnefError(problems)
+    return given
+
+
+def check_version(version: object) -> str:
+    """That of tract; raises NnefError `input/argument`."""
+    if not isinstance(version, str) or not _VERSION.fullmatch(version):
+        message = f"version = {version!r}: expected that of tract"
+        raise NnefError.of("input/argument", message, hint="for example '0.23.9'")
+    return version
 
 
 def check_path(path: object) -> Path:
