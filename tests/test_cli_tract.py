@@ -153,12 +153,38 @@ def test_run_takes_shapes(cli: Cli, text: str) -> None:
     assert json.loads(found.out)["y"]["shape"] == [2, 8, 8]
 
 
-@pytest.mark.parametrize("command", ["run", "bench", "profile", "compile", "compare", "flatten"])
-def test_symbols_without_values_are_named(cli: Cli, text: str, command: str) -> None:
-    found = cli(command, text)
+COMMANDS = [
+    ("run", "--random-inputs", "1"),
+    ("bench",),
+    ("profile",),
+    ("compile",),
+    ("compare",),
+    ("flatten",),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_symbols_without_values_are_named(cli: Cli, text: str, command: tuple[str, ...]) -> None:
+    found = cli(command[0], text, *command[1:])
     assert found.status == 1
     assert "'B' and 'S' have no values [tract/symbol]" in found.err
     assert "such as --shape x=4,16,4 or shapes={'x': (4, 16, 4)}" in found.err
+
+
+def test_data_that_are_not_there_are_what_is_wrong(cli: Cli, text: str) -> None:
+    found = cli("run", text)
+    assert found.status == 1
+    assert "no data for x: [B,2*S,4]" in found.err
+    assert "no value" not in found.err
+
+
+def test_files_and_options_that_say_different_shapes(cli: Cli, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.npy"
+    np.save(file, np.zeros((2, 8, 4), np.float32))
+    assert cli("run", text, "-i", str(file), "--shape", "x=2,8,4").status == 0
+    found = cli("run", text, "-i", str(file), "--shape", "x=2,10,4")
+    assert found.status == 1
+    assert "the file has shape [2, 8, 4], the options say [2, 10, 4]" in found.err
 
 
 def test_a_shape_of_a_symbol_is_explained(cli: Cli, text: str) -> None:
@@ -321,6 +347,7 @@ def test_ops_are_found_in_their_registries(cli: Cli) -> None:
     several = json.loads(cli("ops", "cumsum", "conv", "--json").out)
     assert [row["name"] for row in several] == ["tract_core_cumsum", "tract_pulse_cumsum", "conv"]
     assert "did you mean 'tract_core_gather'" in cli("ops", "tract_core_gathr").err
+    assert "did you mean 'sdpa'" in cli("ops", "sdpaa").err
     assert cli("ops", "--registry", "tract_onnx", "tract_core_gather").status != 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from nnefc.cli.batch import batch_shapes
-from nnefc.cli.inputs import input_shapes
+from nnefc.cli.inputs import input_shapes, no_data
 from nnefc.cli.models import compile_graph, read
 from nnefc.cli.options import model_path, parse_shapes, usage
 from nnefc.cli.printing import print_table, report, reported, reported_warnings, size, table
@@ -199,12 +199,35 @@ def open_model(context: typer.Context) -> Given:
     accuracy: str = typed["accuracy"]
     if isinstance(found, Graph):
         return Document(found, shapes, accuracy)
-    told = input_shapes(found.inputs, typed.get("input"))
+    files = input_shapes(found.inputs, typed.get("input"))
     given = parse_shapes(shapes) or {}
+    missing = [name for name in found.inputs if name not in files and name not in given]
+    if missing and not given and typed.get("random_inputs", 0) is None:
+        raise no_data([str(each) for each in found.shapes() if each.name in missing])
+    told = {name: shape for name, shape in files.items() if shape is not None}
+    _check_agreement(told, given)
     shapes += [f"{n}={','.join(map(str, s))}" for n, s in told.items() if n not in given]
     with reported() as diagnostics:
         graph = found.graph({**told, **given}, diagnostics)
     return Document(graph, shapes, accuracy, found)
+
+
+def _check_agreement(
+    told: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Raise NnefError for inputs to which files and options give different shapes."""
+    problems = [
+        problem
+        for name, shape in told.items()
+        if given.get(name, shape) != shape
+        for problem in usage(
+            f"input {name!r}: the file has shape {list(shape)}, the options say "
+            f"{list(given[name])}",
+            "leave --shape and --batch away: an input is as its file is",
+        ).errors
+    ]
+    if problems:
+        raise NnefError(problems)
 
 
 def names_artifact(model: str) -> bool:

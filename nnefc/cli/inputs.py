@@ -9,7 +9,7 @@ import typer
 
 from nnefc.cli.options import usage
 from nnefc.cli.printing import report
-from nnefc.errors import Diagnostic, Diagnostics, Place
+from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,10 +51,7 @@ def read_inputs(
     )
     missing = [value for value in wanted if value.name not in given]
     if missing and seed is None:
-        listed = ", ".join(f"{value.name} ({value.type})" for value in missing)
-        raise usage(
-            f"no data for {listed}", "give --input NAME=FILE, or --random-inputs SEED to try it out"
-        )
+        raise no_data([f"{value.name} ({value.type})" for value in missing])
     for value in missing:
         given[value.name] = random_array(value.type, seed or 0, value.name)
     arrays = {value.name: _as_type(given[value.name], value, notes) for value in wanted}
@@ -62,10 +59,26 @@ def read_inputs(
     return arrays
 
 
-def input_shapes(names: Sequence[str], options: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
+def input_shapes(
+    names: Sequence[str], options: Sequence[str] | None
+) -> dict[str, tuple[int, ...] | None]:
     """The shapes that files have which are given for inputs; pictures have none of their own."""
-    given = _read_files(list(names), options, Diagnostics(), lambda name, path: {})
-    return {name: array.shape for name, array in given.items()}
+    pictures: list[str] = []
+
+    def see(name: str, path: str) -> Mapping[str, np.ndarray[Any, Any]]:
+        pictures.append(name)
+        return {}
+
+    given = _read_files(list(names), options, Diagnostics(), see)
+    return dict.fromkeys(pictures) | {name: array.shape for name, array in given.items()}
+
+
+def no_data(listed: Sequence[str]) -> NnefError:
+    """The error of inputs for which there is neither a file nor a seed."""
+    return usage(
+        f"no data for {', '.join(listed)}",
+        "give --input NAME=FILE, or --random-inputs SEED to try it out",
+    )
 
 
 def _read_files(

@@ -95,11 +95,11 @@ def _all(registry: str | None) -> Sequence[OpSpec | Described]:
 
 def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Described]:
     """What has these names; without a registry one may be that of several operators."""
-    from nnefc.frontends.tract.described import described, named
+    from nnefc.frontends.tract.described import named, names_of_all
     from nnefc.ops.suggest import suggestion
 
     known = {row.name: row for row in _all(registry)}
-    elsewhere = [] if registry else [row.name for r in _registries() for row in described(r)]
+    elsewhere = [] if registry else names_of_all()
     place = f" in {registry}" if registry else ""
     lists = f"nnefc ops{f' --registry {registry}' if registry else ''} lists them all"
     chosen: list[OpSpec | Described] = []

@@ -63,6 +63,12 @@ def named(name: str) -> list[Described]:
     ]
 
 
+def names_of_all() -> list[str]:
+    """The names by which `named` finds operators, without their registries where that is enough."""
+    rows = [row.name for registry in REGISTRIES for row in described(registry)]
+    return list(dict.fromkeys([*rows, *map(_plain, rows)]))
+
+
 def _owner(name: str) -> str:
     return next((r for r in REGISTRIES if name.startswith(f"{r}_")), REGISTRIES[0])
 
