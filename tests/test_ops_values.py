@@ -453,3 +453,8 @@ def test_logarithmic_quantize() -> None:
         return math.copysign(2.0**q, v)
 
     same(compute("logarithmic_quantize", x, np.asarray(3.0), bits=2), [item(v) for v in x])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
+def test_constants_may_have_no_items(shape: tuple[int, ...]) -> None:
+    assert compute("constant", shape=shape, value=np.zeros(shape)).shape == shape

@@ -58,7 +58,7 @@ def _constant(call: Call) -> TensorType:
 def constant(*, shape: Shape, value: Any) -> Array:
     """The items of `value` in row-major order; a single one is repeated."""
     items = np.asarray(value)
-    return np.broadcast_to(items.reshape(shape if items.size > 1 else ()), shape)
+    return np.broadcast_to(items.reshape(() if items.size == 1 else shape), shape)
 
 
 def _variable(call: Call) -> TensorType:
