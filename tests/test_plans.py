@@ -468,3 +468,19 @@ def test_what_only_plain_numbers_tell_of_integers(value: str, tmp_path: Path) ->
             assert "divided by zero" in str(error)
         else:
             np.testing.assert_array_equal(model(items(1, length, 6)), expected)
+
+
+@pytest.mark.parametrize("wanted", [[0, 2, 1], [0, -1, 1]])
+def test_items_at_known_places_of_an_axis_that_varies(tmp_path: Path, wanted: list[int]) -> None:
+    body = f"""graph g(x) -> (y) {{
+      x = tract_core_external(shape = [B, S, 6], datum_type = 'f32');
+      places = tract_core_cast([{", ".join(map(str, wanted))}], to = 'i64');
+      y = tract_core_gather(x, places, axis = 1);
+    }}"""
+    model = compiled(tmp_path, body)
+    for length in (20, 21, 9, 30):
+        x = items(2, length, 6)
+        np.testing.assert_array_equal(model(x), x[:, wanted])
+    assert 0 < model._plans.patterns <= 2  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(NnefError, match="is outside an extent of 1"):
+        model(items(2, 1, 6))

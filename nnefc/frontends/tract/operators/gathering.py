@@ -31,7 +31,8 @@ def tract_core_gather(
 
 def _from_front(indices: Array, extent: int) -> Array:
     """Indices that count from the front; raises Wrong for one that is outside."""
-    found: Array = np.where(indices < 0, indices + extent, indices)
+    from_end = indices < 0
+    found: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
     if found.size and not (found >= 0).all() & (found < extent).all():
         wrong = indices[(found < 0) | (found >= extent)].reshape(-1)[0]
         raise Wrong("argument/gather", f"index {wrong} is outside an extent of {extent}")
