@@ -14,9 +14,7 @@ which the conditions do:
 
 Extents have no hash: sets and dictionaries could not tell that two are equal now, but not always.
 
-Whole arrays are computed by functions, which the function of the symbols calls:
-
-    pixels, count = computed(offsets, (n, 8))   # a `Table` and an extent
+Whole arrays are computed by functions, which the function of the symbols calls (`nnefc.computed`).
 """
 
 from __future__ import annotations
@@ -25,11 +23,8 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
-
-if TYPE_CHECKING:
-    import numpy as np
+from dataclasses import dataclass
+from typing import Any, Final, cast
 
 Number = int | float
 ELSEWHERE: Final = 1009
@@ -60,8 +55,8 @@ class Trace:
         """Symbols that are plain integers somewhere."""
         self._steps: list[_Step] = []
         self._made: dict[str, Extent] = {}
-        self._called: dict[str, tuple[Any, ...]] = {}
-        """What functions give, by their calls."""
+        self.calls: dict[str, tuple[Any, ...]] = {}
+        """What functions give, by their calls: see `nnefc.computed`."""
         self._given: list[Any] = []
         """Functions, and what they take that does not depend on symbols."""
         self._given_names: dict[Any, str] = {}
@@ -85,38 +80,13 @@ class Trace:
             self._steps.append(_Step(name, text, _names(uses)))
         return found
 
-    def call(self, function: Callable[..., tuple[Any, ...]], arguments: Any) -> tuple[Any, ...]:
-        """See `computed`."""
-        uses: list[Extent] = []
-        text = f"{self._name_of(function)}{self._text_of(arguments, uses)}"
-        found = self._called.get(text)
-        if found is None:
-            call = f"c{len(self._called)}"
-            self._steps.append(_Step(call, text, _names(uses)))
-            results = function(*now_within(arguments))
-            found = tuple(self._result(f"{call}[{i}]", call, x) for i, x in enumerate(results))
-            self._called[text] = found
-        return found
+    def assign(self, text: str, *uses: Any) -> str:
+        """The name of what an expression gives, of any type."""
+        name = f"a{len(self._steps)}"
+        self._steps.append(_Step(name, text, _names(uses)))
+        return name
 
-    def _result(self, text: str, call: str, value: Any) -> Extent | Table:
-        name = f"r{len(self._steps)}"
-        self._steps.append(_Step(name, text, (call,)))
-        if not isinstance(value, Number):
-            return Table(self, value, name)
-        made = self._made[text] = Extent(self, value, name)
-        return made
-
-    def _text_of(self, value: Any, uses: list[Extent]) -> str:
-        """An argument as it stands in the function."""
-        if isinstance(value, Number | Extent):
-            uses += [value] if isinstance(value, Extent) else []
-            return repr(value) if isinstance(value, bool) else _text(value)
-        if not trace_of(value):
-            return self._name_of(value)
-        parts = "".join(f"{self._text_of(item, uses)}, " for item in _parts(value))
-        return f"({parts})" if type(value) is tuple else f"{self._name_of(type(value))}({parts})"
-
-    def _name_of(self, given: Any) -> str:
+    def bind(self, given: Any) -> str:
         """The name of what does not depend on symbols: the same for equal ones, of equal types."""
         key: Any = (type(given), given, repr(given))  # (1, 2) is (1.0, 2), but for its text
         try:
@@ -137,7 +107,7 @@ class Trace:
 
     def pin(self, extent: Extent) -> None:
         """Note that an extent has the value that it has now."""
-        self.require(f"{extent.name} == {_text(extent.value)}", extent)
+        self.require(f"{extent.name} == {text_of(extent.value)}", extent)
         if extent.name in self._symbols:
             self._pinned.add(extent.name)
             if self._must_vary and len(self._pinned) == len(self._symbols):
@@ -148,11 +118,11 @@ class Trace:
         """The conditions, in the order in which they were noted."""
         return [step.text for step in self._steps if not step.target]
 
-    def function(self, results: Sequence[Number | Table]) -> Function:
+    def function(self, results: Sequence[Number | Named]) -> Function:
         """The function of the symbols that computes `results`: numbers of this trace or plain, and
         tables.
         """
-        needed = {x.name for x in results if isinstance(x, Extent | Table)}
+        needed = {x.name for x in results if isinstance(x, Named)}
         body: list[str] = []
         for step in reversed(self._steps):
             if step.target and step.target not in needed:
@@ -161,7 +131,7 @@ class Trace:
             assignment = f"{step.target} = {step.text}"
             body.append(assignment if step.target else f"if not ({step.text}): return None")
         body.reverse()
-        returned = ", ".join(map(_text, results))
+        returned = ", ".join(map(text_of, results))
         lines = [f"def function({', '.join(self._symbols)}):", *body, f"return [{returned}]"]
         namespace: dict[str, Any] = {
             "inf": math.inf,
@@ -175,18 +145,30 @@ class Trace:
         return namespace["function"]
 
 
-class Extent:
+class Named:
+    """What is computed of symbols, under a name in their function."""
+
+    __slots__ = ("name", "trace", "value")
+
+    def __init__(self, trace: Trace, value: Any, name: str) -> None:
+        self.trace = trace
+        self.value = value
+        """What it is now."""
+        self.name = name
+
+
+class Extent(Named):
     """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
 
-    __slots__ = ("elsewhere", "name", "trace", "value")
+    __slots__ = ("elsewhere",)
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    value: Number
 
     def __init__(
         self, trace: Trace, value: Number, name: str, elsewhere: Number | None = None
     ) -> None:
-        self.trace = trace
-        self.value = value
-        self.name = name
+        super().__init__(trace, value, name)
         self.elsewhere = elsewhere
         """What it is for some other values of the symbols, if that is known: see `same`."""
 
@@ -308,72 +290,13 @@ class Extent:
         return self.trace.make(f"{name}({self.name})", function(self.value), self)
 
 
-class Table:
-    """An array that is computed of symbols; see `computed`."""
-
-    __slots__ = ("name", "trace", "value")
-
-    def __init__(self, trace: Trace, value: np.ndarray[Any, Any], name: str) -> None:
-        self.trace = trace
-        self.value = value
-        """What it is now."""
-        self.name = name
-
-    @property
-    def nbytes(self) -> int:
-        return self.value.nbytes
-
-
-def computed(function: Callable[..., tuple[Any, ...]], *arguments: Any) -> Any:
-    """What a function gives for some arguments; where these depend on symbols, so does that.
-
-    `function`: one of a module, which gives a tuple of arrays and integers, always of the
-    same types, for plain arguments.  `arguments`: numbers, tuples and dataclasses may depend on
-    symbols; what else there is does not.
-    """
-    trace = trace_of(arguments)
-    return function(*arguments) if trace is None else trace.call(function, arguments)
-
-
-def length(table: np.ndarray[Any, Any] | Table) -> int:
-    """How many rows there are."""
-    if isinstance(table, Table):
-        return cast(int, table.trace.make(f"len({table.name})", len(table.value), table))
-    return len(table)
-
-
-def trace_of(value: Any) -> Trace | None:
-    """The trace that a value, or what is in it if it is a tuple or a dataclass, is of."""
-    if isinstance(value, Extent):
-        return value.trace
-    return next(filter(None, map(trace_of, _parts(value))), None)
-
-
-def now_within(value: Any) -> Any:
-    """A value, as it is now; what is in it, too."""
-    if trace_of(value) is None:
-        return value
-    if isinstance(value, Extent):
-        return value.value
-    parts = tuple(map(now_within, _parts(value)))
-    return parts if type(value) is tuple else type(value)(*parts)
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    """What is in a tuple, or a dataclass."""
-    if isinstance(value, tuple):
-        return cast("tuple[Any, ...]", value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return [getattr(value, field.name) for field in fields(value) if field.init]
-    return ()
-
-
 def _names(uses: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(x.name for x in uses if isinstance(x, Extent | Table))
+    return tuple(x if isinstance(x, str) else x.name for x in uses if isinstance(x, str | Named))
 
 
-def _text(number: Any) -> str:
-    if isinstance(number, Extent | Table):
+def text_of(number: Any) -> str:
+    """A number as it stands in the function."""
+    if isinstance(number, Named):
         return number.name
     plain = float(number) if isinstance(number, float) else int(number)
     return f"({plain!r})" if plain < 0 else repr(plain)
@@ -410,7 +333,7 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
         elsewhere = None if a is None or b is None else compute(a, b)
     except (ArithmeticError, ValueError):
         elsewhere = None
-    text = f"{_text(left)} {sign} {_text(right)}"
+    text = f"{text_of(left)} {sign} {text_of(right)}"
     return trace.make(text, value, left, right, elsewhere=elsewhere)
 
 
@@ -426,7 +349,7 @@ def _compared(
         return NotImplemented
     holds = bool(compute(left.value, now(right)))
     if left is not right:
-        text = f"{left.name} {sign if holds else opposite} {_text(right)}"
+        text = f"{left.name} {sign if holds else opposite} {text_of(right)}"
         left.trace.require(text, left, right)
     return holds
 
@@ -470,7 +393,7 @@ def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequenc
     several = [*extents.values(), *([choose(plain)] if plain else [])]
     if len(several) == 1 or not extents:
         return several[0]
-    text = f"{name}({', '.join(map(_text, several))})"
+    text = f"{name}({', '.join(map(text_of, several))})"
     trace = next(iter(extents.values())).trace
     return trace.make(text, choose(map(now, several)), *several)
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from nnefc.computed import computed
 from nnefc.ir import Blocked, DType, Op, Shape, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
@@ -24,7 +25,7 @@ from nnefc.ops.window_rules import (
 )
 from nnefc.passes.base import is_elementwise
 from nnefc.passes.known import Known
-from nnefc.symbolic import computed, largest, now, smallest
+from nnefc.symbolic import largest, now, smallest
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from nnefc.computed import computed
 from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.resampling import Taps, resized_axes
 from nnefc.ops.window_rules import METHODS, interpolation
 from nnefc.passes.canonical_rules import New, Result, rule
-from nnefc.symbolic import computed
 
 EXACT = 1e-6
 """Weights may differ by so much: those of other runtimes do, which compute them in float32."""

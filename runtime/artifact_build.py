@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from nnefc.computed import Table
 from nnefc.kernels.image import Image
 from nnefc.kernels.isa import NATIVE, host
 from nnefc.kernels.linker import link
@@ -25,7 +26,6 @@ from nnefc.runtime.plan import Plan
 from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Program
 from nnefc.runtime.tensors import address
-from nnefc.symbolic import Table
 
 Array = np.ndarray[Any, Any]
 

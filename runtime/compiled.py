@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnefc.computed import Table
 from nnefc.runtime import native
 from nnefc.runtime.code import Code, compile_kernels
 from nnefc.runtime.plan import Plan
 from nnefc.runtime.tensors import TensorSpec
-from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable

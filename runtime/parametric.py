@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nnefc.computed import Table
 from nnefc.runtime.compiled import compile_draft
 from nnefc.runtime.executable import Executable
 from nnefc.runtime.program import Appended
 from nnefc.runtime.runner import Runner, Varying, Words
 from nnefc.runtime.tensors import TensorSpec
-from nnefc.symbolic import Extent, Function, Table, Trace, is_symbolic
+from nnefc.symbolic import Extent, Function, Trace, is_symbolic
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from nnefc.symbolic import Extent, Table, now
+from nnefc.computed import Table
+from nnefc.symbolic import Extent, now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

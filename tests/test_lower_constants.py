@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.compiling import lowered
+from nnefc.computed import Table
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.lower.constants import Constants
 from nnefc.ops.reference import evaluate
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.program import Buffer, Program, Ref
-from nnefc.symbolic import Table, Trace
+from nnefc.symbolic import Trace
 from tests.graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed, length
 from nnefc.ir import Blocked, Shape, TensorType, Value
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked import HALO
@@ -16,7 +17,6 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import computed, length
 
 Offsets = npt.NDArray[np.int32]
 
@@ -59,7 +59,8 @@ class Plane:
         grid = np.int64(self.origin)
         for index, pitch in zip(indices, self.pitches, strict=True):
             grid = np.add.outer(grid, np.asarray(index, np.int64) * pitch)
-        assert np.abs(grid).max() < 1 << 31, "offsets into a plane are int32"
+        if np.abs(grid).max() >= 1 << 31:
+            raise OverflowError("offsets into a plane are int32")
         return np.ravel(grid).astype(np.int32)
 
     def pixels(self) -> Offsets:

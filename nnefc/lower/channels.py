@@ -13,6 +13,7 @@ from itertools import accumulate, chain, groupby
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed, length
 from nnefc.ir import Op
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.channels import NO_SOURCE, Pattern, channels_layout
@@ -25,7 +26,7 @@ from nnefc.lower.parts import taken_at
 from nnefc.ops.slicing import slice_ranges
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import computed, length, now
+from nnefc.symbolic import now
 
 MAX_PATTERNS = 24
 """With more different shuffles than this, items are moved one by one."""

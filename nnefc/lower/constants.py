@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nnefc.computed import Table
 from nnefc.runtime.program import Buffer, Program, Ref
 from nnefc.runtime.views import address, owner, view
-from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from nnefc.computed import Table
 from nnefc.ir import DType, Graph, Op, Value
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel, Words
@@ -22,7 +23,6 @@ from nnefc.lower.parts import Part
 from nnefc.ops.cost import largest_live_bytes, live_bytes
 from nnefc.registered import is_taken
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
-from nnefc.symbolic import Table
 
 if TYPE_CHECKING:
     import numpy as np

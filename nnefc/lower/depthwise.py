@@ -8,6 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed
 from nnefc.ir import Op
 from nnefc.kernels.depthwise import depthwise_heights, row_fits
 from nnefc.kernels.template import Kernel
@@ -19,7 +20,6 @@ from nnefc.lower.ending import read_ending, read_simple
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.window_rules import Window, convolution_window
 from nnefc.rates import MACS_PER_NS
-from nnefc.symbolic import computed
 
 Array = npt.NDArray[np.float32]
 

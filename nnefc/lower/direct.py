@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed, length
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.blocked_tile import RESIDUAL, tile_pixels
@@ -25,7 +26,7 @@ from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile,
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import computed, length, now
+from nnefc.symbolic import now
 
 Array = npt.NDArray[np.float32]
 
@@ -202,7 +203,8 @@ def _offsets(phase: _Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
     steps = np.arange(ceil_div(channels, step))
     first = steps // per_block * x.nbytes + steps % per_block * step * ITEM
     offsets = np.add.outer(first, distances)
-    assert abs(offsets).max() < 1 << 31
+    if np.abs(offsets).max() >= 1 << 31:
+        raise OverflowError("offsets into planes are int32")
     return offsets.ravel().astype(np.int32)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import Table, length
 from nnefc.ir import Shape
 from nnefc.kernels.movement import GATHER
 from nnefc.kernels.template import Kernel
@@ -15,7 +16,6 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import Table, length
 
 
 def gather_rows(

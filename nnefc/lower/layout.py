@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed
 from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.layout import LAYOUT
@@ -19,7 +20,7 @@ from nnefc.lower.movement import copy_strided
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import computed, largest
+from nnefc.symbolic import largest
 
 Array = npt.NDArray[Any]
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed
 from nnefc.ir import Op, Shape
 from nnefc.kernels.movement import OUTER, STRIDED
 from nnefc.kernels.template import Kernel
@@ -22,7 +23,7 @@ from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import source_indices
 from nnefc.runtime.program import Appended, Ref
-from nnefc.symbolic import computed, is_symbolic, same
+from nnefc.symbolic import is_symbolic, same
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""

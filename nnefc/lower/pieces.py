@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import Table, length
 from nnefc.kernels.pieces import FIELDS, PIECES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor
@@ -17,7 +18,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Unit
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import Table, length, now
+from nnefc.symbolic import now
 
 Records = npt.NDArray[np.int32]
 

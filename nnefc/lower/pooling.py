@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import computed, length
 from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.kernels.pooling import PLANES
 from nnefc.kernels.template import Kernel
@@ -20,7 +21,6 @@ from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.pooling_rows import Axis, cut_row
 from nnefc.ops.window_rules import Window, pooling_window
-from nnefc.symbolic import computed, length
 
 
 @dataclass(frozen=True, slots=True)

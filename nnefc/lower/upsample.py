@@ -7,6 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from nnefc.computed import Table, computed
 from nnefc.ir import Op
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.upsample import COLUMN, ONE_ROW, TWO_ROWS
@@ -14,7 +15,6 @@ from nnefc.lower import pieces
 from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.ops.window_rules import Interpolation, interpolation
-from nnefc.symbolic import Table, computed
 
 PIXEL_NS = 3
 """Nanoseconds per pixel of the output, about."""
