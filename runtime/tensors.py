@@ -234,11 +234,12 @@ def array_of(
                 return None
             return np.from_dlpack(given)  # pyright: ignore
     except Exception as error:  # whatever a foreign array type raises
+        call = "x.detach()" if "grad" in str(error) else "x.float()"
         problems.append(
             Diagnostic(
                 "input/array",
                 f"{what} ({kind}) gives no array: {error}",
-                hint="for PyTorch tensors that require gradients: x.detach()",
+                hint=f"for tensors of PyTorch: {call}",
             )
         )
         return None

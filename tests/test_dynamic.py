@@ -101,7 +101,7 @@ def test_results_may_repeat_a_name(tmp_path: Path) -> None:
         (
             [np.zeros((3, 5), np.float32)],
             "input/shape",
-            "is [S,4], but [3,5] is given: axis 1 is 4, not 5",
+            "is [S,4], but [3,5] is given: axis 1 has to be 4, not 5",
         ),
         ([np.zeros(4, np.float32)], "input/shape", "rank"),
         ([np.zeros((3, 4), np.float64)], "input/dtype", "float32"),
@@ -135,7 +135,7 @@ def test_what_is_wrong_is_said(
         ({"S": 3}, "input/argument", "shapes['S'] = 3"),
         ({"S": (3,)}, "input/shape", "'S' is a symbol: x: [S,4]"),
         ({"x": (1 << 70, 4)}, "input/shape", "does not fit in 64 bits"),
-        ({"x": (3, 5)}, "input/shape", "axis 1 is 4, not 5"),
+        ({"x": (3, 5)}, "input/shape", "axis 1 has to be 4, not 5"),
         ({"x": (1, 4)}, "tract/assert", "S >= 2"),
     ],
 )

@@ -118,15 +118,15 @@ graph net( x, z ) -> ( y )
     [
         (None, "tract/symbol", "'S' has no value"),
         ({"x": (4, 8)}, "tract/symbol", "'T' has no value"),
-        ({"x": (4, 9)}, "input/shape", "axis 1 is 8, not 9, as S = 4 of input 'x'"),
+        ({"x": (4, 9)}, "input/shape", "axis 1 has to be 8, not 9, as S = 4 of input 'x'"),
         ({"x": (2, 4)}, "tract/assert", "S >= 3 does not hold: S = 2"),
-        ({"x": (4, 8, 1)}, "input/shape", "the rank is 2, not 3"),
+        ({"x": (4, 8, 1)}, "input/shape", "the rank has to be 2, not 3"),
         (
             {"x": (4, 8), "z": (1, 3)},
             "input/shape",
             "is [1,S+T], but [1,3] is given: no T makes S+T 3",
         ),
-        ({"x": (4, 8), "z": (2, 9)}, "input/shape", "axis 0 is 1, not 2"),
+        ({"x": (4, 8), "z": (2, 9)}, "input/shape", "axis 0 has to be 1, not 2"),
     ],
 )
 def test_symbols(

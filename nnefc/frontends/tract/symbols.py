@@ -39,7 +39,7 @@ def bind(
     wanted = [each for each in inputs(document) if each.name in shapes]
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
-            why = f"the rank is {len(each.extents)}, not {len(shapes[each.name])}"
+            why = f"the rank has to be {len(each.extents)}, not {len(shapes[each.name])}"
             problems.append(each.unlike(shapes[each.name], why))
         elif beyond := [extent for extent in shapes[each.name] if extent >= LARGEST]:
             why = f"{beyond[0]} does not fit in 64 bits"
@@ -69,7 +69,7 @@ def bind(
                 + (f" of input '{tellers[name]}'" if name in tellers else "")
                 for name in names
             )
-            why = f"axis {axis} is {found}, not {extent}{known and ', as '}{known}"
+            why = f"axis {axis} has to be {found}, not {extent}{known and ', as '}{known}"
             problems.append(each.unlike(shapes[each.name], why))
     problems += _broken_assertions(document, values)
     if problems:
