@@ -72,7 +72,7 @@ EXTENSIONS = "".join(f"extension tract_symbol {s};\n" for s in ("B", *SYMBOLS))
 def convolve(chain: Chain, outputs: int, size: int, stride: int, dilation: int) -> None:
     filter_ = chain.weight(outputs, chain.channels, *[size] * chain.rank)
     window = chain.window(size, stride, dilation, dilation * (size // 2))
-    moved = f"/{stride}" if stride > 1 else ""
+    moved = (f"/{stride}" if stride > 1 else "") + (f"+{dilation}" if size % 2 == 0 else "")
     chain.add(f"conv(x@, {filter_}, {chain.weight(1, outputs)}, {window})", outputs, moved)
 
 
@@ -96,7 +96,7 @@ def pool(chain: Chain, name: str, size: int, stride: int, dilation: int = 1) -> 
     chain.add(
         f"{name}(x@, size = {sizes}, stride = {strides}, dilation = {dilations}, "
         f"padding = {padding}, border = '{border}'{more})",
-        moved=f"/{stride}" if stride > 1 else "",
+        moved=(f"/{stride}" if stride > 1 else "") + ("+1" if size % 2 == 0 else ""),
     )
 
 
