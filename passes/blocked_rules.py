@@ -132,20 +132,11 @@ def _pooling(op: Op) -> bool:
     apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
     if not apart or window.output[:2] != dims[:2]:
         return False
-    return all(_always_meets(window, axis, border) for axis in range(2, window.rank))
-
-
-def _always_meets(window: Window, axis: int, border: str) -> bool:
-    """Whether there is an item in the window at every position."""
-    if window.dilation[axis] > 1 < window.size[axis]:
-        return all(computed(_meets, window, axis, border))
-    before, after = window.padding[axis]
-    size, last = window.size[axis], (window.output[axis] - 1) * window.stride[axis]
-    return before < size and (after < size or last - before < window.input[axis])
+    return all(all(computed(_meets, window, axis, border)) for axis in range(2, window.rank))
 
 
 def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
-    """`_always_meets`, of taps that are looked at one by one."""
+    """Whether there is an item in the window at every position."""
     return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
 
 

@@ -155,6 +155,10 @@ def _pixels(phase: _Phase) -> int:
     return math.prod(axis.outputs.count for axis in phase)
 
 
+def _tap_count(phase: _Phase) -> int:
+    return math.prod(len(axis.taps) for axis in phase)
+
+
 def _tap_grid(phase: _Phase) -> list[tuple[_Tap, ...]]:
     """The taps that meet something: one along each dimension."""
     return list(itertools.product(*(axis.taps for axis in phase)))
@@ -217,7 +221,7 @@ def _runs(
     """
     entries = _offsets(phase, x, channels)
     numbers = np.arange(len(entries))
-    taps = max(len(_tap_grid(phase)), 1)
+    taps = max(_tap_count(phase), 1)
     row = _pixels(phase[1:])
     starts = range(0, len(entries) + depth_block, depth_block)
     runs: list[list[int]] = []
@@ -239,7 +243,7 @@ def _rows(phase: _Phase, x: Plane) -> list[tuple[range, npt.NDArray[np.bool_]]]:
     """Rows (of the first dimension) that meet the same rows of taps outside the halo, and which."""
     axis, *others = phase
     every = range(axis.outputs.count)
-    if not _tap_grid(phase):
+    if not _tap_count(phase):
         return [(every, np.ones(1, np.bool_))]
     distances = [distance for _, distance in axis.taps]
     met = np.add.outer(axis.inputs.numbers, distances)
@@ -325,7 +329,7 @@ def _launch_tiles(
 def _source(lower: Lowering, it: Convolution, phase: _Phase) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
     x = it.x
-    if _tap_grid(phase):
+    if _tap_count(phase):
         return {
             "x": x.at,
             "x_pixels": _pixel_table(lower, x, tuple(axis.inputs for axis in phase)),
