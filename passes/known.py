@@ -44,14 +44,12 @@ class Known:
             return constant(**op.attributes)
         if op.name == "variable":
             return self._variables.get(op.attributes["label"].lower())
-        if not (is_widening(op) or _is_view(op)):
-            return None
-        stored = self.items(op.inputs[0])
+        stored = self.items(op.inputs[0]) if _passes_on(op) else None
         if stored is None:
             return None
-        if _is_view(op):
-            return stored.reshape(value.type.dims)
-        return stored.astype(value.type.dtype.numpy)
+        if is_widening(op):
+            return stored.astype(value.type.dtype.numpy)
+        return stored.reshape(value.type.dims)
 
     def __contains__(self, value: Value) -> bool:
         op = value.op
@@ -59,11 +57,13 @@ class Known:
             return False
         if op.name == "variable":
             return op.attributes["label"].lower() in self._variables
-        return op.name == "constant" or ((is_widening(op) or _is_view(op)) and op.inputs[0] in self)
+        return op.name == "constant" or (_passes_on(op) and op.inputs[0] in self)
 
 
-def _is_view(op: Op) -> bool:
-    """Whether `op` gives the same items in another shape, which is known."""
+def _passes_on(op: Op) -> bool:
+    """Whether `op` gives the same items in a wider type, or in another shape that is known."""
+    if is_widening(op):
+        return True
     spec = operations().get(op.name)
     return spec is not None and spec.view and not is_symbolic(op.output.type.shape or ())
 

@@ -53,8 +53,10 @@ class SplitBatch:
     def run(self, graph: Graph) -> list[Stage]:
         """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
         batch = batch_of(graph)
+        if batch < 2:
+            return [single_stage(graph)]
         steps = computing(graph)
-        if batch < 2 or not all(map(is_pure, steps)):
+        if not all(map(is_pure, steps)):
             return [single_stage(graph)]
         rows, apart = rows_of(graph, steps, batch)
         items = self.items
@@ -65,7 +67,7 @@ class SplitBatch:
         assert all(n == now(batch) or apart[i] for i, n in enumerate(items))
         if all(n == now(batch) for n in items) or make_do(batch):
             return [single_stage(graph)]
-        stages = _Cutter(graph, rows, batch).stages(steps, items)
+        stages = _Cutter(graph, rows, batch, steps).stages(items)
         for op in (op for stage in stages for op in stage.graph.ops):
             if op.name in CONVOLUTIONS:
                 op.attributes["method"] = self.choose(op)
@@ -151,17 +153,22 @@ def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
 class _Cutter:
     """Makes the graphs of stages."""
 
-    def __init__(self, graph: Graph, rows: dict[Value, int], batch: int) -> None:
+    def __init__(
+        self, graph: Graph, rows: dict[Value, int], batch: int, steps: Sequence[Op]
+    ) -> None:
+        """`steps`: what `computing` gives, in the order of the stages."""
         self._graph, self._rows, self._batch = graph, rows, batch
-        self._steps = set(computing(graph))
+        self._steps = dict.fromkeys(steps)
         self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
         """Inputs, and what the stages so far pass on."""
 
-    def stages(self, steps: Sequence[Op], items: Sequence[int]) -> list[Stage]:
+    def stages(self, items: Sequence[int]) -> list[Stage]:
         """Steps that follow each other with as many items at a time are a stage."""
         runs = [
             (count, [op for op, _ in run])
-            for count, run in groupby(zip(steps, items, strict=True), key=lambda step: step[1])
+            for count, run in groupby(
+                zip(self._steps, items, strict=True), key=lambda step: step[1]
+            )
         ]
         return [*(self._computing(ops, count) for count, ops in runs), *self._copying()]
 
