@@ -22,7 +22,6 @@ import itertools
 import json as json_module
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -39,6 +38,7 @@ import nnefc
 from benchmarks import arguments
 from benchmarks.language import model
 from benchmarks.language.model import STORED, Array, Call, Sizes
+from benchmarks.turns import by_turns
 from nnefc.dynamic import DynamicModel
 
 Step = Callable[[], Array]
@@ -47,8 +47,6 @@ Step = Callable[[], Array]
 SMALL: Final = Sizes(layers=2, width=64, heads=4, hidden=96, vocabulary=160)
 TOLERANCE: Final = 2e-3
 """Of the largest score."""
-REST: Final = 0.1
-"""Seconds before a turn: threads of other engines look for work for a while after theirs."""
 REWIND: Final = 8
 """Steps after which what a model keeps is that of the tokens before again."""
 
@@ -209,28 +207,12 @@ def _measure(
     """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
     from nnefc.runtime.machine import reading
 
-    seconds: dict[tuple[str, str], list[float]] = {key: [] for key in steps}
     readers = {stored: reading(nbytes, threads) for stored, nbytes in sizes_of.items()}
-    rates: dict[str, list[float]] = {stored: [] for stored in readers}
-    for _ in range(rounds):
-        for key, step in steps.items():
-            time.sleep(REST)
-            seconds[key].append(_turn(step, turn))
-        for stored, read in readers.items():
-            rates[stored].append(read() / _turn(read, turn) / 1e9)
-    return seconds, {stored: statistics.median(found) for stored, found in rates.items()}
-
-
-def _turn(call: Callable[[], Any], turn: float) -> float:
-    """The median of the seconds of calls."""
-    call()
-    runs: list[float] = []
-    end = time.perf_counter() + turn
-    while not runs or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        runs.append(time.perf_counter() - start)
-    return statistics.median(runs)
+    found = by_turns({**steps, **readers}, rounds, turn)
+    rates = {
+        stored: read() / statistics.median(found[stored]) / 1e9 for stored, read in readers.items()
+    }
+    return {key: found[key] for key in steps}, rates
 
 
 def _show(facts: list[dict[str, Any]]) -> None:

@@ -71,6 +71,10 @@ class Trace:
         elsewhere = 3 * value + len(self._symbols) * ELSEWHERE
         return cast(int, Extent(self, value, name, elsewhere))
 
+    def known(self, text: str) -> Extent | None:
+        """What an expression gives, if there has been one with this text."""
+        return self._made.get(text)
+
     def make(self, text: str, value: Number, *uses: Any, elsewhere: Number | None = None) -> Extent:
         """What an expression of extents gives, of which there is one for each text."""
         found = self._made.get(text)
@@ -302,6 +306,8 @@ def text_of(number: Any) -> str:
     return f"({plain!r})" if plain < 0 else repr(plain)
 
 
+_NUMBERS: Final = (int, float, Extent)
+
 _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
     ("+", 0): lambda x: x,
     ("-", 0): lambda x: x,
@@ -319,21 +325,23 @@ _OF_ITSELF: Final = {"-": 0, "//": 1, "%": 0}
 
 def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right: Any) -> Any:
     """The result of an operation, one side of which is an extent at least."""
-    if not (isinstance(left, Number | Extent) and isinstance(right, Number | Extent)):
+    if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
         return NotImplemented
-    if isinstance(right, int) and isinstance(now(left), int) and (sign, right) in _SIMPLE:
+    is_whole = isinstance(now(left), int)
+    if is_whole and isinstance(right, int) and (sign, right) in _SIMPLE:
         return _SIMPLE[sign, right](left)
-    is_same = left is right and isinstance(now(left), int)
-    if is_same and sign in _OF_ITSELF and (sign == "-" or left != 0):
+    if left is right and is_whole and sign in _OF_ITSELF and (sign == "-" or left != 0):
         return _OF_ITSELF[sign]
     trace = left.trace if isinstance(left, Extent) else cast(Extent, right).trace
+    text = f"{text_of(left)} {sign} {text_of(right)}"
+    if (known := trace.known(text)) is not None:
+        return known
     value = compute(now(left), now(right))
     a, b = _elsewhere(left), _elsewhere(right)
     try:
         elsewhere = None if a is None or b is None else compute(a, b)
     except (ArithmeticError, ValueError):
         elsewhere = None
-    text = f"{text_of(left)} {sign} {text_of(right)}"
     return trace.make(text, value, left, right, elsewhere=elsewhere)
 
 

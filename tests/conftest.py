@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 from tests.command_line import SMALL, Cli, Result
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A machine may be busy: how long an example takes says nothing.
+hypothesis.settings.register_profile(
+    "nnefc", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("nnefc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ from tests.one_op import normal
 
 Array = np.ndarray[Any, Any]
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
 def sums(turns: int, chunk: int, backwards: tuple[bool, bool], *, rest: int = 3) -> Graph:

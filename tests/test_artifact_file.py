@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.errors import NnefError
@@ -36,7 +36,6 @@ def rule(data: bytes) -> str:
     return error.rule
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.binary(max_size=300), max_size=5),
     st.lists(st.lists(st.floats(width=32)), max_size=5),

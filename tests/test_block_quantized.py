@@ -48,7 +48,7 @@ def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
     return data.reshape(rows, -1)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(
     st.sampled_from(sorted(BLOCK_BYTES)),
     st.integers(1, 9),

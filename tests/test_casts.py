@@ -147,7 +147,7 @@ def test_processors_without_instructions_for_halves(
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.sampled_from(TYPES), st.sampled_from(TYPES), st.data())
 def test_the_reference_converts_likewise(source: DType, target: DType, data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 99))

@@ -76,7 +76,7 @@ def close(got: Array, want: Array, size: Any = None) -> None:
     assert np.abs(got - want).max() <= 2e-6 * np.max(np.abs(want) if size is None else size)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.sampled_from(FORMATS),
     st.integers(1, 2 * FEW_ROWS + 9),

@@ -44,7 +44,7 @@ def product(x: Array, blocks: Array, threads: int = 1) -> tuple[Array, Array, Ar
     return compiled(graph, x, threads=threads), want, wide
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     st.integers(1, FEW_ROWS),
     st.integers(2, 40),

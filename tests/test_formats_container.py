@@ -420,7 +420,7 @@ def test_a_zip_member_without_name(tmp_path: Path) -> None:
     assert "no name" in str(_refusal(tmp_path / "t.zip"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.binary(max_size=700), max_size=5))
 def test_tar_members_agree_with_tarfile(files: dict[str, bytes]) -> None:
     out = io.BytesIO()

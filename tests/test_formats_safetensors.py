@@ -74,7 +74,7 @@ def rules(content: bytes, **limits: int) -> set[str]:
     return {error.rule for error in caught.value.errors}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kinds=st.lists(
         st.tuples(st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 4), max_size=4)),

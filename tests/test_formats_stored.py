@@ -170,7 +170,7 @@ def test_containers_give_blocks(tmp_path: Path) -> None:
                 container.tensor("f.0.weight")
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.integers(0, 2**32 - 1))
 def test_damaged_files_are_read_or_refused(seed: int) -> None:
     random = Random(seed)

@@ -133,7 +133,7 @@ def _items_of(content: bytes, bits: int, count: int, order: str) -> list[int]:
     return items
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_integers_of_any_width(data: st.DataObject) -> None:
     bits = data.draw(st.integers(1, 64))
@@ -171,7 +171,7 @@ def _encode_log(x: float, high: float, bits: int) -> int:
     return math.floor(min(max(level, m - r), m) + 0.5) - (m - r)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 20),
     st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=20),
@@ -189,7 +189,7 @@ def test_linear_by_the_formula(bits: int, values: list[float], span: tuple[float
     np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(1, 9),
     st.lists(st.floats(0, 10, width=32), min_size=1, max_size=20),

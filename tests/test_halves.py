@@ -102,7 +102,7 @@ def test_convolutions_read_narrow_filters(half: DType, groups: int, kernel: int)
     close(got, want.numpy(), half)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(HALVES))
 def test_random_graphs(seed: int, half: DType) -> None:
     """Widening is like computing with the same numbers in float64, but for conversions."""

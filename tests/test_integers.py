@@ -131,7 +131,7 @@ def test_shifts(dtype: DType) -> None:
     np.testing.assert_array_equal(run("shift_right", x, counts), x >> counts)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.data())
 def test_reductions(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(INTEGERS))
@@ -176,7 +176,7 @@ def test_integers_and_floats_do_not_mix() -> None:
         build(graph, "exp", [i])
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 @given(st.data())
 def test_products_of_matrices(data: st.DataObject) -> None:
     """Batches that broadcast, transposed operands, weights, ends of tiles."""

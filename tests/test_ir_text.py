@@ -65,7 +65,7 @@ def identical(x: Any, y: Any) -> None:
 
 
 @given(graphs(max_ops=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_random_graphs_come_back(graph: Graph) -> None:
     text = print_graph(graph)
     parsed = parse_graph(text)
@@ -86,7 +86,7 @@ attributes = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=4), attributes, max_size=4), st.text(), st.text())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_attributes_and_names_come_back(
     values: dict[str, object], name: str, graph_name: str
 ) -> None:
@@ -218,7 +218,7 @@ def test_errors_have_a_position(text: str, line: int, column: int, message: str)
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_damaged_text_is_refused_cleanly(data: st.DataObject) -> None:
     text = print_graph(data.draw(graphs(max_ops=4)))
     at = data.draw(st.integers(0, len(text)))

@@ -81,7 +81,7 @@ def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
     ]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.data())
 def test_attention_is_the_formula(data: st.DataObject) -> None:
     size = st.one_of(st.integers(1, 5), st.integers(1, 90))
@@ -186,7 +186,7 @@ def test_heads_that_share_keys(rows: int, masked: str, written: str) -> None:
     assert len(families) == (1 if rows <= 8 else 5)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(st.data())
 def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
     """Concatenated keys and values are read where they were; masked scores are not computed."""

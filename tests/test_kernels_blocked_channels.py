@@ -13,7 +13,7 @@ from nnefc.runtime.model import CompiledModel
 from tests.blocked_op import BlockedGraph, halo
 from tests.one_op import normal
 
-SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=25, derandomize=True)
 
 
 @SETTINGS

@@ -14,7 +14,7 @@ from nnefc.ir import DType, Expression, Step
 from tests.blocked_op import BlockedGraph, constant, halo
 from tests.one_op import Array, normal
 
-SETTINGS = settings(max_examples=25, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=25, derandomize=True)
 CONVOLVE: dict[int, Any] = {
     1: torch.nn.functional.conv1d,
     2: torch.nn.functional.conv2d,

@@ -13,7 +13,7 @@ from nnefc.lower import lower
 from tests.blocked_op import BlockedGraph, constant, halo, layout
 from tests.one_op import normal
 
-SETTINGS = settings(max_examples=40, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=40, derandomize=True)
 BLOCKS = (4, 8, 16)
 
 

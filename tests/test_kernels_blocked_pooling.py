@@ -13,7 +13,7 @@ from nnefc.kernels.pooling_tile import WINDOWS
 from tests.blocked_op import BlockedGraph, halo
 from tests.one_op import Array, normal
 
-SETTINGS = settings(max_examples=20, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=20, derandomize=True)
 KINDS = ("max ignore", "max constant", "sum", "average ignore", "average constant")
 
 

@@ -190,7 +190,7 @@ def test_what_an_image_cannot_hold(objects: list[bytes], message: str) -> None:
     assert caught.value.errors[0].rule == "internal/link"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_broken_objects_never_crash_the_linker(data: st.DataObject) -> None:
     good = bytearray(elf(relocations=((4, 1, 2, -4),), data=b"constant"))

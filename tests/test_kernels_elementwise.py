@@ -55,7 +55,7 @@ def shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (tuple(first), tuple(second)) if draw(st.booleans()) else (tuple(second), tuple(first))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(shapes(), st.integers(0, 2**32 - 1))
 def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) 
     np.testing.assert_array_equal(got, a - b)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 4), max_size=8), st.data())
 def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject) -> None:
     """The loops give NumPy's broadcast, whatever was joined."""
@@ -180,7 +180,7 @@ def test_input_as_result_and_repeated_operand() -> None:
     np.testing.assert_array_equal(square, x * x)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.data())
 def test_random_expressions(data: st.DataObject) -> None:
     """Straight-line programs over float64 against NumPy, item for item."""

@@ -23,7 +23,7 @@ from nnefc.passes.eliminate_dead_code import EliminateDeadCode
 from tests.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=60)
 
 
 def close(got: Array, want: Array, tolerance: float) -> None:

@@ -17,7 +17,7 @@ from nnefc.ops.grid import MODES, PADDINGS, grid_sample
 from tests.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=80, deadline=None)
+SETTINGS = settings(max_examples=80)
 
 
 def theirs(x: Array, grid: Array, **options: Any) -> Array:

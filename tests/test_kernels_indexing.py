@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=60)
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 ITEMS = st.sampled_from(["float32", "float64", "int32", "int64", "bool"])
 NUMBERS = st.sampled_from(["float32", "float64", "int32", "int64"])

@@ -87,14 +87,14 @@ def compute(
     return out.copy()
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(case=cases(), at_end=st.booleans())
 def test_matmul_is_numpy(case: Case, at_end: bool) -> None:
     got, want = compute("matmul", case, [], case.attributes, at_end=at_end), case.product
     np.testing.assert_allclose(got, want, atol=case.tolerance, rtol=case.tolerance)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(case=cases(), at_end=st.booleans(), data=st.data())
 def test_fused_matmul_is_numpy(case: Case, at_end: bool, data: st.DataObject) -> None:
     """(product + x) * y, or tanh of it if it is small; operands repeat along any dimensions."""

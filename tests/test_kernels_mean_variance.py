@@ -56,7 +56,7 @@ def operation(
     return graph
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(st.data())
 def test_any_shape_and_axes(data: st.DataObject) -> None:
     extents = st.one_of(st.integers(1, 4), st.integers(1, 70))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.one_op import Array, run, run_all
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=60, derandomize=True)
 DTYPES = ["float32", "float64", "int32", "int64", "bool"]
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), min_size=1, max_size=4)
 

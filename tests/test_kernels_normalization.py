@@ -23,7 +23,7 @@ def _expected(x: Array, size: tuple[int, ...], alpha: float, beta: float, bias: 
     return x / (bias + alpha * squares / np.prod(size)) ** beta
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(st.data())
 def test_any_window(data: st.DataObject) -> None:
     extent = st.one_of(st.integers(1, 6), st.sampled_from([17, 40]))

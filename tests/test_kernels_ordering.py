@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=80, deadline=None)
+SETTINGS = settings(max_examples=80)
 
 
 def expected(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:

@@ -27,7 +27,7 @@ def _drawn(data: st.DataObject) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape, axes
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(st.data())
 def test_reductions_are_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
@@ -41,7 +41,7 @@ def test_reductions_are_numpy(data: st.DataObject) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.data())
 def test_indices_are_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["argmax", "argmin"]))
@@ -79,7 +79,7 @@ def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return e / e.sum(axes, keepdims=True)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.data())
 def test_softmax_is_its_formula(data: st.DataObject) -> None:
     shape, axes = _drawn(data)

@@ -23,7 +23,7 @@ from tests.one_op import Array, normal, run, run_graph
 torch: Any = pytest.importorskip("torch")
 onnx: Any = pytest.importorskip("onnx")
 onnxruntime: Any = pytest.importorskip("onnxruntime")
-SETTINGS = settings(max_examples=60, deadline=None)
+SETTINGS = settings(max_examples=60)
 EXTENTS = st.tuples(st.integers(1, 6), st.integers(1, 6))
 
 

@@ -16,7 +16,7 @@ def softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return powers / powers.sum(axes, keepdims=True)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80, derandomize=True)
 @given(st.data())
 def test_softmax_is_the_formula(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.one_of(st.integers(1, 4), st.integers(1, 50)), min_size=1,

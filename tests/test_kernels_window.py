@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.one_op import Array, normal, run
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=60, derandomize=True)
 CONVOLVE: dict[int, Any] = {
     1: torch.nn.functional.conv1d,
     2: torch.nn.functional.conv2d,

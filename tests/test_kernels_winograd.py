@@ -30,7 +30,7 @@ from nnefc.ops.winograd import balanced, largest_tile
 from tests.blocked_op import BlockedGraph, constant, halo, halves
 from tests.one_op import Array, normal
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=60, derandomize=True)
 FLOAT = DType.FLOAT32
 
 # -- matrices

@@ -294,6 +294,6 @@ def _random(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_values_stay(seed: int) -> None:
     _agrees(_random(seed))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ops.common import Array
@@ -48,7 +48,6 @@ def cell(input: Array, roi: Sequence[float], i: int, j: int, size: tuple[int, in
     return [float(input[y, x]) for y in ranges[0] for x in ranges[1]]
 
 
-@settings(deadline=None)
 @given(regions(), counts, counts)
 def test_pool(given: tuple[Array, Array], high: int, wide: int) -> None:
     rois, batch = given
@@ -63,7 +62,6 @@ def test_pool(given: tuple[Array, Array], high: int, wide: int) -> None:
         np.testing.assert_allclose(average[n, c, i, j], mean, rtol=1e-12, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(regions(), counts, counts, st.sampled_from(["symmetric", "asymmetric", "aligned"]))
 def test_resample(given: tuple[Array, Array], high: int, wide: int, method: str) -> None:
     rois, batch = given
@@ -113,7 +111,6 @@ def test_resample_of_everything_is_upsampling(method: str, aligned: bool | None)
         np.testing.assert_allclose(result, expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(regions(), counts, counts)
 def test_align(given: tuple[Array, Array], high: int, wide: int) -> None:
     rois, batch = given

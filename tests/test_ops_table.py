@@ -264,9 +264,7 @@ def test_rule_accepts_only_what_the_reference_can_do(name: str) -> None:
     spec = operations()[name]
     extra = {"dtype": DType.INT32} if name == "cast" else {}
 
-    @settings(
-        max_examples=30, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
-    )
+    @settings(max_examples=30, database=None, suppress_health_check=[HealthCheck.too_slow])
     @given(calls(interface(spec)))
     def check(drawn: tuple[dict[str, Any], dict[str, Any]]) -> None:
         operands, attributes = drawn

@@ -20,7 +20,7 @@ from nnefc.ir import DType
 from nnefc.ops.table import operations
 
 torch: Any = pytest.importorskip("torch")
-moderate = settings(max_examples=40, deadline=None)
+moderate = settings(max_examples=40)
 
 Array = np.ndarray[Any, Any]
 

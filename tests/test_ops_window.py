@@ -19,7 +19,7 @@ from nnefc.ops.window_rules import BORDERS
 
 torch: Any = pytest.importorskip("torch")
 
-moderate = settings(max_examples=60, deadline=None)
+moderate = settings(max_examples=60)
 
 
 def reference(name: str, *operands: Array, **attributes: Any) -> Any:

@@ -85,7 +85,7 @@ def test_what_it_cannot_do(attributes: dict[str, Any]) -> None:
     assert _choice(**plain | attributes) is None
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(st.data())
 def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 2))

@@ -87,7 +87,7 @@ def _close(graph: Graph, expected: dict[str, Any], tolerance: float, text: str) 
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_values_stay(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)

@@ -137,7 +137,7 @@ def _graph(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_values_stay(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)

@@ -59,7 +59,7 @@ def rotations(draw: st.DrawFn) -> tuple[list[int], list[int], bool, bool]:
 
 
 @given(rotations(), st.integers(1, 2))
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=50, derandomize=True)
 def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads: int) -> None:
     (b, h, n, d), angles, turned, late = case
     x = normal(1, b, n, h * d) if turned else normal(1, b, h, n, d)
@@ -90,7 +90,7 @@ def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads
 
 
 @given(st.integers(2, 4), st.integers(2, 20), st.permutations(range(4)), st.booleans())
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 def test_parts_in_another_order(count: int, size: int, order: list[int], compare: bool) -> None:
     """Some of them changed; what is done to all may have items of another type."""
     order = [i for i in order if i < count]

@@ -68,7 +68,7 @@ def _import(text: str) -> Graph:
     return import_text(text, scalar=DType.FLOAT64)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(documents())
 def test_results_stay_what_they_are(document: tuple[str, bool]) -> None:
     text, alone = document

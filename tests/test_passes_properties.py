@@ -49,7 +49,7 @@ EXACT: list[Pass] = [
 CLOSE: list[Pass] = [FoldAffine(), MergeAffine()]
 """These round other numbers than before, and do not look at the signs of zeros."""
 
-quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _evaluate(graph: Graph) -> Evaluation:

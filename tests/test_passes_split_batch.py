@@ -36,7 +36,7 @@ from tests.graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
 
-quick = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 
 
 def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:

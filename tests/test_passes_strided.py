@@ -14,7 +14,7 @@ from nnefc.ops.reference import evaluate
 from nnefc.passes.strided import reshaped, strided_source
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_reshape_of_a_transpose(data: st.DataObject) -> None:
     """NumPy reshapes without a copy exactly when there are strides."""
@@ -32,7 +32,7 @@ def test_reshape_of_a_transpose(data: st.DataObject) -> None:
         assert np.array_equal(view, y)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_chains_of_views(data: st.DataObject) -> None:
     """Following a chain of operations up gives the items that the reference computes."""

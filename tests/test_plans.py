@@ -135,9 +135,7 @@ def test_results_are_right_for_every_length(
 ) -> None:
     model = compiled(tmp_path, body)
 
-    @settings(
-        max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.integers(1, 3), st.integers(2, 40))
     def check(batch: int, length: int) -> None:
         x = items(batch, length, 6)
@@ -149,7 +147,7 @@ def test_results_are_right_for_every_length(
 def test_symbols_of_several_inputs(tmp_path: Path) -> None:
     model = compiled(tmp_path, TWO)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.integers(1, 3), LENGTHS, LENGTHS)
     def check(batch: int, length: int, other: int) -> None:
         x, t = items(batch, length, 6), items(batch, other, 6)

@@ -170,7 +170,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_windows_of_any_size(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     chain = Chain(data.draw(st.sampled_from((1, 2, 2, 3))))

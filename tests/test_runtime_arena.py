@@ -38,7 +38,7 @@ def spans(draw: st.DrawFn) -> list[Lifetime]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(spans())
 def test_what_lives_together_is_apart(lifetimes: list[Lifetime]) -> None:
     offsets = place(lifetimes)
@@ -115,7 +115,7 @@ def test_only_the_first_write_may_take_over() -> None:
     assert offsets[x] != offsets[y]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_simulated_programs_see_their_own_data(data: st.DataObject) -> None:
     """Every read finds what the last write put there, in place or not."""

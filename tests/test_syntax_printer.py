@@ -35,7 +35,7 @@ def expression(text: str) -> ast.Expression:
 
 
 @given(trees())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_printed_documents_parse_to_the_same_tree(document: ast.Document) -> None:
     text = print_document(document)
     parsed = parse(text)
@@ -52,7 +52,7 @@ def test_comparisons_are_not_printed_as_type_arguments(text: str) -> None:
 
 
 @given(trees(flat=True, depth=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_printed_flat_documents_parse_to_the_same_tree(document: ast.Document) -> None:
     assert same(parse(print_document(document)), document)
 

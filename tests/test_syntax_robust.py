@@ -29,7 +29,7 @@ def with_value(value: str) -> str:
 
 
 @given(RANDOMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_khronos_agrees_on_plain_documents(random: Random) -> None:
     nnef = pytest.importorskip("nnef")
     text = plain_document(random)
@@ -42,7 +42,7 @@ def test_khronos_agrees_on_plain_documents(random: Random) -> None:
 
 
 @given(RANDOMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_khronos_refuses_in_plain_documents(random: Random) -> None:
     """A token taken out of a plain document is a syntax error for both, or for neither.
 
@@ -68,7 +68,7 @@ def test_what_khronos_refuses_in_plain_documents(random: Random) -> None:
 
 
 @given(RANDOMS, st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_mutated_documents(random: Random, plain: bool) -> None:
     text = plain_document(random) if plain else print_document(Trees(random).document())
     text = mutate(random, text)
@@ -87,7 +87,7 @@ def test_mutated_documents(random: Random, plain: bool) -> None:
 
 
 @given(st.binary(max_size=200) | RANDOMS.map(lambda r: mutate(r, plain_document(r)).encode()))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bytes(data: bytes) -> None:
     try:
         text = decode(data, "f")
@@ -97,7 +97,7 @@ def test_bytes(data: bytes) -> None:
 
 
 @given(RANDOMS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_mutated_quantization_files(random: Random) -> None:
     text = '"x": linear_quantize(min = -1.0, max = [1.0, 2.0], bits = 8);\n' * 2
     try:

@@ -81,9 +81,7 @@ def test_fallbacks_that_are_written(tmp_path: Path) -> None:
     assert none(x).tolist() == [[7.5, 7.5], [7.5, 7.5]]
 
 
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keys=st.lists(st.integers(-60, 60), min_size=1, max_size=90),
     dtype=st.sampled_from(["int8", "int32", "int64", "float32"]),

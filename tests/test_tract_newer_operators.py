@@ -73,7 +73,7 @@ def sums(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     return np.flip(result, axis) if reverse else result
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     at=st.integers(0, 3),

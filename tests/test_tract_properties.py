@@ -24,7 +24,7 @@ from nnefc.syntax.parser import parse
 
 Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=60)
 
 
 def read(body: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:

@@ -222,7 +222,7 @@ def printed(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     template=st.recursive(PART.map(lambda part: f"<{{{{ {part} }}}}>"), statement, max_leaves=6),
     xs=st.lists(st.integers(1, 9), min_size=1, max_size=4),

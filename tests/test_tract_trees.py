@@ -138,9 +138,7 @@ def features(seed: int, count: int) -> Array:
     return np.where(random.random((count, 4)) < 0.4, special, random.normal(size=(count, 4)))
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 30),
     trees=st.integers(1, 7),

@@ -1,0 +1,1 @@
+"""Networks of PyTorch, as torch_to_nnef and PyTorch's exporter of ONNX write them."""

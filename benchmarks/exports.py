@@ -1,0 +1,199 @@
+"""Networks that PyTorch exports, in nnefc, tract, onnxruntime and PyTorch itself.
+
+    python -m benchmarks.exports --models vit,bert,lstm,gru --threads 1,2
+
+nnefc and tract read what torch_to_nnef wrote, onnxruntime the ONNX of PyTorch's own exporter.
+Engines take turns; their results have to agree.  Of nnefc is told, too, what planning takes if an
+axis is a symbol: for the first extent, and for others after it.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (engines are not typed)
+
+from __future__ import annotations
+
+import json as json_module
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import nnefc
+from benchmarks import arguments
+from benchmarks.turns import by_turns
+from nnefc.dynamic import DynamicModel
+
+if TYPE_CHECKING:
+    from benchmarks.exported.files import Files
+    from benchmarks.exported.networks import Exported
+
+Array = np.ndarray[Any, Any]
+Call = Callable[[], Array]
+
+TOLERANCE: Final = 1e-3
+"""Of the largest item."""
+NAMES: Final = ("vit", "bert", "lstm", "gru")
+
+
+def main(
+    models: Annotated[str, typer.Option(help="Networks, by commas.")] = ",".join(NAMES),
+    engines: Annotated[str, typer.Option(help="Engines.")] = "nnefc,tract,onnxruntime,torch",
+    threads: Annotated[str, typer.Option(help="Numbers of threads; commas between.")] = "1",
+    rounds: Annotated[int, typer.Option(help="Turns of each engine.", min=1)] = 7,
+    turn: Annotated[float, typer.Option(help="Seconds of a turn.", min=0.0)] = 0.5,
+    small: Annotated[bool, typer.Option(help="Networks of reduced size.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write all figures.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option(help="Where networks are kept; else in the user's cache.")
+    ] = None,
+) -> None:
+    """Check that engines agree, and measure them by turns."""
+    names = _known(models, "--models", NAMES)
+    wanted = _known(engines, "--engines", tuple(LOADERS))
+    arguments.check_writable(json, "--json")
+    counts = arguments.counts_of(threads, "--threads")
+    folder = arguments.models_folder(models_dir) / ("exported_small" if small else "exported")
+    if find_spec("torch") is None or find_spec("torch_to_nnef") is None:
+        raise arguments.fail("PyTorch and torch_to_nnef export the networks: nnefc[pytorch]")
+    from benchmarks.exported.files import Files, write
+    from benchmarks.exported.networks import networks
+
+    facts: list[dict[str, Any]] = []
+    known = networks(small=small)
+    for name in names:
+        network, paths = known[name], Files.of(name, folder)
+        write(network, paths)
+        for count in counts:
+            seconds = _measure(_load(wanted, network, paths, count), rounds, turn)
+            facts.append(
+                {
+                    "network": network.title,
+                    "threads": count,
+                    "seconds": {key: statistics.median(runs) for key, runs in seconds.items()},
+                    "least_seconds": {key: min(runs) for key, runs in seconds.items()},
+                    "planning": planning(network, paths, count) if "nnefc" in wanted else [],
+                }
+            )
+    _show(facts, wanted)
+    if json:
+        json.write_text(json_module.dumps(facts, indent=1) + "\n")
+
+
+def _known(text: str, option: str, known: tuple[str, ...]) -> list[str]:
+    names = arguments.items_of(text, option)
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"{option}: {name!r} is none of {', '.join(known)}")
+    return names
+
+
+def _load(engines: list[str], network: Exported, files: Files, threads: int) -> dict[str, Call]:
+    import torch
+
+    torch.manual_seed(1)
+    x = network.inputs(network.extent).numpy()
+    found: dict[str, Call] = {}
+    for engine in engines:
+        if find_spec(engine) is None or (engine == "tract" and threads > 1):
+            continue  # tract computes on the calling thread
+        found[engine] = LOADERS[engine](network, files, x, threads)
+    return found
+
+
+def _nnefc(_network: Exported, files: Files, x: Array, threads: int) -> Call:
+    model = nnefc.compile(files.nnef, threads=threads)
+    return lambda: model(x)
+
+
+def _tract(_network: Exported, files: Files, x: Array, _threads: int) -> Call:
+    tract: Any = import_module("tract")
+    reader = tract.nnef().with_tract_transformers()
+    state = reader.load(str(files.nnef)).into_runnable().spawn_state()
+    return lambda: state.run([x])[0].to_numpy()
+
+
+def _onnxruntime(_network: Exported, files: Files, x: Array, threads: int) -> Call:
+    ort: Any = import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(files.onnx), options, providers=["CPUExecutionProvider"])
+    given = {session.get_inputs()[0].name: x}
+    return lambda: session.run(None, given)[0]
+
+
+def _torch(network: Exported, _files: Files, x: Array, threads: int) -> Call:
+    import torch
+
+    from benchmarks.exported.files import module
+
+    made, given = module(network), torch.from_numpy(x)
+    torch.set_num_threads(threads)
+
+    def call() -> Array:
+        with torch.inference_mode():
+            return made(given).numpy()
+
+    return call
+
+
+LOADERS: Final = {"nnefc": _nnefc, "tract": _tract, "onnxruntime": _onnxruntime, "torch": _torch}
+
+
+def _measure(calls: dict[str, Call], rounds: int, turn: float) -> dict[str, list[float]]:
+    results = {name: call() for name, call in calls.items()}
+    expected = next(reversed(results.values()))
+    for name, result in results.items():
+        error = np.abs(result - expected).max() / np.abs(expected).max()
+        if not error <= TOLERANCE:
+            raise arguments.fail(f"{name}: results differ by {error:.2g}")
+    return by_turns(calls, rounds, turn)
+
+
+def planning(network: Exported, files: Files, threads: int) -> list[float]:
+    """Seconds until there is a plan for each extent, in order.
+
+    Kernels are there: a model before has compiled them.
+    """
+    found: list[float] = []
+    for _ in range(2):
+        found.clear()
+        model = nnefc.compile(files.symbolic, threads=threads)
+        assert isinstance(model, DynamicModel)
+        for extent in (network.extent, *network.others):
+            shape = tuple(network.inputs(extent).shape)
+            start = time.perf_counter()
+            model.plan_for([shape], {})
+            found.append(time.perf_counter() - start)
+    return found
+
+
+def _show(facts: list[dict[str, Any]], engines: list[str]) -> None:
+    table = Table("network", "threads", *engines, "best peer ÷ nnefc", "planning")
+    table.title = "a call, by the medians; milliseconds"
+    for fact in facts:
+        found = fact["seconds"]
+        peers = [found[name] for name in found if name != "nnefc"]
+        ratio = f"{min(peers) / found['nnefc']:.2f}" if peers and "nnefc" in found else ""
+        table.add_row(
+            fact["network"],
+            str(fact["threads"]),
+            *(f"{1e3 * found[name]:.2f}" if name in found else "" for name in engines),
+            ratio,
+            ", ".join(f"{1e3 * each:.2g}" for each in fact["planning"]),
+        )
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+if __name__ == "__main__":
+    arguments.run(main)
