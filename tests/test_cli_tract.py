@@ -360,6 +360,22 @@ def test_batch_with_symbols(cli: Cli, tmp_path: Path) -> None:
     )
     found = cli("run", str(path), "--batch", "5", "--random-inputs", "1", "--json")
     assert json.loads(found.out)["y"]["shape"] == [5, 3]
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\n"
+        "extension tract_symbol B;\nextension tract_symbol S;\ngraph g(x, z) -> (y, t) {"
+        " x = tract_core_external(shape = [B, S], datum_type = 'f32');"
+        " z = tract_core_external(shape = [B, S + 1], datum_type = 'f32');"
+        " y = relu(x); t = relu(z); }"
+    )
+    for command in ("run", "bench", "profile", "compile"):
+        refused = cli(command, str(path), "--batch", "5")
+        assert refused.status == 1, command
+        assert "--batch 5 is one extent of x: [B,S]" in refused.err, command
+        assert "--shape x=5,S with numbers for S" in refused.err, command
+    both = cli(
+        *("run", str(path), "--batch", "5", "--shape", "x=5,2", "--random-inputs", "1", "--json")
+    )
+    assert json.loads(both.out)["t"]["shape"] == [5, 3]
 
 
 def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None:

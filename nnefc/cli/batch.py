@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnefc.cli.models import read
-from nnefc.cli.options import usage
+from nnefc.cli.options import parse_shapes, usage
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
-    from nnefc.ir import Graph
+    from nnefc.ir import Graph, Shape
 
 Batch = Annotated[
     int | None,
@@ -35,17 +35,24 @@ def batch_shapes(
 ) -> list[str]:
     """`--shape` options that make `batch` the first dimension of the externals of a model.
 
-    Those with a shape of their own in `shapes`, and those without dimensions, keep theirs, as do
-    those with symbols behind the first dimension.
+    Those with a shape of their own in `shapes`, and those without dimensions, keep theirs.
     """
     given = list(shapes or ())
     if batch is None:
         return given
     outline = read(model, shapes=shapes, limits=limits, data=False, quiet=True, dialect=dialect)
-    own = {option.partition("=")[0] for option in given}
-    for name, dims in _shapes(outline).items():
-        if dims and name not in own and min(dims[1:], default=1) > 0:
-            given.append(f"{name}={','.join(map(str, (batch, *dims[1:])))}")
+    own = parse_shapes(given) or {}
+    for name, extents in _shapes(outline, own).items():
+        if not extents or name in own:
+            continue
+        wanted = [str(batch), *extents[1:]]
+        if symbols := [extent for extent in wanted if not extent.isdecimal()]:
+            raise usage(
+                f"--batch {batch} is one extent of {name}: [{','.join(extents)}]",
+                f"give them all, as --shape {name}={','.join(wanted)} with numbers for "
+                f"{', '.join(symbols)}",
+            )
+        given.append(f"{name}={','.join(wanted)}")
     if own and len(given) == len(own):
         raise usage(
             f"--batch {batch} changes nothing: --shape names every external",
@@ -54,10 +61,10 @@ def batch_shapes(
     return given
 
 
-def _shapes(outline: Graph | Source) -> dict[str, tuple[int, ...]]:
-    """Shapes of the externals of a model by name; -1 is an extent that is not known."""
+def _shapes(outline: Graph | Source, own: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
+    """Shapes of the externals of a model by name, in which symbols may be left."""
     from nnefc.ir import Graph
 
     if isinstance(outline, Graph):
-        return {value.name: value.type.dims for value in outline.inputs}
-    return {name: type_.dims for name, type_ in outline.types().items()}
+        return {value.name: [*map(str, value.type.dims)] for value in outline.inputs}
+    return {each.name: each.extents for each in outline.shapes(outline.symbol_values(own))}
