@@ -102,6 +102,19 @@ class Session:
         """Forget what has been kept."""
         self._states.clear()
 
+    def __copy__(self) -> Session:
+        """One that goes on from here by itself; what has grown is copied when it grows again."""
+        found = Session(self._model)
+        found.states.update(self.states)
+        return found
+
+    def __deepcopy__(self, _: object) -> Session:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        hint = "dict(session.states) can be pickled, and update the states of another session"
+        raise NnefError.of("input/state", "pickle: a session is one of a model here", hint=hint)
+
     def __repr__(self) -> str:
         kept = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
         return f"<Session of {self._model!r}, which keeps {', '.join(map(str, kept)) or 'nothing'}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from nnefc.dynamic import DynamicModel
+from nnefc.dynamic import DynamicModel, Session
 from tests.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
@@ -135,6 +136,30 @@ def test_states_go_from_session_to_session(cache: DynamicModel) -> None:
         "<Session of <DynamicModel g(x: [1,S,4]) -> (all, total)>, "
         "which keeps kept: float32[1,5,4]>"
     )
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_goes_on_by_itself(
+    cache: DynamicModel, copied: Callable[[Session], Session]
+) -> None:
+    first, parts = cache.session(), [rows(n)[None] for n in (3, 2, 1)]
+    first(parts[0])
+    second = copied(first)
+    for part in parts[1:]:
+        first(-part)
+        second(part)
+    np.testing.assert_array_equal(second.states["kept"], np.concatenate(parts, axis=1))
+    wanted = np.concatenate([parts[0], -parts[1], -parts[2]], axis=1)
+    np.testing.assert_array_equal(first.states["kept"], wanted)
+
+
+def test_states_are_pickled_without_their_session(cache: DynamicModel) -> None:
+    first, second = cache.session(), cache.session()
+    first(rows(3)[None])
+    with pytest.raises(NnefError, match=r"dict\(session.states\) can be pickled"):
+        pickle.dumps(first)
+    second.states.update(pickle.loads(pickle.dumps(dict(first.states))))
+    assert second(rows(2)[None])[0].shape == (1, 5, 4)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
