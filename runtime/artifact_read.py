@@ -6,9 +6,8 @@ import json
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -39,8 +38,7 @@ OTHER_VERSION: Final = "another version of nnefc"
 """The obstacle of code for this processor that this process cannot run."""
 
 
-@dataclass(slots=True, eq=False)
-class TargetInfo:
+class TargetInfo(NamedTuple):
     """The code for one instruction set, for people."""
 
     isa: str

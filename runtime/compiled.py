@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nnefc.computed import Table
 from nnefc.runtime import native
 from nnefc.runtime.code import Code, compile_kernels
 from nnefc.runtime.plan import Plan
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchInfo:
+class LaunchInfo(NamedTuple):
     """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
 
     It runs `times` times in a call, one for each part of a batch; tiles and work are those of once.
@@ -39,8 +36,7 @@ class LaunchInfo:
     times: int = 1
 
 
-@dataclass(slots=True, eq=False)
-class Compiled:
+class Compiled(NamedTuple):
     """Code and data of a model; it has no graph, and does not change."""
 
     name: str
@@ -90,6 +86,7 @@ def compile_draft(
     """As `compile_program`, and the draft of the plan: numbers may depend on symbols, and the plan
     is that for what they are now.
     """
+    from nnefc.runtime.derived import Derived
     from nnefc.runtime.planner import draft
 
     inputs, outputs = tensors(graph)
@@ -100,10 +97,10 @@ def compile_draft(
     for each in program.constants:
         if isinstance(each, np.ndarray):
             arrays.append(each)
-        elif isinstance(each, Table):
-            arrays.append(each.value)
-        else:
+        elif isinstance(each, Derived):
             arrays.append(packed(each) if packed else each.array())
+        else:
+            arrays.append(each.value)
     compiled = Compiled(
         name=graph.name,
         inputs=inputs,

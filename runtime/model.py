@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -54,8 +53,7 @@ class Origin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Launches:
+class _Launches(NamedTuple):
     """The origin of a model that was made of a program, which a file cannot hold."""
 
     graph: Graph

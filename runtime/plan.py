@@ -27,8 +27,7 @@ class BaseTable(NamedTuple):
     size: int
 
 
-@dataclass(slots=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """`launches`: int64 [steps, 4]; `params`: int64.
 
     A step is one run of a launch; those that run several times share their parameters.

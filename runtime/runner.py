@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -58,8 +57,7 @@ class Arenas:
             idle.append(arena)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Words:
+class Words(NamedTuple):
     """What the words that vary are for some shapes."""
 
     params: Numbers

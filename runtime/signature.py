@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -14,8 +13,7 @@ from nnefc.runtime.tensors import BY_NAME, TensorSpec, accept, accept_target, fi
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True, eq=False)
-class Signature:
+class Signature(NamedTuple):
     """The tensors of a call, in order; NnefError says all that is wrong with what is given."""
 
     inputs: tuple[TensorSpec, ...]

@@ -6,8 +6,7 @@ import ctypes
 import math
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,8 +22,7 @@ BY_NAME = "arrays by name are for run: model.run({'name': x}, out={'name': y})"
 """Hint for a mapping in a call."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(NamedTuple):
     """An input or output of a model."""
 
     name: str

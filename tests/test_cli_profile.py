@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -125,7 +124,7 @@ def test_the_times_that_a_launch_runs_are_a_row() -> None:
     start = np.array([[1000, 1100, 1200, 1500, 2000, 2000, 2000]])
     end = np.array([[1100, 1300, 1400, 1600, 2100, 2300, 2200]])
     found = Profile(steps, np.array([0, 1, 0]), 2, start, end, np.zeros((1, 7), np.int64))
-    conv, relu = rows([replace(LAUNCHES[0], times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
+    conv, relu = rows([LAUNCHES[0]._replace(times=2), LAUNCHES[1]], found, {1: ONE, 2: TWO})
     assert (conv.launches, conv.tiles, relu.launches) == (2, 6, 1)
     assert conv.seconds == pytest.approx(700e-9)
     assert conv.busy == pytest.approx(1100e-9)

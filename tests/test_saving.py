@@ -78,7 +78,8 @@ import numpy, nnefc
 model = nnefc.load(sys.argv[1])
 found = model(*numpy.load(sys.argv[2]).values())
 numpy.savez(sys.argv[3], *(found if isinstance(found, tuple) else [found]))
-heavy = ("numba", "llvmlite", "typer", "rich", "nnefc.passes", "nnefc.lower", "nnefc.syntax")
+ours = (f"nnefc.{name}" for name in ("passes", "lower", "syntax", "computed"))
+heavy = ("numba", "llvmlite", "typer", "rich", *ours)
 print([name for name in heavy if sys.modules.get(name)])
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -186,8 +186,7 @@ class Kept:
             return None
         origin = FromDocument(artifact, self)
         compiled = artifact.compiled(number)
-        compiled = replace(
-            compiled,
+        compiled = compiled._replace(
             variables=Variables(compiled.variables, origin),
             constants=partial(self._constants, compiled.constants),
         )
