@@ -34,7 +34,11 @@ class Files:
 def module(network: Exported) -> torch.nn.Module:
     """The module with its random weights, the same ones each time."""
     torch.manual_seed(0)
-    return network.make().eval()
+    made = network.make().eval()
+    for parameter in made.parameters():
+        if parameter.dim() > 1:  # layers are copies of one, which a file would hold once
+            torch.nn.init.xavier_uniform_(parameter)
+    return made
 
 
 def write(network: Exported, files: Files) -> None:
