@@ -39,6 +39,7 @@ from nnefc.passes.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse_normalization import FuseNormalization
 from nnefc.passes.fuse_views import FuseViews
 from nnefc.passes.hoist_from_scans import HoistFromScans
+from nnefc.passes.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.passes.merge_affine import MergeAffine
 from nnefc.passes.merge_products import MergeProducts
 from nnefc.passes.nest_concats import NestConcats
@@ -67,6 +68,7 @@ DEFAULT: tuple[Pass, ...] = (
     FoldAffine(),
     MergeAffine(),
     FlattenConvolutions(),
+    InterleaveDeconvolutions(),
     NestConcats(),
     FuseElementwise(),
     FuseViews(),
