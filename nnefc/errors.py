@@ -10,16 +10,14 @@ import warnings
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from inspect import currentframe
 from types import FrameType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A position in a file; `line` and `column` count from 1, 0 means not known."""
 
     file: str
@@ -32,8 +30,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One link of the chain of invocations that led to a diagnostic, innermost first."""
 
     what: str
@@ -43,8 +40,7 @@ class Step:
         return f"{self.place}: note: {self.what}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One finding.
 
     `rule` is a short stable name, `family/detail`; families are container, syntax,
@@ -179,7 +175,7 @@ class Diagnostics:
     def add(self, diagnostic: Diagnostic) -> None:
         """Keep `diagnostic`, once; raises NnefError when there are more errors than `limit`."""
         if diagnostic.severity == "warning" and self.strict:
-            diagnostic = replace(diagnostic, severity="error")
+            diagnostic = diagnostic._replace(severity="error")
         if diagnostic in self._known:
             return
         self._known.add(diagnostic)

@@ -70,7 +70,8 @@ def _placed(found: Diagnostic, op: Op) -> Diagnostic:
     if found.place is not None or op.location is None:
         return found
     message = f"{op.name}: {found.message}"
-    return replace(found, message=message, place=op.location.place, chain=op.location.chain)
+    location = op.location
+    return found._replace(message=message, place=location.place, chain=location.chain)
 
 
 def _let_go(context: Lowering, op: Op, left: Counter[Value]) -> int:

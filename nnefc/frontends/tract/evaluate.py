@@ -8,7 +8,6 @@ has been reported, and what follows from it is not.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from nnefc.errors import Diagnostic, NnefError, Step
@@ -283,4 +282,4 @@ def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic
     message = f"{name}: {diagnostic.message}"
     if place is not None and place.file != location.place.file:
         message += f" ({place.file})"
-    return replace(diagnostic, message=message, place=location.place, chain=location.chain)
+    return diagnostic._replace(message=message, place=location.place, chain=location.chain)

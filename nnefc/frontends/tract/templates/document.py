@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, Final
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
@@ -57,7 +56,7 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
         found = Diagnostic("limit/recursion", message)
     except NnefError as error:
         (found,) = error.errors
-    raise NnefError([replace(found, place=found.place or Place(file, statements.line, 1))])
+    raise NnefError([found._replace(place=found.place or Place(file, statements.line, 1))])
 
 
 def _parse(text: str, file: str) -> nodes.Template:
