@@ -28,8 +28,8 @@ from nnefc.kernels.tile import (
 
 CONVOLUTION = Layout(
     "x:ref y:ref filter:ref bias:ref bias_row batch_bytes plane_bytes groups inputs outputs "
-    "taps pixels width outer extents:5 pitches:5 index:table starts:5 decode:table "
-    "last_taps runs:table pixel_block output_block units unit_block"
+    "taps pixels width outer extents:5 pitches:5 index:ref starts:5 decode:ref "
+    "last_taps runs:ref pixel_block output_block units unit_block"
 )
 """Parameters of `convolution.gemm`.
 
@@ -76,7 +76,7 @@ A unit is `pixel_block` pixels of `output_block` channels of one group, a tile `
 
 
 def _packer(item: str):
-    """`pack(params, x, panel, first, count, channels, j, taps)`: one panel of columns.
+    """`pack(bases, params, x, panel, first, count, channels, j, taps)`: one panel of columns.
 
     Row (channel, tap) of the panel holds what pixels `first` to first + count - 1 read, for
     `channels` planes from x on and taps j to j + taps - 1.
@@ -101,13 +101,13 @@ def _packer(item: str):
                     store(row, i, load(source + c * plane + i * step))
 
     @helper
-    def pack(params, x, panel, first, count, channels, j, taps):
+    def pack(bases, params, x, panel, first, count, channels, j, taps):
         plane = load_word(params + PLANE_BYTES)
         width = load_word(params + WIDTH)
         outer = load_word(params + OUTER)
-        index = params + load_word(params + INDEX)
-        decode = params + load_word(params + DECODE)
-        runs = params + load_word(params + RUNS)
+        index = address(bases, params + INDEX)
+        decode = address(bases, params + DECODE)
+        runs = address(bases, params + RUNS)
         pieces = runs + 8 * (load_word(params + LAST_TAPS) + 1)
         pitch = taps * columns * size
         lane = 0
@@ -196,7 +196,9 @@ def gemm(item: str) -> KernelFunction:
                     fresh = c == 0 and j == 0
                     for p in range(p_first, p_end, columns):
                         count = min(columns, p_end - p)
-                        pack(params, x_group + c * plane, packed, p, count, channels, j, some)
+                        pack(
+                            bases, params, x_group + c * plane, packed, p, count, channels, j, some
+                        )
                         o = o_first
                         while o < o_end:
                             some_rows = height(o_end - o)
@@ -230,9 +232,9 @@ def columns(item: str) -> KernelFunction:
     size, load, store, kind = ITEMSIZE[item], LOAD[item], STORE[item], NUMBER[item]
 
     @helper
-    def source(params, words, row, i):
+    def source(bases, params, words, row, i):
         """Offset from the plane of what output (row, i) meets at the tap described by `words`."""
-        index = params + load_word(params + INDEX)
+        index = address(bases, params + INDEX)
         outer = load_word(params + OUTER)
         offset = 0
         for d in range(outer - 1, -1, -1):
@@ -244,7 +246,7 @@ def columns(item: str) -> KernelFunction:
             if place < 0:
                 return -1
             offset += place * load_word(params + PITCHES + 8 * d)
-        runs = params + load_word(params + RUNS)
+        runs = address(bases, params + RUNS)
         pieces = runs + 8 * (load_word(params + LAST_TAPS) + 1)
         last = load_word(words + 8 * outer)
         for r in range(load_word(runs + 8 * last), load_word(runs + 8 * last + 8)):
@@ -260,7 +262,7 @@ def columns(item: str) -> KernelFunction:
         plane, inputs = load_word(params + PLANE_BYTES), load_word(params + INPUTS)
         taps, pixels = load_word(params + TAPS), load_word(params + PIXELS)
         width, outer = load_word(params + WIDTH), load_word(params + OUTER)
-        decode = params + load_word(params + DECODE)
+        decode = address(bases, params + DECODE)
         groups = load_word(params + GROUPS)
         unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
         for t in range(first * unit_block, min(last * unit_block, units)):
@@ -270,7 +272,7 @@ def columns(item: str) -> KernelFunction:
             target = y + t * inputs * taps * size
             for tap in range(taps):
                 words = decode + tap * (outer + 1) * 8
-                offset = source(params, words, pixel // width, pixel % width)
+                offset = source(bases, params, words, pixel // width, pixel % width)
                 for c in range(inputs):
                     if offset < 0:
                         store(target, c * taps + tap, kind(0))

@@ -12,7 +12,7 @@ from nnefc.kernels.template import KernelFunction, Layout, family
 from nnefc.kernels.tile import local_bytes
 
 SAMPLE = Layout(
-    "x:ref indices:ref y:ref rank outputs:8 pitches:8 taps:8 table:table starts:8 volume items "
+    "x:ref indices:ref y:ref rank outputs:8 pitches:8 taps:8 table:ref starts:8 volume items "
     "unit_block"
 )
 """Parameters of `sampling.sample` and `sampling.desample`.
@@ -49,9 +49,9 @@ def _coordinates(params, number, at):
 
 
 @helper
-def _source(params, at, tap):
+def _source(bases, params, at, tap):
     """Number of the item of x that tap `tap` meets at the coordinates `at`, -1 if there is none."""
-    table = params + load_word(params + TABLE)
+    table = address(bases, params + TABLE)
     source = 0
     for d in range(load_word(params + RANK) - 1, -1, -1):
         taps = load_word(params + TAPS + 8 * d)
@@ -83,7 +83,7 @@ def sample(item: str, index: str) -> KernelFunction:
             source = -1
             if 0 <= tap < volume:
                 _coordinates(params, i, at)
-                source = _source(params, at, tap)
+                source = _source(bases, params, at, tap)
             if source < 0:
                 store(y, i, kind(0))
             else:
@@ -108,7 +108,7 @@ def desample(item: str, index: str) -> KernelFunction:
             _coordinates(params, i, at)
             total = 0.0
             for tap in range(volume):
-                source = _source(params, at, tap)
+                source = _source(bases, params, at, tap)
                 if source >= 0 and int(load_index(indices, source)) == tap:
                     total += load(x, source)
             store(y, i, kind(total))
@@ -117,7 +117,7 @@ def desample(item: str, index: str) -> KernelFunction:
 
 
 INTERPOLATE = Layout(
-    "x:ref y:ref outer extent outputs inner low:table high:table weight:table unit_block"
+    "x:ref y:ref outer extent outputs inner low:ref high:ref weight:ref unit_block"
 )
 """Parameters of `sampling.interpolate`, which works along one dimension.
 
@@ -141,8 +141,8 @@ def interpolate(item: str) -> KernelFunction:
         x, y = address(bases, params + I_X), address(bases, params + I_Y)
         extent, outputs = load_word(params + EXTENT), load_word(params + OUTPUTS)
         inner, block = load_word(params + INNER), load_word(params + ROW_BLOCK)
-        low, high = params + load_word(params + LOW), params + load_word(params + HIGH)
-        weights = params + load_word(params + WEIGHT)
+        low, high = address(bases, params + LOW), address(bases, params + HIGH)
+        weights = address(bases, params + WEIGHT)
         rows = load_word(params + OUTER) * outputs
         for row in range(first * block, min(last * block, rows)):
             o, base = row % outputs, x + row // outputs * extent * inner * size
@@ -167,7 +167,7 @@ def interpolate(item: str) -> KernelFunction:
     return interpolate
 
 
-BLEND = Layout("x:ref y:ref outer extent outputs inner taps index:table weight:table row_block")
+BLEND = Layout("x:ref y:ref outer extent outputs inner taps index:ref weight:ref row_block")
 """Parameters of `sampling.blend`, which works along one dimension.
 
 x: [outer, extent, inner], y: [outer, outputs, inner]: item o of y is the sum of those at
@@ -188,7 +188,7 @@ def blend(item: str) -> KernelFunction:
         extent, outputs = load_word(params + B_EXTENT), load_word(params + B_OUTPUTS)
         inner, block = load_word(params + B_INNER), load_word(params + B_ROW_BLOCK)
         count = load_word(params + B_TAPS)
-        index, weights = params + load_word(params + INDEX), params + load_word(params + B_WEIGHT)
+        index, weights = address(bases, params + INDEX), address(bases, params + B_WEIGHT)
         rows = load_word(params + B_OUTER) * outputs
         for row in range(first * block, min(last * block, rows)):
             o, base = row % outputs * count, x + row // outputs * extent * inner * size

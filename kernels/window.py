@@ -31,7 +31,8 @@ from nnefc.kernels.tile import local_bytes
 from nnefc.kernels.window_walk import (
     BIAS,
     BIAS_BYTES,
-    CHANNEL,
+    CHANNEL_ROWS,
+    CHANNELS,
     CHUNK,
     COUNT,
     COUNT_STARTS,
@@ -86,23 +87,23 @@ def window_sum(item: str) -> KernelFunction:
         row_block = load_word(params + ROW_BLOCK)
         divisor = load_double(params + DIVISOR)
         outer = load_word(params + OUTER_COUNT)
-        counts = params + load_word(params + COUNT)
+        counts = address(bases, params + COUNT)
         counts += 8 * load_word(params + COUNT_STARTS + 8 * outer)
         state, coordinates = sums(), at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            base = locate(params, x, row, coordinates)
+            base = locate(bases, params, x, row, coordinates)
             target = y + row * width * size
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 for i in range(count):
                     store_double(state, i, 0.0)
-                walk(params, base, coordinates, begin, count, state, 0)
+                walk(bases, params, base, coordinates, begin, count, state, 0)
                 out = target + begin * size
                 if divisor != 0.0:
                     for i in range(count):
                         store(out, i, kind(load_double(state, i) / divisor))
                 else:
-                    terms = row_terms(params, coordinates)
+                    terms = row_terms(bases, params, coordinates)
                     for i in range(count):
                         n = max(terms * load_word(counts + 8 * (begin + i)), 1)
                         store(out, i, kind(load_double(state, i) / n))
@@ -138,10 +139,11 @@ def window_weighted(item: str) -> KernelFunction:
         weights, bias = address(bases, params + WEIGHTS), address(bases, params + BIAS)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block = load_word(params + ROW_BLOCK)
+        channels, channel_rows = load_word(params + CHANNELS), load_word(params + CHANNEL_ROWS)
         coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            base = locate(params, x, row, coordinates)
-            channel = load_local(coordinates + 8 * load_word(params + CHANNEL))
+            base = locate(bases, params, x, row, coordinates)
+            channel = row // channel_rows % channels
             start = load(bias + channel * load_word(params + BIAS_BYTES))
             extra = weights + channel * load_word(params + WEIGHT_BYTES)
             for begin in range(0, width, CHUNK):
@@ -149,7 +151,7 @@ def window_weighted(item: str) -> KernelFunction:
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, start)
-                walk(params, base, coordinates, begin, count, out, extra)
+                walk(bases, params, base, coordinates, begin, count, out, extra)
 
     return window_weighted
 
@@ -190,13 +192,13 @@ def window_max(item: str) -> KernelFunction:
         row_block, zeros = load_word(params + ROW_BLOCK), load_word(params + ZEROS)
         coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            base = locate(params, x, row, coordinates)
+            base = locate(bases, params, x, row, coordinates)
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 out = y + (row * width + begin) * size
                 for i in range(count):
                     store(out, i, kind(lowest))
-                walk(params, base, coordinates, begin, count, out, zeros)
+                walk(bases, params, base, coordinates, begin, count, out, zeros)
 
     return window_max
 
@@ -246,13 +248,13 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
         state = best()
         positions = state + positions_at
         for row in range(first * row_block, min(last * row_block, rows)):
-            base = locate(params, x, row, coordinates)
+            base = locate(bases, params, x, row, coordinates)
             for begin in range(0, width, CHUNK):
                 count = min(CHUNK, width - begin)
                 for i in range(count):
                     store(state, i, kind(lowest))
                     store_word(positions, i, -1)
-                walk(params, base, coordinates, begin, count, state, zeros)
+                walk(bases, params, base, coordinates, begin, count, state, zeros)
                 out = index_y + (row * width + begin) * index_size
                 for i in range(count):
                     store_index(out, i, index_kind(max(load_local(positions, i), 0)))
@@ -293,7 +295,7 @@ def window_pad(item: str) -> KernelFunction:
         row_block = load_word(params + ROW_BLOCK)
         coordinates = at()
         for row in range(first * row_block, min(last * row_block, rows)):
-            base = locate(params, x, row, coordinates)
-            walk(params, base, coordinates, 0, width, y + row * width * size, value)
+            base = locate(bases, params, x, row, coordinates)
+            walk(bases, params, base, coordinates, 0, width, y + row * width * size, value)
 
     return window_pad

@@ -13,7 +13,7 @@ is an operation on rows, which vectorises.
 
 from __future__ import annotations
 
-from nnefc.kernels.memory import LOAD, STORE, helper, load_word
+from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.template import Layout
 
 CHUNK = 512
@@ -21,8 +21,8 @@ CHUNK = 512
 
 WINDOW = Layout(
     "x:ref y:ref index_y:ref weights:ref bias:ref rows width outer extents:7 pitches:7 taps:7 "
-    "index:table starts:7 last_taps runs:table row_block zeros "
-    "channel weight_bytes bias_bytes divisor:f64 count:table count_starts:8"
+    "index:ref starts:7 last_taps runs:ref row_block zeros "
+    "channels channel_rows weight_bytes bias_bytes divisor:f64 count:ref count_starts:8"
 )
 """Parameters of the `window` kernels.
 
@@ -32,7 +32,8 @@ of source indices (negative: nothing there) from word `starts`; a start of -1 me
 output i reads item i.  `runs` describes the last
 dimension as in `convolution.gemm`.  A tile is `row_block` rows.
 zeros: where nothing is there a maximum meets a zero.
-channel: number of the outer dimension that chooses weights [taps] and bias, of so many bytes.
+channels: one after the other has its own weights [taps] and bias, of so many bytes, for
+`channel_rows` rows.
 divisor: of sums; 0: divide by the number of terms instead, the product of what `count` (per
 dimension, the last one included, from word `count_starts`) says.
 """
@@ -54,7 +55,8 @@ dimension, the last one included, from word `count_starts`) says.
     RUNS,
     ROW_BLOCK,
     ZEROS,
-    CHANNEL,
+    CHANNELS,
+    CHANNEL_ROWS,
     WEIGHT_BYTES,
     BIAS_BYTES,
     DIVISOR,
@@ -76,12 +78,12 @@ tap meets, distance to that of the next tap, number of taps, pitch, and number o
 
 
 @helper
-def locate(params, x, row, at):
+def locate(bases, params, x, row, at):
     """Fill `at` for output row `row`; address of what the dimensions without a window leave.
 
     0 if there is nothing there.
     """
-    index = params + load_word(params + INDEX)
+    index = address(bases, params + INDEX)
     base, moving, missing = x, at + MOVING_AT, False
     for d in range(load_word(params + OUTER_COUNT) - 1, -1, -1):
         extent, taps = load_word(params + EXTENTS + 8 * d), load_word(params + TAPS + 8 * d)
@@ -138,9 +140,9 @@ def next_tap(at):
 
 
 @helper
-def row_terms(params, at):
+def row_terms(bases, params, at):
     """Number of terms along the outer dimensions for the row with coordinates `at`."""
-    count = params + load_word(params + COUNT)
+    count = address(bases, params + COUNT)
     terms = 1
     for d in range(load_word(params + OUTER_COUNT)):
         place = load_word(params + COUNT_STARTS + 8 * d) + load_local(at + 8 * d)
@@ -149,16 +151,16 @@ def row_terms(params, at):
 
 
 def walker(visit):
-    """`walk(params, base, at, begin, count, state, extra)`: all taps of one stretch of a row.
+    """`walk(bases, params, base, at, begin, count, state, extra)`: all taps of a stretch of a row.
 
     `base` and `at` are from `locate`.  Calls visit(state, first, count, source, step, number,
     extra) for every run in it, first relative to `begin`; source is 0 where nothing is there.
     """
 
     @helper
-    def walk(params, base, at, begin, count, state, extra):
+    def walk(bases, params, base, at, begin, count, state, extra):
         last_taps = load_word(params + LAST_TAPS)
-        runs = params + load_word(params + RUNS)
+        runs = address(bases, params + RUNS)
         pieces = runs + 8 * (last_taps + 1)
         end = begin + count
         number = 0

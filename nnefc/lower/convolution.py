@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from nnefc.computed import computed
 from nnefc.ir import DType, Op
 from nnefc.kernels.convolution import CONVOLUTION
 from nnefc.kernels.template import Kernel, Words
@@ -18,11 +20,11 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.matmul import Matrix, dots
 from nnefc.lower.movement import permute
 from nnefc.lower.partition import ceil_div, per_tile
-from nnefc.lower.taps import Dimension
+from nnefc.lower.taps import Dimension, dimensions_of
 from nnefc.ops.window_rules import convolution_groups, convolution_window
 from nnefc.rates import DOT_MACS_PER_NS
 from nnefc.runtime.program import Ref
-from nnefc.symbolic import now
+from nnefc.symbolic import now, smallest
 
 FEW_PIXELS = 4
 """Up to so many, a register tile would be mostly idle."""
@@ -70,8 +72,6 @@ def convolution(lower: Lowering, op: Op) -> None:
     moves = convolution_window(shape, kernel, op.attributes, reverse=reverse)
     groups = convolution_groups(shape, op.attributes)
     down, up = kernel[0] // groups, kernel[1]
-    border = op.attributes["border"]
-    dimensions = [Dimension(moves.input[i], t) for i, t in enumerate(moves.tables(border))]
     dtype = op.output.type.dtype
     inputs, outputs = (down, up) if reverse else (up, down)
     it = _Convolution(
@@ -80,7 +80,7 @@ def convolution(lower: Lowering, op: Op) -> None:
         groups=groups,
         inputs=inputs,
         outputs=outputs,
-        dimensions=taps.join(dimensions),
+        dimensions=taps.join(dimensions_of(moves, op.attributes["border"])),
         x=lower.read(input_),
         filter=_reversed_filter(lower, op, groups) if reverse else lower.read(filter_),
         bias=lower.read(bias),
@@ -89,7 +89,7 @@ def convolution(lower: Lowering, op: Op) -> None:
     )
     if it.inputs == 1 and it.outputs <= FEW_OUTPUTS:
         _weighted(lower, it)
-    elif it.pixels <= FEW_PIXELS:
+    elif now(it.pixels) <= FEW_PIXELS:
         _dots(lower, it)
     else:
         _gemm(lower, it)
@@ -112,21 +112,18 @@ def _reversed_filter(lower: Lowering, op: Op, groups: int) -> Ref:
 
 def _weighted(lower: Lowering, it: _Convolution) -> None:
     """One channel in per channel out: weighted sums of rows."""
-    channels = np.arange(it.groups * it.outputs, dtype=np.int64)[:, None] // it.outputs
+    multiplier = Dimension(1, it.outputs, border="replicate")
     window.launch(
         lower,
         Kernel("window.weighted", (str(it.dtype),)),
-        [
-            taps.identity(it.batch, fixed=True),
-            Dimension(it.groups, channels, None, True),
-            *it.dimensions,
-        ],
+        [taps.identity(it.batch * it.groups), multiplier, *it.dimensions],
         it.dtype,
         x=it.x,
         y=it.y,
         weights=it.filter,
         bias=it.bias,
-        channel=1,
+        channels=it.groups * it.outputs,
+        channel_rows=math.prod(d.outputs for d in it.dimensions[:-1]),
         weight_bytes=it.taps * it.dtype.itemsize,
         bias_bytes=it.bias_bytes,
     )
@@ -134,7 +131,7 @@ def _weighted(lower: Lowering, it: _Convolution) -> None:
 
 def _gemm(lower: Lowering, it: _Convolution) -> None:
     columns, rows = panel_columns(str(it.dtype)), tile_rows()
-    pixel_block = min(-(-it.pixels // columns), 4) * columns
+    pixel_block = smallest([ceil_div(it.pixels, columns), 4]) * columns
     planes = it.batch * it.groups
     pixel_blocks = ceil_div(it.pixels, pixel_block)
     work = planes * it.pixels * it.outputs * it.inputs * it.taps
@@ -144,6 +141,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
     unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
     words = _words(
+        lower,
         it,
         filter=it.filter,
         bias=it.bias,
@@ -158,12 +156,12 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
-def _words(it: _Convolution, **fields: Any) -> Words:
+def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
     """The parameters: `fields`, and what the taps meet."""
     *outer, last = it.dimensions
     pitches = taps.pitches(it.dimensions, it.dtype.itemsize)
-    index, starts = taps.tables(outer)
-    sizes = [d.taps for d in it.dimensions]
+    index, starts = taps.index(lower, outer)
+    (decode,) = computed(_decode, tuple(d.taps for d in it.dimensions))
     filled: dict[str, Any] = {
         "x": it.x,
         "y": it.y,
@@ -188,11 +186,16 @@ def _words(it: _Convolution, **fields: Any) -> Words:
         pitches=pitches[:-1],
         index=index,
         starts=starts,
-        decode=np.indices(sizes).reshape(len(sizes), -1).T.ravel().tolist(),
+        decode=lower.table(decode),
         last_taps=last.taps,
-        runs=taps.runs(last, pitches[-1]),
+        runs=taps.runs(lower, last, pitches[-1]),
         **filled,
     )
+
+
+def _decode(sizes: Sequence[int]) -> tuple[npt.NDArray[np.int64]]:
+    """The number of every tap along each dimension."""
+    return (np.indices(sizes).reshape(len(sizes), -1).T.ravel(),)
 
 
 def _dots(lower: Lowering, it: _Convolution) -> None:
@@ -200,11 +203,11 @@ def _dots(lower: Lowering, it: _Convolution) -> None:
     item, depth = it.dtype.itemsize, it.inputs * it.taps
     planes = it.batch * it.groups
     columns = it.x
-    if it.pixels > 1 or not all(d.covers for d in it.dimensions):
+    if not all(d.covers for d in it.dimensions):
         columns = lower.scratch(planes * it.pixels * depth * item)
         units = planes * it.pixels
         unit_block = per_tile(units, 2 * depth, lower.threads)
-        words = _words(it, y=columns, units=units, unit_block=unit_block)
+        words = _words(lower, it, y=columns, units=units, unit_block=unit_block)
         kernel = Kernel("convolution.columns", (str(it.dtype),))
         lower.launch(kernel, words, ceil_div(units, unit_block))
         columns = Ref(columns.buffer)

@@ -7,23 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from nnefc.computed import computed
 from nnefc.ir import Op, Shape
 from nnefc.kernels.movement import OUTER, STRIDED
 from nnefc.kernels.template import Kernel
-from nnefc.lower import window
+from nnefc.lower import taps, window
 from nnefc.lower.context import Lowering, lowering
-from nnefc.lower.gathering import gather_rows, repeat_items
+from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile, portion
 from nnefc.lower.parts import taken_at
-from nnefc.lower.taps import Dimension
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
-from nnefc.ops.window_rules import source_indices
+from nnefc.ops.window_rules import pooling_window
 from nnefc.runtime.program import Appended, Ref
-from nnefc.symbolic import is_symbolic, same
+from nnefc.symbolic import same
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
@@ -240,39 +237,19 @@ def tile(lower: Lowering, op: Op) -> None:
 @lowering("pad")
 def pad(lower: Lowering, op: Op) -> None:
     """A window of one tap, which reads the border as the mode says."""
-    type_, border = op.inputs[0].type, op.attributes["border"]
-    padding = op.attributes["padding"]
-    reads = border not in ("constant", "ignore")
-    if reads and is_symbolic(type_.dims) and any(map(any, padding)):
-        x, y = lower.read(op.inputs[0]), lower.write(op.output)
-        indices = {
-            axis: computed(_sources, type_.dims[axis], before, after, border)[0]
-            for axis, (before, after) in enumerate(padding)
-            if before or after
-        }
-        repeat_items(lower, x, y, type_.dims, type_.dtype.itemsize, indices)
-        return
-    dimensions: list[Dimension] = []
-    for extent, (p, q) in zip(type_.dims, padding, strict=True):
-        positions = np.arange(-p, extent + q, dtype=np.int64)
-        dimensions.append(Dimension(extent, source_indices(positions, extent, border)[:, None]))
-    value = np.array([op.attributes["value"]]).astype(type_.dtype.numpy)
+    type_, a = op.inputs[0].type, op.attributes
+    moves = pooling_window(type_.dims, {"size": (1,) * type_.rank, "padding": a["padding"]})
+    value = np.array([a["value"]]).astype(type_.dtype.numpy)
     item = MOVED_AS[type_.dtype.itemsize]
     window.launch(
         lower,
         Kernel("window.pad", (item,)),
-        dimensions,
+        taps.join(taps.dimensions_of(moves, a["border"])),
         type_.dtype,
         x=lower.read(op.inputs[0]),
         y=lower.write(op.output),
         bias=lower.constant(value),
     )
-
-
-def _sources(extent: int, before: int, after: int, border: str) -> tuple[npt.NDArray[np.int32]]:
-    """Where in the input the items of a padded dimension are."""
-    positions = np.arange(-before, extent + after, dtype=np.int64)
-    return (source_indices(positions, extent, border).astype(np.int32),)
 
 
 @lowering("gather")

@@ -11,6 +11,7 @@ from nnefc.lower import window
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import Strided, kernel_expression, launch_strided, strides
 from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.taps import dimensions_of
 from nnefc.ops.window_rules import Window, pooling_window
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
@@ -68,7 +69,7 @@ def _in_passes(lower: Lowering, op: Op, moves: Window, expression: Expression) -
         Ref(squares.buffer),
         sums,
         dtype,
-        window.dimensions_of(moves, "constant"),
+        dimensions_of(moves, "constant"),
         shape,
     )
     operands = [x, Strided(Ref(sums.buffer), dtype, along)]

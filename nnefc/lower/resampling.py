@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Op
+from nnefc.computed import Table, computed, length
+from nnefc.ir import Attribute, DType, Op
 from nnefc.kernels.sampling import BLEND
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
@@ -14,54 +17,83 @@ from nnefc.lower.elementwise import copy_bytes
 from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.sampling import interpolate
-from nnefc.ops.resampling import Taps, resized_axes
-from nnefc.ops.window_rules import Interpolation
+from nnefc.ops.resampling import CUBIC_TAPS, change, in_order, taps
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+
+Array = np.ndarray[Any, Any]
 
 
 @lowering("resize")
 def resize(lower: Lowering, op: Op) -> None:
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    shape = list(op.inputs[0].type.dims)
-    axes = list(resized_axes(op.inputs[0].type.dims, op.attributes))
-    for axis, taps in axes:
+    shape, sizes = list(op.inputs[0].type.dims), op.output.type.dims
+    scales = op.attributes["scales"] or (None,) * len(shape)
+    changes = [int(computed(_change, *each)[0]) for each in zip(shape, sizes, scales, strict=True)]
+    axes = in_order(changes)
+    how = tuple((name, value) for name, value in op.attributes.items() if name != "sizes")
+    for axis in axes:
+        found = computed(_taps, shape[axis], sizes[axis], scales[axis], how)
         around = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
-        shape[axis] = taps.index.shape[0]
-        last = axis == axes[-1][0]
+        shape[axis] = sizes[axis]
+        last = axis == axes[-1]
         to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
-        _resample(lower, taps, x, to, dtype, around)
+        _resample(lower, found, x, to, dtype, around)
         x = Ref(to.buffer)
     if not axes:
         copy_bytes(lower, x, y, op.output.type.nbytes)
 
 
+def _change(extent: int, size: int, scale: float | None) -> tuple[int]:
+    return (change(extent, size, scale),)
+
+
+def _taps(
+    extent: int, outputs: int, scale: float | None, how: tuple[tuple[str, Attribute], ...]
+) -> tuple[Array, ...]:
+    """What takes one item each: the indices; two: low, high and weight; more: indices, weights."""
+    found = taps(extent, outputs, scale, dict(how))
+    match found.index.shape[1]:
+        case 1:
+            return (found.index[:, 0].astype(np.int32),)
+        case 2:
+            return (*found.index.T, found.weight[:, 1])
+        case _:
+            return found.index, found.weight
+
+
 def _resample(
-    lower: Lowering, taps: Taps, x: Ref, y: Ref, dtype: DType, shape: tuple[int, int, int]
+    lower: Lowering,
+    found: Sequence[Array | Table],
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    shape: tuple[int, int, int],
 ) -> None:
-    """x, [outer, extent, inner], to y, [outer, outputs, inner]."""
+    """x, [outer, extent, inner], to y, [outer, outputs, inner], by what `_taps` gives."""
     outer, extent, inner = shape
-    outputs, count = taps.index.shape
-    if count == 1:
-        indices = lower.table(taps.index[:, 0].astype(np.int32))
-        gather_rows(lower, x, y, indices, "int32", dtype.itemsize, shape, outputs)
-    elif count == 2:
-        low, high = taps.index.T
-        points = Interpolation(low, high, np.ascontiguousarray(taps.weight[:, 1]))
-        interpolate(lower, points, x, y, dtype, shape)
-    else:
-        rows = outer * outputs
-        row_block = per_tile(rows, 4 + count * inner / LOOP_ITEMS_PER_NS, lower.threads)
-        words = BLEND.pack(
-            x=x,
-            y=y,
-            outer=outer,
-            extent=extent,
-            outputs=outputs,
-            inner=inner,
-            taps=count,
-            index=taps.index.ravel(),
-            weight=taps.weight.ravel().view("int64"),
-            row_block=row_block,
-        )
-        lower.launch(Kernel("sampling.blend", (str(dtype),)), words, ceil_div(rows, row_block))
+    outputs = length(found[0])
+    match found:
+        case (indices,):
+            places = lower.table(indices)
+            gather_rows(lower, x, y, places, "int32", dtype.itemsize, shape, outputs)
+        case low, high, weight:
+            interpolate(lower, (low, high, weight), x, y, dtype, shape)
+        case index, weight:
+            rows, count = outer * outputs, CUBIC_TAPS
+            row_block = per_tile(rows, 4 + count * inner / LOOP_ITEMS_PER_NS, lower.threads)
+            words = BLEND.pack(
+                x=x,
+                y=y,
+                outer=outer,
+                extent=extent,
+                outputs=outputs,
+                inner=inner,
+                taps=count,
+                index=lower.table(index),
+                weight=lower.table(weight),
+                row_block=row_block,
+            )
+            lower.launch(Kernel("sampling.blend", (str(dtype),)), words, ceil_div(rows, row_block))
+        case _:
+            raise AssertionError(f"{len(found)} tables")

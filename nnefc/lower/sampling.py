@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
+
+from nnefc.computed import Table, computed, length
 from nnefc.ir import DType, Op
 from nnefc.kernels.sampling import INTERPOLATE, SAMPLE
 from nnefc.kernels.template import Kernel
 from nnefc.lower import taps
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
-from nnefc.lower.taps import Dimension
-from nnefc.ops.window_rules import Interpolation, interpolation, pooling_window
+from nnefc.ops.window_rules import interpolation, pooling_window
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+
+Array = np.ndarray[Any, Any]
+Points = tuple[Array | Table, Array | Table, Array | Table]
+"""Low, high and weight of `Interpolation`."""
 
 
 @lowering("sample", "desample")
@@ -21,9 +28,8 @@ def sample(lower: Lowering, op: Op) -> None:
     input_, index = op.inputs
     reverse, dtype = op.name == "desample", op.output.type.dtype
     window = pooling_window(input_.type.dims, op.attributes, reverse=reverse)
-    tables = window.tables(op.attributes["border"])
-    dimensions = taps.join([Dimension(window.input[i], t) for i, t in enumerate(tables)])
-    table, starts = taps.tables(dimensions)
+    dimensions = taps.join(taps.dimensions_of(window, op.attributes["border"]))
+    table, starts = taps.index(lower, dimensions)
     items = op.output.type.volume
     unit_block = per_tile(
         items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads
@@ -57,7 +63,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
     axes = [axis for axis, f in enumerate(factor, 2) if f > 1][::-1] or [1]
     for axis in axes:
         extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
-        points = interpolation(extent, f, op.attributes["method"], op.attributes["border"])
+        points = computed(_points, extent, f, op.attributes["method"], op.attributes["border"])
         around = (math.prod(shape[:axis]), extent, math.prod(shape[axis + 1 :]))
         shape[axis] = extent * f
         last = axis == axes[-1]
@@ -66,9 +72,14 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
         x = Ref(to.buffer)
 
 
+def _points(extent: int, factor: int, method: str, border: str) -> Points:
+    found = interpolation(extent, factor, method, border)
+    return found.low, found.high, found.weight
+
+
 def interpolate(
     lower: Lowering,
-    points: Interpolation,
+    points: Points,
     x: Ref,
     y: Ref,
     dtype: DType,
@@ -76,7 +87,8 @@ def interpolate(
 ) -> None:
     """x, [outer, extent, inner], to y, [outer, outputs, inner], as `points` say."""
     outer, extent, inner = shape
-    outputs = points.low.size
+    low, high, weight = points
+    outputs = length(low)
     rows = outer * outputs
     unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
     words = INTERPOLATE.pack(
@@ -86,9 +98,9 @@ def interpolate(
         extent=extent,
         outputs=outputs,
         inner=inner,
-        low=points.low,
-        high=points.high,
-        weight=points.weight.view("int64"),
+        low=lower.table(low),
+        high=lower.table(high),
+        weight=lower.table(weight),
         unit_block=unit_block,
     )
     kernel = Kernel("sampling.interpolate", (str(dtype),))

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from nnefc.computed import computed
 from nnefc.errors import NnefError
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
@@ -18,10 +20,11 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.gathering import repeat_items
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.reduce import reduce_axes
-from nnefc.lower.taps import Dimension
+from nnefc.lower.taps import Dimension, dimensions_of
 from nnefc.ops.window_rules import Window, pooling_window
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import now, same
 
 MAX_TAPS: Final = 1 << 40
 """Items that windows look at where they are not separable in the dimensions: some minutes."""
@@ -36,24 +39,21 @@ def box(lower: Lowering, op: Op) -> None:
     divisor = 1.0
     if normalize and border == "ignore":
         divisor = 0.0
-        dimensions = [
-            replace(d, counts=(d.table >= 0).sum(1)) if d.taps > 1 or (d.table < 0).any() else d
-            for d in dimensions
-        ]
+        dimensions = [d if d.is_identity else replace(d, counts=d) for d in dimensions]
     elif normalize:
-        divisor = float(window.volume)
+        divisor = 1.0 * window.volume
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    if op.name == "debox" and divisor == 1 and all(map(_repeats, dimensions)):
+    if op.name == "debox" and same(divisor, 1) and all(d.repeats for d in dimensions):
         moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
-        indices = {axis: dimensions[axis].table.max(1).astype(np.int32) for axis in moved}
+        indices = {axis: computed(_repeated, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
 
 
-def _repeats(dimension: Dimension) -> bool:
-    """Whether every output is one of the inputs."""
-    return bool(((dimension.table >= 0).sum(1) == 1).all())
+def _repeated(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
+    """Which item each output is."""
+    return (dimension.table().max(1).astype(np.int32),)
 
 
 @lowering("max_pool")
@@ -77,7 +77,7 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     launch(
         lower,
         Kernel("window.argmax", (str(dtype), str(index), values)),
-        dimensions_of(window, op.attributes["border"]),
+        taps.join(dimensions_of(window, op.attributes["border"])),
         dtype,
         x=x,
         y=lower.write(op.outputs[0]) if values else index_y,
@@ -99,13 +99,6 @@ def _check_taps(window: Window) -> None:
         )
 
 
-def dimensions_of(window: Window, border: str) -> list[Dimension]:
-    """What the taps meet along each dimension."""
-    return [
-        Dimension(window.input[axis], table) for axis, table in enumerate(window.tables(border))
-    ]
-
-
 def separable(
     lower: Lowering,
     kind: str,
@@ -120,13 +113,13 @@ def separable(
 ) -> None:
     """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
     axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
-    if divisor and all(dimensions[axis].covers for axis in axes):
+    if not same(divisor, 0) and all(dimensions[axis].covers for axis in axes):
         reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
         return
     kernel = Kernel(f"window.{kind}", (str(dtype),))
     sizes = [dimensions[axis].taps for axis in axes]
     rest = list(dimensions)
-    if math.prod(sizes) > 4 * sum(sizes):
+    if now(math.prod(sizes)) > 4 * now(sum(sizes)):
         shape_now = list(shape)
         for axis in axes[:-1]:
             only = [
@@ -134,11 +127,11 @@ def separable(
                 for i, d in enumerate(dimensions)
             ]
             shape_now[axis] = dimensions[axis].outputs
-            rest[axis] = replace(taps.identity(shape_now[axis]), counts=dimensions[axis].counts)
+            rest[axis] = taps.identity(shape_now[axis], dimensions[axis].counts)
             between = lower.scratch(math.prod(shape_now) * dtype.itemsize)
-            launch(lower, kernel, only, dtype, x=x, y=between, zeros=zeros)
+            launch(lower, kernel, taps.join(only), dtype, x=x, y=between, zeros=zeros)
             x = Ref(between.buffer)
-    launch(lower, kernel, rest, dtype, x=x, y=y, zeros=zeros, divisor=divisor)
+    launch(lower, kernel, taps.join(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
 
 
 def launch(
@@ -152,14 +145,13 @@ def launch(
     divisor: float = 1.0,
     **fields: Any,
 ) -> None:
-    """Launch a `window` kernel over `dimensions`; `fields` are further ones of its parameters."""
-    joined = taps.join(dimensions)
-    pitches = taps.pitches(joined, dtype.itemsize)
-    *outer, last = joined
+    """Launch a `window` kernel over joined `dimensions`; `fields` are further parameters of it."""
+    pitches = taps.pitches(dimensions, dtype.itemsize)
+    *outer, last = dimensions
     rows = math.prod(d.outputs for d in outer)
-    index, starts = taps.tables(outer)
-    count, count_starts = taps.counts(joined) if divisor == 0.0 else ([], [])
-    volume = math.prod(d.taps for d in joined)
+    index, starts = taps.index(lower, outer)
+    count, count_starts = taps.counts(lower, dimensions) if same(divisor, 0) else (x, [])
+    volume = math.prod(d.taps for d in dimensions)
     row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
     row_block = per_tile(rows, row_ns, lower.threads)
     filled = {
@@ -167,7 +159,8 @@ def launch(
         "weights": x,
         "bias": x,
         "zeros": 0,
-        "channel": 0,
+        "channels": 1,
+        "channel_rows": 1,
         "weight_bytes": 0,
         "bias_bytes": 0,
         **fields,
@@ -184,7 +177,7 @@ def launch(
         index=index,
         starts=starts,
         last_taps=last.taps,
-        runs=taps.runs(last, pitches[-1]),
+        runs=taps.runs(lower, last, pitches[-1]),
         row_block=row_block,
         divisor=divisor,
         count=count,

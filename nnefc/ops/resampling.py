@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,8 @@ COORDINATES = (
     "tf_half_pixel_for_nn",
 )
 INTERPOLATORS = ("nearest", "linear", "cubic")
+CUBIC_TAPS = 4
+SHRINKS, GROWS = -1, 1
 NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
 
 
@@ -37,21 +39,26 @@ class Taps:
 
 
 def resized_axes(shape: Shape, attributes: dict[str, Attribute]) -> Iterator[tuple[int, Taps]]:
-    """The axes that a resize changes, and how, in an order that makes little work.
+    """The axes that a resize changes, and how, in an order that makes little work."""
+    sizes = attributes["sizes"]
+    scales = attributes["scales"] or (None,) * len(shape)
+    for axis in in_order(list(map(change, shape, sizes, scales))):
+        yield axis, taps(shape[axis], sizes[axis], scales[axis], attributes)
 
-    What shrinks comes first, from the first axis on; what grows after that, from the last one on.
-    """
-    a = attributes
-    scales = [
-        _scale(extent, size, a["scales"][axis] if a["scales"] else None)
-        for axis, (extent, size) in enumerate(zip(shape, a["sizes"], strict=True))
-    ]
-    same = zip(shape, a["sizes"], scales, strict=True)
-    axes = [axis for axis, (extent, size, scale) in enumerate(same) if (extent, 1) != (size, scale)]
-    shrinking = [axis for axis in axes if scales[axis] < 1]
-    growing = [axis for axis in reversed(axes) if scales[axis] >= 1]
-    for axis in (*shrinking, *growing):
-        yield axis, taps(shape[axis], a["sizes"][axis], scales[axis], a)
+
+def in_order(changes: Sequence[int]) -> list[int]:
+    """The axes that change: first those that shrink, then those that grow, the last one first."""
+    shrinking = [axis for axis, each in enumerate(changes) if each == SHRINKS]
+    growing = [axis for axis, each in enumerate(changes) if each == GROWS]
+    return [*shrinking, *reversed(growing)]
+
+
+def change(extent: int, size: int, given: float | None) -> int:
+    """What happens to an axis: 0, SHRINKS or GROWS."""
+    scale = _scale(extent, size, given)
+    if (extent, 1) == (size, scale):
+        return 0
+    return SHRINKS if scale < 1 else GROWS
 
 
 def _scale(extent: int, size: int, given: float | None) -> np.floating[Any]:
@@ -59,15 +66,13 @@ def _scale(extent: int, size: int, given: float | None) -> np.floating[Any]:
     return np.float32(size) / np.float32(extent) if given is None else np.float32(given)
 
 
-def taps(
-    extent: int, outputs: int, scale: np.floating[Any], attributes: dict[str, Attribute]
-) -> Taps:
-    """How `outputs` items are made of `extent`.
+def taps(extent: int, outputs: int, given: float | None, attributes: Mapping[str, Any]) -> Taps:
+    """How `outputs` items are made of `extent`, for a scale that is `given` or as the two have it.
 
     Coordinates of nearest neighbours are computed in float32, as other runtimes do: which one is
     nearest may hang on their rounding.
     """
-    a = attributes
+    a, scale = attributes, _scale(extent, outputs, given)
     kind = np.float32 if a["interpolator"] == "nearest" else np.float64
     at = _coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
     if a["interpolator"] == "nearest":
@@ -78,7 +83,7 @@ def taps(
     if a["interpolator"] == "linear":
         index, weight = np.arange(2), np.concatenate([1 - offset, offset], 1)
     else:
-        index = np.arange(-1, 3)
+        index = np.arange(CUBIC_TAPS) - 1
         weight = cubic(np.abs(offset - index), a["cubic_coeff_a"])
     index = low.astype(np.int64)[:, None] + index
     inside = np.clip(index, 0, extent - 1)
