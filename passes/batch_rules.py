@@ -17,7 +17,7 @@ from typing import Final
 from nnefc.ir import Attribute, Op, Value
 from nnefc.ir.expression import taken
 from nnefc.ops import attention, fused_views
-from nnefc.ops.resampling import resized_axes
+from nnefc.ops.resampling import changed_axes
 from nnefc.ops.views import Place
 from nnefc.passes.base import is_elementwise
 
@@ -129,8 +129,7 @@ def _tile(op: Op, rows: Rows, batch: int) -> int:
 
 
 def _resize(op: Op, rows: Rows, batch: int) -> int:
-    axes = [axis for axis, _ in resized_axes(op.inputs[0].type.dims, op.attributes)]
-    return rows[0] if 0 not in axes else 0
+    return rows[0] if 0 not in changed_axes(op.inputs[0].type.dims, op.attributes) else 0
 
 
 def _gather(op: Op, rows: Rows, batch: int) -> int:

@@ -69,8 +69,10 @@ def _taps_met(op: Op) -> tuple[slice, ...] | None:
     if op.name != "conv":
         return None
     dims, attributes = op.inputs[0].type.dims, op.attributes
+    if convolution_groups(dims, attributes) != 1:
+        return None
     window = convolution_window(dims, op.inputs[1].type.dims, attributes)
-    if any(n != 1 for n in window.output) or convolution_groups(dims, attributes) != 1:
+    if any(n != 1 for n in window.output):
         return None
     tables = window.tables(attributes["border"])
     met = [_in_order(table[0], n) for table, n in zip(tables, window.input, strict=True)]

@@ -111,7 +111,11 @@ def test_other_values(spec: OpSpec) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add", "matmul", "softmax", "sum_reduce", "slice", "concat", "transpose", "layer_norm"],
+    [
+        *("add", "matmul", "softmax", "sum_reduce", "slice", "concat", "transpose", "layer_norm"),
+        *("conv", "deconv", "pad", "box", "debox", "max_pool", "argmax_pool", "sample", "desample"),
+        *("max_pool_with_index", "multilinear_upsample", "resize", "local_response_normalization"),
+    ],
 )
 def test_what_must_not_need_plain_numbers(name: str) -> None:
     spec = operations().get(name)

@@ -12,6 +12,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
+from nnefc.symbolic import now
 
 
 @lowering("sum_reduce")
@@ -86,7 +87,7 @@ def _launch(
     volume = math.prod(extent for extent, _ in reduced)
     item = dtype.itemsize
     units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
-    row_ns = 8 + min(width, CHUNK) / LOOP_ITEMS_PER_NS
+    row_ns = 8 + min(now(width), CHUNK) / LOOP_ITEMS_PER_NS
     unit_block = per_tile(units, 8 + volume * row_ns, lower.threads)
     words = REDUCE.pack(
         x=x,

@@ -17,7 +17,7 @@ from nnefc.lower.elementwise import copy_bytes
 from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.sampling import interpolate
-from nnefc.ops.resampling import CUBIC_TAPS, change, in_order, taps
+from nnefc.ops.resampling import CUBIC_TAPS, changed_axes, scales_of, taps
 from nnefc.rates import LOOP_ITEMS_PER_NS
 from nnefc.runtime.program import Ref
 
@@ -27,10 +27,9 @@ Array = np.ndarray[Any, Any]
 @lowering("resize")
 def resize(lower: Lowering, op: Op) -> None:
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    shape, sizes = list(op.inputs[0].type.dims), op.output.type.dims
-    scales = op.attributes["scales"] or (None,) * len(shape)
-    changes = [int(computed(_change, *each)[0]) for each in zip(shape, sizes, scales, strict=True)]
-    axes = in_order(changes)
+    dims, sizes = op.inputs[0].type.dims, op.output.type.dims
+    axes, scales = changed_axes(dims, op.attributes), scales_of(dims, op.attributes)
+    shape = list(dims)
     how = tuple((name, value) for name, value in op.attributes.items() if name != "sizes")
     for axis in axes:
         found = computed(_taps, shape[axis], sizes[axis], scales[axis], how)
@@ -42,10 +41,6 @@ def resize(lower: Lowering, op: Op) -> None:
         x = Ref(to.buffer)
     if not axes:
         copy_bytes(lower, x, y, op.output.type.nbytes)
-
-
-def _change(extent: int, size: int, scale: float | None) -> tuple[int]:
-    return (change(extent, size, scale),)
 
 
 def _taps(

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Attribute, Shape, TensorType
+from nnefc.computed import computed
+from nnefc.ir import Shape, TensorType
 from nnefc.ops.common import Array, extents_allowed, fits, length, listing, one_of
 from nnefc.ops.spec import Call, OpSpec, Sample
 
@@ -38,27 +39,36 @@ class Taps:
     weight: npt.NDArray[np.float64]
 
 
-def resized_axes(shape: Shape, attributes: dict[str, Attribute]) -> Iterator[tuple[int, Taps]]:
-    """The axes that a resize changes, and how, in an order that makes little work."""
-    sizes = attributes["sizes"]
-    scales = attributes["scales"] or (None,) * len(shape)
-    for axis in in_order(list(map(change, shape, sizes, scales))):
+def resized_axes(shape: Shape, attributes: Mapping[str, Any]) -> Iterator[tuple[int, Taps]]:
+    """The axes that a resize changes, and how."""
+    sizes, scales = attributes["sizes"], scales_of(shape, attributes)
+    for axis in changed_axes(shape, attributes):
         yield axis, taps(shape[axis], sizes[axis], scales[axis], attributes)
 
 
-def in_order(changes: Sequence[int]) -> list[int]:
-    """The axes that change: first those that shrink, then those that grow, the last one first."""
-    shrinking = [axis for axis, each in enumerate(changes) if each == SHRINKS]
-    growing = [axis for axis, each in enumerate(changes) if each == GROWS]
+def changed_axes(shape: Shape, attributes: Mapping[str, Any]) -> list[int]:
+    """The axes that a resize changes, in an order that makes little work.
+
+    What shrinks comes first, from the first axis on; what grows after that, from the last one on.
+    """
+    each = zip(shape, attributes["sizes"], scales_of(shape, attributes), strict=True)
+    changes = [int(computed(_change, *axis)[0]) for axis in each]
+    shrinking = [axis for axis, change in enumerate(changes) if change == SHRINKS]
+    growing = [axis for axis, change in enumerate(changes) if change == GROWS]
     return [*shrinking, *reversed(growing)]
 
 
-def change(extent: int, size: int, given: float | None) -> int:
+def scales_of(shape: Shape, attributes: Mapping[str, Any]) -> Sequence[float | None]:
+    """The scale of each axis that is given."""
+    return attributes["scales"] or (None,) * len(shape)
+
+
+def _change(extent: int, size: int, given: float | None) -> tuple[int]:
     """What happens to an axis: 0, SHRINKS or GROWS."""
     scale = _scale(extent, size, given)
     if (extent, 1) == (size, scale):
-        return 0
-    return SHRINKS if scale < 1 else GROWS
+        return (0,)
+    return (SHRINKS if scale < 1 else GROWS,)
 
 
 def _scale(extent: int, size: int, given: float | None) -> np.floating[Any]:
