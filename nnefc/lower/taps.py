@@ -72,6 +72,7 @@ class Dimension:
             self.reverse
             and same(self.taps, self.stride)
             and same(self.dilation, 1)
+            and self.padding >= 0
             and self.outputs + self.padding <= self.inputs * self.stride
         )
 
