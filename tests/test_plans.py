@@ -189,6 +189,24 @@ def test_a_growing_cache_has_few_patterns(tmp_path: Path) -> None:
     assert model._plans.patterns <= 10  # pyright: ignore[reportPrivateUsage]
 
 
+def test_the_kernels_of_a_few_lengths_do_for_all(tmp_path: Path) -> None:
+    """Also where a mask of all that came before is the same for several rows."""
+    body = """graph g(m, x) -> (y, t) {
+      m = tract_core_external(shape = [1, 1, P], datum_type = 'bool');
+      x = tract_core_external(shape = [1, 4, P], datum_type = 'f32');
+      y = softmax(select(m, x * 2.0, -10000.0), axes = [2]);
+      t = select(m, x, y);
+    }"""
+    model = compiled(tmp_path, body.replace("P]", "S]"))
+    known: set[str] = set()
+    for length in (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 63, 64, 65, 128, 300):
+        launches = model.plan_for([(1, 1, length), (1, 4, length)], {}).launches
+        kernels = {launch.kernel for launch in launches}
+        assert length < 3 or kernels <= known, length
+        known |= kernels
+    assert model._plans.patterns <= 5  # pyright: ignore[reportPrivateUsage]
+
+
 def test_a_growing_cache_is_read_where_it_lies(tmp_path: Path) -> None:
     model = compiled(tmp_path, CACHE)
     session = model.session()

@@ -85,13 +85,17 @@ def launch(
     expression, kept = literals(lower, expression, inputs)
     shape = outputs[0].type.dims
     sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
-    same = tuple(
+    result = outputs[0].type
+    in_place = tuple(
         source.ref
         for source, v in zip(sources, kept)
-        if len(outputs) == 1 and v.type.nbytes == outputs[0].type.nbytes and v.type.dims == shape
+        if len(outputs) == 1
+        and v.type.dtype.itemsize == result.dtype.itemsize
+        and v.type.rank == result.rank
+        and all(map(same, v.type.dims, shape))
     )
     targets = [Strided(lower.write(v), v.type.dtype, strides(shape, shape)) for v in outputs]
-    launch_strided(lower, expression, sources, targets, shape, in_place=same)
+    launch_strided(lower, expression, sources, targets, shape, in_place=in_place)
 
 
 def launch_strided(
@@ -226,10 +230,11 @@ def flat_row(
 ) -> Walk | None:
     """How to walk the two innermost dimensions as one row; None to leave them as they are.
 
-    That pays where the innermost is short, and where a vector of it is the same for all rows.
+    That pays where the innermost is short, and where a vector of it is the same for all rows; where
+    that varies other kernels would be needed on the way.
     """
     outer, inner = dims[-2:]
-    if outer == 1 or inner > MAX_PERIOD:
+    if is_symbolic([inner]) or outer == 1 or inner > MAX_PERIOD:
         return None
     access: list[Access] = []
     for i, (*_, step, last) in enumerate(strides):
@@ -246,7 +251,7 @@ def flat_row(
         else:
             return None
     factor = inner if Access.STRETCHED in access else 1
-    if is_symbolic([factor]) or (factor > 8 and factor != lanes):
+    if factor > 8 and factor != lanes:
         return None
     return Walk(tuple(access[:inputs]), factor)
 
