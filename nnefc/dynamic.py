@@ -36,6 +36,10 @@ _OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
 """Attributes that a `CompiledModel` sets when it is made."""
 
 
+class NoSuchAttribute(NnefError, AttributeError):
+    """What only a model with known shapes has, as `hasattr` and `getattr` understand it."""
+
+
 class Session:
     """Calls of a model that follow each other: what its operators keep, they keep here.
 
@@ -254,7 +258,7 @@ class DynamicModel(CompiledModel):
         """Called for what only a model with known shapes has."""
         if name.startswith("_") or not (name in _OF_ONE_PLAN or hasattr(CompiledModel, name)):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise self.refusal(name)
+        raise NoSuchAttribute(self.refusal(name).errors)
 
     def refusal(self, what: str) -> NnefError:
         """The error of what is not had of a model with symbols or states."""

@@ -78,6 +78,8 @@ class States(MutableMapping[str, Array]):
         array = array_of(value, f"state {name!r}", "an array", hint, problems)
         if array is None:
             raise NnefError(problems)
+        if array.flags.writeable:  # whatever becomes of it
+            array = array.copy()
         array = array.view(np.ndarray)  # whatever becomes of the shape of the other one
         with self.lock:
             kept = self._kept
@@ -200,6 +202,7 @@ def only_sessions(what: str, kept: Iterable[str]) -> NnefError:
         "input/state",
         f"{what}: operators of this model keep states ({', '.join(kept)}), which only sessions "
         "have a place for",
-        hint="nnefc.compile(DOCUMENT) keeps them from call to call, and has .session(); a document "
-        "that takes its states as inputs and returns them can be saved and written in C",
+        hint="what nnefc.compile makes of the document keeps them from call to call, as its"
+        " .session() do; a document that takes its states as inputs and returns them can be saved"
+        " and written in C",
     )

@@ -180,7 +180,8 @@ def mismatch(array: Array, spec: TensorSpec, what: str) -> Diagnostic | None:
             hint=make if target else f"convert it: x.astype(numpy.{_numpy_name(spec.dtype)})",
         )
     hints = {
-        "input": "a model is compiled for fixed shapes; --shape, shapes={...} give others",
+        "input": "a model is compiled for fixed shapes: compile the document with --shape, or"
+        " shapes={...}, for others",
         "out for": make,
     }
     return Diagnostic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,8 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
         with pytest.raises(AttributeError if name.startswith("_") else NnefError):
             getattr(linear, name)
     assert not hasattr(linear, "no_such_thing")
+    assert getattr(linear, "outputs", None) is None
+    assert dict(inspect.getmembers(linear))["output_names"] == linear.output_names
     linear.for_shapes({"x": (3, 4)}).save(tmp_path / "net.nnefc")
     x = rows(3)
     found = nnefc.load(tmp_path / "net.nnefc")(x)

@@ -88,6 +88,13 @@ def test_states_can_be_set(cache: DynamicModel) -> None:
     np.testing.assert_array_equal(found["all"], np.concatenate([rows(6), rows(2)])[None])
 
 
+def test_an_array_that_was_put_there_may_change(cache: DynamicModel) -> None:
+    session, mine = cache.session(), rows(6)[None]
+    session.states["kept"] = mine
+    mine[:] = 7
+    np.testing.assert_array_equal(session(rows(1)[None])[0][0, :6], rows(6))
+
+
 @pytest.mark.parametrize(
     ("name", "array", "rule", "words"),
     [

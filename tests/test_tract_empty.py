@@ -19,6 +19,8 @@ version 1.0;
 extension tract_registry tract_core;
 extension tract_symbol B;
 fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar> ) {{ r = a + h; }}
+fragment total( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar> )
+{{ r = h + sum_reduce(a, axes = [0, 1, 2, 3]); }}
 graph net( x ) -> ( y )
 {{
     x = tract_core_external(shape = [B, 3, 8, 8], datum_type = 'f32');
@@ -56,6 +58,11 @@ def run(folder: Path, value: str) -> Array:
         ("conv(x, tract_core_broadcast(1.0, shape = [4, 3, 3, 3]))",
          F.conv2d(EMPTY, torch.ones(4, 3, 3, 3), padding=1)),
         ("softmax(x, axes = [0])", EMPTY.softmax(0)),
+        ("tile(x, repeats = [1, 2, 1, 1])", EMPTY.repeat(1, 2, 1, 1)),
+        ("add(x, tract_core_broadcast([[[0.0]]], shape = [B, 3, 8, 8]))", EMPTY),
+        ("tract_core_scan('step', scan = [('a', x, 1, 1)], full = [], "
+         "state = [('h', tract_core_broadcast(0.0, shape = [B, 1, 8, 8]), 'r')], "
+         "output = [('r', 'full', 1, 1)])", EMPTY.cumsum(1)),
     ],
 )  # fmt: skip
 def test_a_batch_of_nothing(tmp_path: Path, value: str, theirs: Tensor) -> None:
@@ -69,9 +76,8 @@ def test_a_batch_of_nothing(tmp_path: Path, value: str, theirs: Tensor) -> None:
     [
         "max_reduce(x, axes = [0])",
         "argmax_reduce(x, axes = [0])",
-        "tract_core_scan('step', scan = [('a', x, 1, 1)], full = [], "
-        "state = [('h', tract_core_broadcast(0.0, shape = [B, 1, 8, 8]), 'r')], "
-        "output = [('r', 'full', 1, 1)])",
+        "tract_core_scan('total', scan = [('a', x, 1, 1)], full = [], "
+        "state = [('h', [[[[0.0]]]], 'r')], output = [('r', 'last', 1, 1)])",
     ],
 )
 def test_what_is_not_possible_names_the_input(tmp_path: Path, value: str) -> None:

@@ -315,6 +315,10 @@ def test_what_is_too_large(tmp_path: Path, value: str) -> None:
     [
         ("fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a); }\n", "recursion"),
         (
+            "fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a) + f(a); }\n",
+            "recursion",
+        ),
+        (
             "fragment g( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = a + a; }\n"
             + "".join(
                 f"fragment f{i}( a: tensor<scalar> ) -> ( b: tensor<scalar> )"
@@ -329,6 +333,16 @@ def test_what_is_too_large(tmp_path: Path, value: str) -> None:
 def test_fragments_without_end(tmp_path: Path, text: str, rule: str) -> None:
     found = errors(tmp_path, HEAD + text + Y % "f(x)", limits=Limits(steps=20_000))
     assert rules(found) == [f"limit/{rule}"]
+
+
+@pytest.mark.parametrize(
+    "value", ["softmax(x, axes = [1], axes = [0])", "f(x, k = 1, k = 2)", "f(x, 1, k = 2)"]
+)
+def test_an_argument_is_given_once(tmp_path: Path, value: str) -> None:
+    text = "fragment f( a: tensor<scalar>, k: integer ) -> ( b: tensor<scalar> ) { b = a * k; }\n"
+    (found,) = errors(tmp_path, HEAD + text + Y % value)
+    assert found.rule == "invocation/arguments"
+    assert "is given twice" in found.message
 
 
 def test_a_loop_within_itself(tmp_path: Path) -> None:

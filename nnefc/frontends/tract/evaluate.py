@@ -120,6 +120,9 @@ class Evaluator(Expressions):
             if argument.name is not None and known and argument.name not in known:
                 self._ignored(node.name, argument, known)
                 continue
+            if argument.name in named:
+                message = f"{node.name}: argument '{argument.name}' is given twice"
+                return self._report(Wrong("invocation/arguments", message), argument.at, frame)
             value = self.evaluate(argument.value, frame)
             if argument.name is None:
                 positional.append(value)
@@ -216,7 +219,9 @@ class Evaluator(Expressions):
         limits = self.context.budget.limits
         if frame.depth >= min(limits.recursion, 200):
             message = f"'{fragment.name}' is invoked more than {frame.depth} levels deep"
-            return self._report(Wrong("limit/recursion", message), at, frame)
+            hint = "a recursive fragment needs an if-else that ends it"
+            self._report(Wrong("limit/recursion", message, hint), at, frame)
+            self.context.diagnostics.raise_errors()  # one that invokes itself twice has no end
         self.context.budget.invocations[fragment.name] += 1
         step = Step(f"in {fragment.name}, invoked here", self.context.source.place(at))
         chain = (step, *frame.chain)[:CHAIN]
@@ -252,6 +257,8 @@ class Evaluator(Expressions):
             if name not in names:
                 hint = f"the parameters are {', '.join(names)}"
                 raise Wrong("invocation/arguments", f"there is no parameter '{name}'", hint)
+            if name in inner.values:
+                raise Wrong("invocation/arguments", f"argument '{name}' is given twice")
             inner.values[name] = value
         for parameter in fragment.parameters:
             if parameter.name in inner.values:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.values import Known, Operand, Wrong
+from nnefc.frontends.tract.values import Known, Nothing, Operand, Wrong
 from nnefc.ir import Graph, TensorType, Value
 from nnefc.ops.scan import build_scan
 
@@ -36,6 +36,8 @@ def loop(
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
         return list(finals), list(stacked)
+    if scanned and all(isinstance(x, Known) and not x.type.volume for x in scanned):
+        return _of_nothing(make, turns, states, scanned, shared, body)
     graph = Graph("turn")
     within = inner(graph) if inner else make.within(graph)
     taken = [graph.add_input(x.type, f"state{i}") for i, x in enumerate(states)]
@@ -71,6 +73,27 @@ def loop(
     )
     results: list[Any] = list(op.outputs)
     return results[: len(states)], results[len(states) :]
+
+
+def _of_nothing(
+    make: Maker,
+    turns: int,
+    states: Sequence[Operand],
+    scanned: Sequence[Operand],
+    shared: Sequence[Operand],
+    body: Body,
+) -> tuple[list[Operand], list[Operand]]:
+    """`loop` over tensors without items, as those of an empty batch, if that gives no items."""
+    slices: list[Operand] = [Nothing(_slice(x, turns)) for x in scanned]
+    finals, stacked = body(make, list(states), slices, list(shared))
+    if any(x.type.volume for x in (*finals, *stacked)):
+        raise Wrong("tract/empty", "a loop over tensors without items cannot be computed here")
+    whole: list[Operand] = [
+        Nothing(TensorType(x.type.dtype, (turns * extent, *rest)))
+        for x in stacked
+        for extent, *rest in [x.type.dims]
+    ]
+    return list(finals), whole
 
 
 def _slice(x: Operand, turns: int) -> TensorType:

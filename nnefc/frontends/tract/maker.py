@@ -322,6 +322,9 @@ class Maker:
         return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
+        if 0 in repeats:
+            dims = tuple(r * n for r, n in zip(repeats, x.type.dims, strict=True))
+            return Nothing(TensorType(x.type.dtype, dims))
         if isinstance(x, Known) and not is_symbolic(repeats):
             volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
             if volume <= FOLDED:
