@@ -109,7 +109,7 @@ class Session:
     def __copy__(self) -> Session:
         """One that goes on from here by itself; what has grown is copied when it grows again."""
         found = Session(self._model)
-        found.states.update(self.states)
+        found._states = self._states.fork()
         return found
 
     def __deepcopy__(self, _: object) -> Session:

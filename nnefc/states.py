@@ -78,9 +78,7 @@ class States(MutableMapping[str, Array]):
         array = array_of(value, f"state {name!r}", "an array", hint, problems)
         if array is None:
             raise NnefError(problems)
-        if array.flags.writeable:  # whatever becomes of it
-            array = array.copy()
-        array = array.view(np.ndarray)  # whatever becomes of the shape of the other one
+        array = np.array(array)  # whatever becomes of the other one
         with self.lock:
             kept = self._kept
             self._kept = _Kept(
@@ -109,6 +107,13 @@ class States(MutableMapping[str, Array]):
     def shapes(self) -> Mapping[str, Shape]:
         """Shapes of what is kept now."""
         return self._kept.shapes
+
+    def fork(self) -> States:
+        """The same for another session; what grows is copied when it does."""
+        found, kept = States(), self._kept
+        arrays = {name: self[name] for name in kept.arrays}
+        found._kept = _Kept(arrays, dict(kept.shapes), frozenset(arrays))
+        return found
 
     def clear(self) -> None:
         """Keep nothing."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Op, TensorType, Value
 from nnefc.ops.build import emitter
+from nnefc.ops.common import MAX_RANK
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.passes.base import replace
 from nnefc.passes.known import Known, constant_op
@@ -24,6 +25,8 @@ MANY: Final = 8
 """Channels of the operand, or a convolution gains nothing either."""
 MOST_TAPS: Final = 1.5
 """Taps that the convolution may have for each one of the filter."""
+MOST_BYTES: Final = 32 << 20
+"""Of a filter: each plan has its own of what is made of it."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,21 @@ def _window(op: Op) -> Window | None:
     channels, few, *size = filter_.type.dims
     if channels < MANY or few > FEW or attributes["border"] != "constant":
         return None
+    if filter_.type.nbytes > MOST_BYTES or 2 + 2 * len(size) > MAX_RANK:
+        return None
     window = convolution_window(x.type.dims, filter_.type.dims, attributes, reverse=True)
     if any(d != 1 for d in window.dilation) or math.prod(window.stride) == 1:
         return None
     whole = [t * s for t, s in zip(_taps(window), window.stride, strict=True)]
     if math.prod(whole) > MOST_TAPS * math.prod(size):
         return None
-    return window if all(before >= 0 and after >= 0 for before, after in window.padding) else None
+    ends = zip(
+        window.input, window.output, window.padding, window.stride, _taps(window), strict=True
+    )
+    for n, outputs, (before, _), s, t in ends:
+        if before < 0 or before + outputs > (n + t - 1) * s:
+            return None
+    return window
 
 
 def _taps(window: Window) -> list[int]:

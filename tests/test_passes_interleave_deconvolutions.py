@@ -27,10 +27,15 @@ def _graph(seed: int) -> Graph:
     rng = random.Random(seed)
     graph = Graph("g")
     items = np.random.default_rng(seed)
-    rank, channels, few = rng.randint(1, 3), rng.choice((8, 9, 16)), rng.choice((1, 1, 2, 3, 4, 5))
-    extents = [rng.randint(1, 4) for _ in range(rank)]
+    rank, channels, few = (
+        rng.choice((1, 1, 2, 2, 3, 4)),
+        rng.choice((8, 9, 16)),
+        rng.choice((1, 1, 2, 3, 4, 5)),
+    )
+    extents = [rng.randint(1, 4 if rank < 4 else 2) for _ in range(rank)]
     size = [rng.randint(1, 7 if rank == 1 else 4) for _ in range(rank)]
     stride = tuple(rng.choice((1, 2, 2, 3, 4)) for _ in range(rank))
+    batch = rng.randint(1, 2)
     padding = tuple((rng.randint(0, 2), rng.randint(0, 2)) for _ in range(rank))
     attributes: dict[str, Any] = {
         "stride": stride,
@@ -38,13 +43,18 @@ def _graph(seed: int) -> Graph:
         "dilation": rng.choice(((),) * 4 + ((2,) * rank,)),
         "groups": 1,
     }
+    if attributes["padding"] and not attributes["dilation"] and rng.random() < 0.3:
+        window = zip(extents, stride, size, padding)
+        least = [(n - 1) * s + k - sum(p) for n, s, k, p in window]
+        longer = [n + rng.randrange(s) for n, s in zip(least, stride)]
+        attributes["output_shape"] = (batch, few, *longer)
 
     def constant(*shape: int) -> Any:
         value = items.standard_normal(shape)
         made = {"shape": shape, "value": value}
         return build(graph, "constant", [], made, dtype=DType.FLOAT64).output
 
-    x = graph.add_input(TensorType(DType.FLOAT64, (rng.randint(1, 2), channels, *extents)), "x")
+    x = graph.add_input(TensorType(DType.FLOAT64, (batch, channels, *extents)), "x")
     operands = [x, constant(channels, few, *size)]
     bias: list[tuple[int, ...]] = [(), (1, 1), (few,), (1, few)]
     operands += [constant(*shape) for shape in rng.choice([[], *([shape] for shape in bias)])]
@@ -70,7 +80,7 @@ def test_values_stay(seed: int) -> None:
     assert not InterleaveDeconvolutions().run(graph)
 
 
-def test_most_of_them_go() -> None:
+def test_many_of_them_go() -> None:
     gone = made = 0
     for seed in range(300):
         try:
@@ -79,7 +89,7 @@ def test_most_of_them_go() -> None:
             continue
         made += 1
         gone += InterleaveDeconvolutions().run(graph)
-    assert gone > 0.3 * made
+    assert gone > 0.2 * made
 
 
 @pytest.mark.parametrize("cut", [0, 3])

@@ -71,6 +71,26 @@ def test_a_batch_of_nothing(tmp_path: Path, value: str, theirs: Tensor) -> None:
     np.testing.assert_array_equal(ours, theirs.numpy())
 
 
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("turns", [1, 3])
+def test_states_of_a_loop_keep_their_type(tmp_path: Path, batch: int, turns: int) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\nextension tract_registry tract_core;\nextension tract_symbol B;\n"
+        "extension tract_symbol S;\n"
+        "fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar> )\n"
+        "{ r = tract_core_cast(h, to = 'f16') + tract_core_cast(a, to = 'f16'); }\n"
+        "graph net( x ) -> ( y ) { x = tract_core_external(shape = [S, B], datum_type = 'f32');\n"
+        "y = tract_core_scan('step', scan = [('a', x, 0, 1)], full = [], "
+        "state = [('h', tract_core_broadcast(0.0, shape = [1, B]), 'r')], "
+        "output = [('r', 'last', 0, 1)]); }\n"
+    )
+    x = np.ones((turns, batch), np.float32)
+    found = nnefc.compile(path)(x)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, x.sum(0, keepdims=True))
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -53,7 +53,8 @@ def _taps(
             return (found.index[:, 0].astype(np.int32),)
         case 2:
             return (*found.index.T, found.weight[:, 1])
-        case _:
+        case count:
+            assert count == CUBIC_TAPS, "the number of taps is one of the kernel's words"
             return found.index, found.weight
 
 

@@ -202,6 +202,9 @@ def _stretches(sources: Indices) -> Iterator[tuple[int, int, int, int]]:
     steps = np.diff(items)
     last = len(items) - 1
     changes = np.flatnonzero((steps[1:] != steps[:-1]) | (alike[1:] != alike[:-1])) + 1
+    if last > 0 and not len(changes) and alike[0]:
+        yield 0, last + 1, int(items[0]), int(steps[0]) if present[0] else 1
+        return
     bounds = np.append(changes, last)
     # the last item that is as far from the one before as each is from the one behind it
     until = bounds[np.searchsorted(bounds, np.arange(last), side="right")].tolist()

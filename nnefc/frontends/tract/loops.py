@@ -7,7 +7,7 @@ from typing import Any
 
 from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.values import Known, Nothing, Operand, Wrong
-from nnefc.ir import Graph, TensorType, Value
+from nnefc.ir import Graph, TensorType
 from nnefc.ops.scan import build_scan
 
 Body = Callable[
@@ -35,7 +35,7 @@ def loop(
     """
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
-        return list(finals), list(stacked)
+        return _as_before(make, states, finals), list(stacked)
     if scanned and all(isinstance(x, Known) and not x.type.volume for x in scanned):
         return _of_nothing(make, turns, states, scanned, shared, body)
     graph = Graph("turn")
@@ -51,12 +51,8 @@ def loop(
             places.append(graph.add_input(x.type, f"shared{i}"))
             passed.append(x)
     finals, stacked = body(within, [*taken], [*slices], places)
-    new: list[Value] = []
-    for i, (x, y) in enumerate(zip(states, finals, strict=True)):
-        if y.type.dims != x.type.dims:
-            message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"
-            raise Wrong("argument/scan", message)
-        new.append(within.value(within.cast(y, x.type.dtype)))
+    _check_states(states, finals)
+    new = [within.value(x) for x in _as_before(within, states, finals)]
     given = [within.value(y) for y in stacked]
     for i, value in enumerate([*new, *given]):
         graph.add_output(value, f"result{i}")
@@ -93,7 +89,21 @@ def _of_nothing(
         for x in stacked
         for extent, *rest in [x.type.dims]
     ]
-    return list(finals), whole
+    _check_states(states, finals)
+    return _as_before(make, states, finals), whole
+
+
+def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
+    """Raise Wrong for states that another turn could not begin with."""
+    for i, (x, y) in enumerate(zip(states, finals, strict=True)):
+        if y.type.dims != x.type.dims:
+            message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"
+            raise Wrong("argument/scan", message)
+
+
+def _as_before(make: Maker, states: Sequence[Operand], finals: Sequence[Operand]) -> list[Operand]:
+    """New states, with items of the types of those before."""
+    return [make.cast(y, x.type.dtype) for x, y in zip(states, finals, strict=True)]
 
 
 def _slice(x: Operand, turns: int) -> TensorType:

@@ -29,7 +29,7 @@ from nnefc.ops.common import sequence
 from nnefc.ops.reference import widen
 from nnefc.ops.spec import Call, OpSpec, infer
 from nnefc.ops.table import operations
-from nnefc.symbolic import is_symbolic
+from nnefc.symbolic import is_symbolic, same
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -322,7 +322,7 @@ class Maker:
         return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
-        if 0 in repeats:
+        if any(same(n, 0) for n in repeats):
             dims = tuple(r * n for r, n in zip(repeats, x.type.dims, strict=True))
             return Nothing(TensorType(x.type.dtype, dims))
         if isinstance(x, Known) and not is_symbolic(repeats):
