@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import typer
@@ -34,6 +34,15 @@ def items_of(text: str, option: str) -> list[str]:
     if not items:
         raise typer.BadParameter(f"{option} is empty")
     return items
+
+
+def known_of(text: str, option: str, known: Collection[str]) -> list[str]:
+    """Names between commas, each one of those that are known."""
+    names = items_of(text, option)
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"{option}: {name!r} is none of {', '.join(known)}")
+    return names
 
 
 def counts_of(text: str, option: str) -> list[int]:

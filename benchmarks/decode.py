@@ -36,6 +36,7 @@ from rich.table import Table
 
 import nnefc
 from benchmarks import arguments
+from benchmarks.engines import ort
 from benchmarks.language import model
 from benchmarks.language.model import STORED, Array, Call, Sizes
 from benchmarks.turns import by_turns
@@ -67,10 +68,7 @@ def main(
     ] = None,
 ) -> None:
     """Check that engines agree on steps and prompts, and measure them by turns."""
-    stored_as = arguments.items_of(weights, "--weights")
-    for name in stored_as:
-        if name not in STORED:
-            raise typer.BadParameter(f"--weights: {name!r} is none of {', '.join(STORED)}")
+    stored_as = arguments.known_of(weights, "--weights", STORED)
     names = arguments.items_of(engines, "--engines")
     for name in names:
         if name not in LOADERS:
@@ -171,15 +169,11 @@ def _tract(folder: Path, sizes: Sizes, call: Call, stored: str, _threads: int) -
 def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: int) -> Step:
     from benchmarks.language import onnx_file
 
-    ort: Any = import_module("onnxruntime")
     path = folder / f"decoder_{call}.onnx"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         onnx_file.write(path, sizes, call)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = ort.session(path, threads)
     given = model.inputs(sizes, call)
     return lambda: session.run(None, given)[0]
 

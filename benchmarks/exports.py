@@ -30,6 +30,7 @@ from rich.table import Table
 
 import nnefc
 from benchmarks import arguments
+from benchmarks.engines import ort
 from benchmarks.turns import by_turns
 from nnefc.dynamic import DynamicModel
 
@@ -58,8 +59,8 @@ def main(
     ] = None,
 ) -> None:
     """Check that engines agree, and measure them by turns."""
-    names = _known(models, "--models", NAMES)
-    wanted = _known(engines, "--engines", tuple(LOADERS))
+    names = arguments.known_of(models, "--models", NAMES)
+    wanted = arguments.known_of(engines, "--engines", LOADERS)
     arguments.check_writable(json, "--json")
     counts = arguments.counts_of(threads, "--threads")
     folder = arguments.models_folder(models_dir) / ("exported_small" if small else "exported")
@@ -89,14 +90,6 @@ def main(
         json.write_text(json_module.dumps(facts, indent=1) + "\n")
 
 
-def _known(text: str, option: str, known: tuple[str, ...]) -> list[str]:
-    names = arguments.items_of(text, option)
-    for name in names:
-        if name not in known:
-            raise typer.BadParameter(f"{option}: {name!r} is none of {', '.join(known)}")
-    return names
-
-
 def _load(engines: list[str], network: Exported, files: Files, threads: int) -> dict[str, Call]:
     import torch
 
@@ -123,13 +116,9 @@ def _tract(_network: Exported, files: Files, x: Array, _threads: int) -> Call:
 
 
 def _onnxruntime(_network: Exported, files: Files, x: Array, threads: int) -> Call:
-    ort: Any = import_module("onnxruntime")
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(files.onnx), options, providers=["CPUExecutionProvider"])
-    given = {session.get_inputs()[0].name: x}
-    return lambda: session.run(None, given)[0]
+    made = ort.session(files.onnx, threads)
+    given = {made.get_inputs()[0].name: x}
+    return lambda: made.run(None, given)[0]
 
 
 def _torch(network: Exported, _files: Files, x: Array, threads: int) -> Call:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from nnefc.cli.measuring import repeat
+
 Key = TypeVar("Key")
 
 REST: Final = 0.1
@@ -21,16 +23,6 @@ def by_turns(
     for _ in range(rounds):
         for key, call in calls.items():
             time.sleep(REST)
-            seconds[key].append(_turn(call, turn))
+            call()
+            seconds[key].append(statistics.median(repeat(call, turn)))
     return seconds
-
-
-def _turn(call: Callable[[], Any], turn: float) -> float:
-    call()
-    runs: list[float] = []
-    end = time.perf_counter() + turn
-    while not runs or time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        runs.append(time.perf_counter() - start)
-    return statistics.median(runs)

@@ -12,7 +12,8 @@ from benchmarks.artifacts import ONNX, ONNX_FUSED, Network, require
 from benchmarks.engines.base import Array, Call, Engine, fastest
 
 
-def _session(path: Path, threads: int, **more: Any) -> Any:
+def session(path: Path, threads: int, **more: Any) -> Any:
+    """A session with all optimisations; `more`: further options."""
     ort: Any = import_module("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
@@ -36,23 +37,23 @@ class OnnxRuntime(Engine):
         require(network, ONNX)
 
     def load(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
-        def session(name: str) -> Call:
-            made = _session(network.file(name), threads)
+        def run(name: str) -> Call:
+            made = session(network.file(name), threads)
             return lambda: made.run(None, arrays)
 
         if not network.file(ONNX_FUSED).exists():
-            return session(ONNX)
+            return run(ONNX)
         forms = {"primitive": ONNX, "fused": ONNX_FUSED}
-        self.note, call = fastest({key: lambda f=file: session(f) for key, file in forms.items()})
+        self.note, call = fastest({key: lambda f=file: run(f) for key, file in forms.items()})
         return call
 
     def load_profiled(self, network: Network, threads: int, arrays: dict[str, Array]) -> Call:
         self._folder = tempfile.TemporaryDirectory()
         prefix = str(Path(self._folder.name) / "profile")
-        session = self._session = _session(
+        made = self._session = session(
             network.file(ONNX), threads, enable_profiling=True, profile_file_prefix=prefix
         )
-        return lambda: session.run(None, arrays)
+        return lambda: made.run(None, arrays)
 
     def convolution_seconds(self) -> list[float]:
         with self._folder:
