@@ -97,7 +97,7 @@ class _Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=_environment(),
         )
         found = self._answer()
         _, imported, opened, first = found["marks"]
@@ -119,6 +119,12 @@ class _Process:
         memory = self._answer()
         self._process.wait()
         return Start(self.total, self.open, memory["private"], memory["shared"])
+
+
+def _environment() -> dict[str, str]:
+    """As where packages are installed: their modules are there as bytecode, ours too."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def main(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.kernels.template import Layout
+from nnefc.kernels.parameters import Layout
 
 BASE_CODE: Final = 0
 """Index in the base table: the code image."""
@@ -27,3 +27,13 @@ LAUNCH: Final = Layout("kernel params tiles unused")
 (both in bytes), and how many tiles there are."""
 LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, _ = LAUNCH.offsets
 LAUNCH_BYTES: Final = LAUNCH.nbytes
+
+_OF_ONE: Final = (
+    "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf log1p"
+)
+LIBM: Final[tuple[tuple[str, int], ...]] = (
+    *((name, 1) for name in _OF_ONE.split()),
+    ("pow", 2),
+    ("fmod", 2),
+)
+"""Functions of the C library, over double, in the order of the table; with their arity."""

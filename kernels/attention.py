@@ -29,7 +29,8 @@ from nnefc.kernels.epilogue import (
 from nnefc.kernels.memory import ITEMSIZE, address, helper, load_word, procedure
 from nnefc.kernels.online_softmax import divide_rows, exponentials
 from nnefc.kernels.pack import BATCH, batch_offset, part_start
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import CHAIN, TILE_ARGUMENTS, dots, local_bytes, product_tile
 from nnefc.kernels.vector import lanes_of
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 
 ITEMS: Final = 32
 """Of a block."""

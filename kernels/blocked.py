@@ -17,8 +17,9 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.memory import WORD, address, load_word, native
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.rows import fill_row
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import I32, I64, Vector
 
 HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")

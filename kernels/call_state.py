@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.kernels.template import Layout
+from nnefc.kernels.parameters import Layout
 
 STATE: Final = Layout(
     "run launches count bases inputs output_slot new_array output_type output_descr "

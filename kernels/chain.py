@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from nnefc.kernels.abi import BASE_CODE
 from nnefc.kernels.memory import LOAD, call_kernel, load_word
-from nnefc.kernels.template import Kernel, KernelFunction, Words, family
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel, KernelFunction, family
 
 COUNT, LINKS, LINK_BYTES = 0, 8, 16
 

@@ -19,8 +19,9 @@ from llvmlite import ir
 
 from nnefc.kernels.blocked import load_offset
 from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.permute import permute
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import I32, Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.rows import copy_row
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import (
     PANEL_BYTES,
     local_bytes,

@@ -13,7 +13,8 @@ from nnefc.kernels.blocked import load_offset
 from nnefc.kernels.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, cover
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
-from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector import lanes_of
 
 DIRECT = Layout(

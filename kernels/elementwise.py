@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 
 OUTER = 6
 """Outer dimensions: rank 8 without the middle and the inner one."""

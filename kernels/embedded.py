@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS, LIBM
 from nnefc.kernels.embedded_processor import can_execute
 from nnefc.kernels.embedded_state import (
     ALONE,
@@ -59,7 +59,6 @@ from nnefc.kernels.embedded_state import (
 from nnefc.kernels.embedded_threads import start_threads, stop_threads
 from nnefc.kernels.foreign import function, store_addresses, symbol_address
 from nnefc.kernels.memory import LOAD, STORE, helper, procedure
-from nnefc.kernels.scalar import LIBM
 
 _load, _store = LOAD["int64"], STORE["int64"]
 _store_int = STORE["int32"]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.kernels.scalar import LIBM
+from nnefc.kernels.abi import LIBM
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.team_state import MAX_WORKERS, STATE_BYTES
-from nnefc.kernels.template import Layout
 
 CODE: Final = "nnefc_code"
 DATA: Final = "nnefc_model"
@@ -93,7 +93,7 @@ _WORDS: Final = Layout(
     f"mapped threads mutex:8 libm:{len(LIBM)} blocked:16 before:16 handles:{MAX_WORKERS} found:10"
 )
 """An instance begins with these: the address of the file of weights; threads, the caller included;
-a `pthread_mutex_t`; addresses as `scalar.LIBM` lists them; two `sigset_t`; a `pthread_t` for each
+a `pthread_mutex_t`; addresses as `abi.LIBM` lists them; two `sigset_t`; a `pthread_t` for each
 worker; room."""
 MAPPED, THREADS, MUTEX, MATHEMATICS, BLOCKED, BEFORE, HANDLES, FOUND = _WORDS.offsets
 TEAM: Final = -(-_WORDS.nbytes // 128) * 128

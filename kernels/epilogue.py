@@ -16,8 +16,8 @@ from nnefc.kernels.lane_memory import load, load_item, store
 from nnefc.kernels.lanes import BITS
 from nnefc.kernels.memory import STORE, address, helper, load_word
 from nnefc.kernels.pack import BATCH, batch_offset
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.template import Layout
 from nnefc.kernels.vector import I64, Vector, lanes_of, vector_function
 
 APPLY_ARGUMENTS = 6

@@ -21,10 +21,11 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels import vector_math
+from nnefc.kernels.abi import LIBM
 from nnefc.kernels.conversion import convert
 from nnefc.kernels.integers import INTEGERS, remainder, shift_left, shift_right
 from nnefc.kernels.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
-from nnefc.kernels.scalar import ELEMENTARY, LIBM, Expression, Number
+from nnefc.kernels.scalar import ELEMENTARY, Expression, Number
 from nnefc.kernels.vector import I32, I64, POINTER, Vector
 
 

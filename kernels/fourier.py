@@ -16,7 +16,8 @@ from __future__ import annotations
 from nnefc.kernels.fourier_lanes import collect, deliver, separate
 from nnefc.kernels.fourier_stages import butterflies, sums
 from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 from nnefc.kernels.vector import lanes_of
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from nnefc.kernels.object_file import Reference
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """At image offset `place`: refer to `symbol`, which is defined elsewhere."""
-
-    place: int
-    kind: int
-    """ELF relocation type."""
-    symbol: str
-    addend: int
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """Position-independent code: `symbols` are offsets into `code`."""
 
     code: bytes

@@ -23,7 +23,8 @@ from nnefc.kernels.memory import (
     select,
 )
 from nnefc.kernels.movement import within
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 
 # -- an index for every item
 

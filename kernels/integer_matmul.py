@@ -20,7 +20,8 @@ from nnefc.kernels.epilogue import operand_fields
 from nnefc.kernels.lanes import BITS, Lanes, constant
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.pack import BATCH, batch_offset
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import Vector, vector_intrinsic
 
 HEIGHT, WIDTH = 4, 2

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from nnefc.kernels.memory import WRITE, address, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 
 IOTA = Layout("y:ref count start step block")
 """`count` integers from `start` on, at a distance of `step`; a tile is `block` of them."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from nnefc.errors import NnefError
 from nnefc.kernels.processor import arm_features, has_half_units, x86_features
@@ -20,8 +19,7 @@ NATIVE: Final = "native"
 """As `cpu`: the processor of this machine with all of its features."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Isa:
+class Isa(NamedTuple):
     """One row: what LLVM is told, and what a template may use."""
 
     name: str
@@ -29,24 +27,24 @@ class Isa:
     """LLVM target triple; the object format is ELF on every system, the linker is ours."""
     cpu: str
     """LLVM processor: scheduling model and base features; or `NATIVE`."""
-    features: str = ""
-    """LLVM feature string, added to those of the processor."""
     vector_bits: int
     """Width that templates emit."""
     registers: int
     """Architectural vector registers."""
-    fma: bool = True
-    """Whether a multiply-add is one instruction, and rounds once."""
-    float16: bool = True
-    """Whether there are instructions that convert vectors of float16 to float32 and back."""
-    halves: bool = False
-    """Whether arithmetic on half a vector takes half the time of a whole one."""
     tile: tuple[int, int]
     """Rows x vectors of the dense register tile (fits the registers without spilling)."""
     pause: str
     """Intrinsic for a spin-wait hint."""
     permute: str
     """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
+    features: str = ""
+    """LLVM feature string, added to those of the processor."""
+    fma: bool = True
+    """Whether a multiply-add is one instruction, and rounds once."""
+    float16: bool = True
+    """Whether there are instructions that convert vectors of float16 to float32 and back."""
+    halves: bool = False
+    """Whether arithmetic on half a vector takes half the time of a whole one."""
     lookup: str = ""
     """Intrinsic for 16 lanes of a vector by the last four bits of numbers, if there is one."""
     byte_pairs: str = ""
@@ -78,8 +76,7 @@ X86_64_V2 = Isa(
     byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
 )
 """SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
-X86_64_V3 = replace(
-    X86_64_V2,
+X86_64_V3 = X86_64_V2._replace(
     name="x86-64-v3",
     cpu="x86-64-v3",
     vector_bits=256,
@@ -89,8 +86,7 @@ X86_64_V3 = replace(
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
 )
 """AVX2 and FMA."""
-X86_64_V4 = replace(
-    X86_64_V3,
+X86_64_V4 = X86_64_V3._replace(
     name="x86-64-v4",
     cpu="x86-64-v4",
     # LLVM avoids 512-bit registers on many processors unless it is told otherwise.
@@ -103,8 +99,7 @@ X86_64_V4 = replace(
     byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
 )
 """AVX-512 F, BW, CD, DQ, VL."""
-X86_64_V4_256 = replace(
-    X86_64_V4,
+X86_64_V4_256 = X86_64_V4._replace(
     name="x86-64-v4-256",
     features="",
     vector_bits=256,
@@ -169,7 +164,7 @@ def host() -> Isa:
     if wanted and wanted != row.name:
         return _other(wanted, row)
     halves = row is X86_64_V4 and has_half_units()
-    return replace(row, cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
+    return row._replace(cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
 
 
 def executable() -> list[Isa]:

@@ -18,7 +18,8 @@ from llvmlite import ir
 
 from nnefc.kernels.blocked import load_offset, table_offset
 from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.transpose import transpose
 from nnefc.kernels.vector import Vector, vector_intrinsic
 

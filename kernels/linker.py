@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from nnefc.errors import NnefError
-from nnefc.kernels.image import Image, Reference
+from nnefc.kernels.image import Image
+from nnefc.kernels.object_file import Reference
 
 _X86_64, _AARCH64 = 62, 183
 _SHT_RELA, _SHT_SYMTAB, _SHT_NOBITS, _SHT_REL = 4, 2, 8, 9

@@ -17,7 +17,8 @@ from llvmlite import ir
 
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import I32, Vector, lanes_of, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")

@@ -27,7 +27,8 @@ from nnefc.kernels.epilogue import (
 from nnefc.kernels.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
 from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
 from nnefc.kernels.pack import BATCH, batch_offset
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import TILE_ARGUMENTS, dots, local_bytes, product_tile
 from nnefc.kernels.vector import lanes_of
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 
 DIMENSIONS = 8
 IN_FLIGHT = 4

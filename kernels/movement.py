@@ -11,7 +11,8 @@ Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
 from __future__ import annotations
 
 from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
-from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel, KernelFunction, family
 
 OUTER = 14
 ITEM = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}

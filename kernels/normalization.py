@@ -18,8 +18,9 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise import lanes
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lanes import BITS, Lanes, constant, fma
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import I64, Vector
 from nnefc.kernels.vector_kernel import VectorKernel
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
-
-from nnefc.kernels.image import Reference
+from typing import Final, NamedTuple
 
 MACHINES: Final = {"x86_64": 62, "aarch64": 183}
 """ELF machine by the first part of a target triple."""
@@ -26,6 +24,16 @@ _SECTION_HEADER: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QQq")
 _NO_EXECUTABLE_STACK: Final = ".note.GNU-stack"
+
+
+class Reference(NamedTuple):
+    """At image offset `place`: refer to `symbol`, which is defined elsewhere."""
+
+    place: int
+    kind: int
+    """ELF relocation type."""
+    symbol: str
+    addend: int
 
 
 @dataclass(frozen=True, slots=True)

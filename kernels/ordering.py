@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
 """Parameters of `ordering.topk`.

@@ -18,7 +18,8 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.transpose import transpose as in_registers
 from nnefc.kernels.vector import I32, Vector, lanes_of, vector_intrinsic
 

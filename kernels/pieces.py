@@ -25,7 +25,8 @@ from llvmlite import ir
 from nnefc.kernels.blocked import table_offset
 from nnefc.kernels.isa import Isa
 from nnefc.kernels.memory import address, load_word
-from nnefc.kernels.template import KernelFunction, Layout
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.vector import I32, I64, Vector, vector_intrinsic
 
 FIELDS: Final = 7

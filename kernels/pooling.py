@@ -14,10 +14,11 @@ from llvmlite import ir
 
 from nnefc.kernels import pooling_line, pooling_tile
 from nnefc.kernels.memory import address, load_word
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.pieces import pieces_kernel
 from nnefc.kernels.pooling_combine import COMBINE
 from nnefc.kernels.pooling_tile import WINDOWS, every_tile
-from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.vector import I32, I64, Vector, vector_intrinsic
 
 STRIP: Final = 0

@@ -15,7 +15,8 @@ from llvmlite import ir
 
 from nnefc.kernels.abi import BASE_CODE, BASE_PARAMS
 from nnefc.kernels.memory import LOAD, STORE, WORD, call_kernel, load_word, native
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 from nnefc.kernels.vector import I32, I64
 

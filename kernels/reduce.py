@@ -30,7 +30,8 @@ from nnefc.kernels.memory import (
     load_word,
     select,
 )
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 
 CHUNK = 512

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 
 from nnefc.kernels.memory import LOAD, NUMBER, STORE, address, floor, helper, load_word
-from nnefc.kernels.template import KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile import local_bytes
 
 ROI = Layout(

@@ -12,8 +12,9 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lane_memory import load, store
 from nnefc.kernels.lanes import Lanes
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.scalar import Expression
-from nnefc.kernels.template import Layout, family
+from nnefc.kernels.template import family
 from nnefc.kernels.vector import I64, Vector, lanes_of
 from nnefc.kernels.vector_kernel import VectorKernel
 

@@ -9,20 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from nnefc.kernels.abi import LIBM
+
 Number = bool | int | float
 
 StepKey = tuple[str, tuple[int, ...], str, Number | None]
 """(operation, operands, type of the result, literal value), see `nnefc.ir.expression.Step`."""
 
-_UNARY = "exp log log2 sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh erf log1p"
-LIBM: Final[tuple[tuple[str, int], ...]] = (
-    *((name, 1) for name in _UNARY.split()),
-    ("pow", 2),
-    ("fmod", 2),
-)
-"""Functions of the C library, over double, in the order of the table; with their arity."""
-
-ELEMENTARY: Final = frozenset(_UNARY.split()) - {"log1p"} | {"pow", "sigmoid", "softplus"}
+_UNARY: Final = {name for name, arity in LIBM if arity == 1}
+ELEMENTARY: Final = frozenset(_UNARY - {"log1p"} | {"pow", "sigmoid", "softplus"})
 """Operations of `nnefc.kernels.vector_math` on float32, of the C library on float64."""
 
 _FLOATS = ("float32", "float64")

@@ -12,7 +12,8 @@ that turn needs it; the kernels themselves, and their parameters, are the same i
 from __future__ import annotations
 
 from nnefc.kernels.memory import LOAD, STORE, load_word
-from nnefc.kernels.template import KernelFunction, Layout, Words, family
+from nnefc.kernels.parameters import Layout, Words
+from nnefc.kernels.template import KernelFunction, family
 
 SLICES = Layout("count")
 """Parameters: so many moves, laid out as `MOVE` says, follow.  One tile."""

@@ -14,7 +14,7 @@ is an operation on rows, which vectorises.
 from __future__ import annotations
 
 from nnefc.kernels.memory import LOAD, STORE, address, helper, load_word
-from nnefc.kernels.template import Layout
+from nnefc.kernels.parameters import Layout
 
 CHUNK = 512
 """Items of a row that are worked on at a time."""

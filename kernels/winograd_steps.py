@@ -13,7 +13,7 @@ from typing import Any
 from nnefc.kernels.blocked import load_offset
 from nnefc.kernels.blocked_tile import FIRST, cover
 from nnefc.kernels.memory import address, helper, load_word
-from nnefc.kernels.template import Layout
+from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector import lanes_of
 from nnefc.kernels.winograd_transforms import Taps, input_tiles, output_tiles
 

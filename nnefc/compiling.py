@@ -33,8 +33,8 @@ def compile_with(
     `shared`: what plans for other shapes have in common with this one.
     """
     from nnefc.ahead import expecting_usual
+    from nnefc.origins import FromGraph
     from nnefc.runtime.model import CompiledModel
-    from nnefc.saving import FromGraph
     from nnefc.targets import LoweringOptions
 
     check_environment()
@@ -48,7 +48,7 @@ def compile_with(
         hook=hook,
         growing=shared is not None,
     )
-    origin = FromGraph.of(graph, LoweringOptions(threads, accuracy, methods))
+    origin = FromGraph(graph, LoweringOptions(threads, accuracy, methods))
     with memory_for("compile the model"), expecting_usual(threads, accuracy):
         return CompiledModel.of(
             program,

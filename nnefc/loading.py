@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.errors import Diagnostic, NnefError, Place, warn
 from nnefc.formats.files import FilePath
-from nnefc.saving import FromArtifact
+from nnefc.origins import FromArtifact
 
 if TYPE_CHECKING:
     from nnefc.runtime.artifact_read import Artifact

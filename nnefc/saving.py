@@ -1,4 +1,4 @@
-"""Models into artifacts: see docs/design/artifacts.md."""
+"""What is written of models, and where to: see docs/design/artifacts.md."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from nnefc import __version__
 from nnefc.errors import NnefError
 from nnefc.formats.files import FilePath
-from nnefc.kernels.isa import NATIVE
 
 if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph
     from nnefc.runtime.artifact_build import Build
-    from nnefc.runtime.artifact_read import Artifact
     from nnefc.runtime.artifact_write import Portable
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
@@ -32,62 +29,7 @@ if TYPE_CHECKING:
     """The model without code, and the code for each target."""
 
 
-class _Saved:
-    """What the origins have in common: what a file is written of."""
-
-    def content(
-        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> Content:
-        """The model without code, and the code for each target."""
-        raise AssertionError
-
-    def save(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        targets: Sequence[str] | None,
-        progress: Progress | None = None,
-    ) -> None:
-        wanted = [NATIVE] if targets is None else targets
-        write_content(path, self.content(model, wanted, progress))
-
-    def emit_c(
-        self, model: CompiledModel, path: FilePath, name: str | None, target: str
-    ) -> list[str]:
-        return write_c_content(path, self.content(model, [target]), name)
-
-
-@dataclass(frozen=True, eq=False)
-class FromGraph(_Saved):
-    """The origin of a model that was compiled here."""
-
-    graph: Graph
-    how: LoweringOptions
-    compiled: Graph
-    """The same as it was when it was compiled."""
-
-    @classmethod
-    def of(cls, graph: Graph, how: LoweringOptions) -> FromGraph:
-        """The origin of a model that is about to be compiled."""
-        copy = graph.clone()
-        copy.variables = {key: replace(each) for key, each in graph.variables.items()}
-        return cls(graph, how, copy)
-
-    def content(
-        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> Content:
-        graph = _prepared(self.compiled)
-        return _content(graph, self.how, _values(model), targets, progress)
-
-    def reduce(self, model: CompiledModel) -> Any:
-        from nnefc.loading import restored
-
-        file = io.BytesIO()
-        _write(file, *self.content(model, [NATIVE]))
-        return restored, (file.getvalue(), model.threads_wanted)
-
-
-def _content(
+def content_of(
     graph: Graph,
     how: LoweringOptions,
     values: Values,
@@ -117,14 +59,25 @@ def new_content(
     from nnefc.arguments import memory_for
 
     with memory_for("compile the model"):
-        return _content(_prepared(graph), how, {}, targets, progress, notes)
+        return content_of(prepared_graph(graph), how, {}, targets, progress, notes)
 
 
 def write_content(path: FilePath, content: Content) -> None:
     """Write an artifact."""
+    from nnefc.runtime.artifact_write import write_artifact
+
     portable, builds = content
-    _replace(path, lambda file: _write(file, portable, builds), portable.nbytes)
+    replace_artifact(path, lambda file: write_artifact(file, portable, builds), portable.nbytes)
     _make_derived_weights(path)
+
+
+def bytes_of(content: Content) -> bytes:
+    """An artifact in memory."""
+    from nnefc.runtime.artifact_write import write_artifact
+
+    file = io.BytesIO()
+    write_artifact(file, *content)
+    return file.getvalue()
 
 
 def write_c_content(path: FilePath, content: Content, name: str | None) -> list[str]:
@@ -135,7 +88,7 @@ def write_c_content(path: FilePath, content: Content, name: str | None) -> list[
     return write_c(path, portable, build, name)
 
 
-def _prepared(graph: Graph) -> Graph:
+def prepared_graph(graph: Graph) -> Graph:
     """The graph that is in a file, without variables that no operation is left to read."""
     from nnefc.compiling import prepared
 
@@ -145,11 +98,12 @@ def _prepared(graph: Graph) -> Graph:
     return working
 
 
-def _values(model: CompiledModel) -> Values:
+def states_of(model: CompiledModel) -> Values:
+    """The variables that a model updates, as they are."""
     return {key: model.variables[key] for key in model.state_keys}
 
 
-def _replace(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:
+def replace_artifact(path: FilePath, write: Callable[[BinaryIO], None], at_least: int) -> None:
     """Write a file of so many bytes or more, whole and on the disk, or not at all."""
     from nnefc.formats.atomic import replace_file
 
@@ -174,19 +128,13 @@ def _make_derived_weights(path: FilePath) -> None:
             artifact.compiled(number).constants()
 
 
-def _write(file: BinaryIO, portable: Portable, builds: Sequence[Build]) -> None:
-    from nnefc.runtime.artifact_write import write_artifact
-
-    write_artifact(file, portable, builds)
-
-
 def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Portable:
     """What a file holds of a graph that is prepared, and of the state of a model: its `values`."""
     import numpy as np
 
     from nnefc.ir import print_graph
     from nnefc.runtime.artifact_write import Portable, State
-    from nnefc.runtime.compiled import tensors
+    from nnefc.runtime.assemble import tensors
 
     inputs, outputs = tensors(graph)
     updates = (op.inputs[0] for op in graph.ops if op.name == "update")
@@ -215,46 +163,3 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
         states=states,
         options=options,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class FromArtifact(_Saved):
-    """The origin of a model that was loaded."""
-
-    artifact: Artifact
-
-    @property
-    def graph(self) -> Graph:
-        return self.artifact.graph
-
-    def content(
-        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
-    ) -> Content:
-        return _content(self.artifact.graph, self.how, _values(model), targets, progress)
-
-    @property
-    def how(self) -> LoweringOptions:
-        """How the graph is to be lowered for other processors."""
-        from nnefc.targets import LoweringOptions
-
-        return LoweringOptions(accuracy=self.artifact.accuracy)
-
-    def save(
-        self,
-        model: CompiledModel,
-        path: FilePath,
-        targets: Sequence[str] | None,
-        progress: Progress | None = None,
-    ) -> None:
-        if targets is not None:
-            super().save(model, path, targets, progress)
-            return
-        parts = self.artifact.with_states(model.variables)
-        nbytes = self.artifact.file.sizes["bytes"]
-        _replace(path, lambda file: file.writelines(parts), nbytes)
-
-    def reduce(self, model: CompiledModel) -> Any:
-        from nnefc.loading import restored
-
-        parts = self.artifact.with_states(model.variables)
-        return restored, (b"".join(parts), model.threads_wanted)

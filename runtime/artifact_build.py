@@ -19,8 +19,8 @@ from nnefc.kernels.linker import link
 from nnefc.kernels.processor import identity
 from nnefc.packing.inverse import Packed, View
 from nnefc.runtime import native
-from nnefc.runtime.compiled import LaunchInfo, launch_infos
 from nnefc.runtime.derived import Derived
+from nnefc.runtime.launch_info import LaunchInfo, launch_infos
 from nnefc.runtime.objects import Progress, object_codes
 from nnefc.runtime.plan import Plan
 from nnefc.runtime.planner import make_plan

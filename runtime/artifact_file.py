@@ -26,8 +26,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -41,9 +40,7 @@ from nnefc.formats.files import (
     printable,
     reason,
     size_of,
-    write_evenly,
 )
-from nnefc.hardware import ALIGNMENT
 from nnefc.runtime.tensors import aligned
 
 Array = np.ndarray[Any, Any]
@@ -51,10 +48,9 @@ Piece = tuple[int, int]
 """(offset, size) in bytes."""
 
 FORMAT: Final = 1
-_HEADER: Final = struct.Struct("<16sIIQQQ32s")
+HEADER: Final = struct.Struct("<16sIIQQQ32s")
 _DIGEST_BYTES: Final = 32
-_START: Final = _HEADER.size + _DIGEST_BYTES
-_PAGE: Final = 4096
+START: Final = HEADER.size + _DIGEST_BYTES
 _COMPARED: Final = 16 << 20
 """Bytes of weights that are compared at a time."""
 _SMALL: Final = 1 << 20
@@ -64,67 +60,7 @@ AGAIN: Final = "compile the model again with this version"
 """What to do with files of others."""
 
 
-class Writer:
-    """Writes an artifact into a file that is open for writing, from its beginning."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._at = _START
-        self._digest = _digest()
-        self._head = bytearray()
-        file.write(bytes(_START))
-        self._pad(_PAGE)
-
-    def weights(self, array: Array) -> Piece:
-        """Append the items of an array, in the order of C."""
-        self._pad(ALIGNMENT)
-        piece = self._at, array.nbytes
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        write_evenly(self._file, data, self._at)
-        self._digest.update(data)
-        self._at += array.nbytes
-        return piece
-
-    def head(self, data: bytes | Array) -> Piece:
-        """Append to the head."""
-        self._head += bytes(-len(self._head) % ALIGNMENT)
-        content = data if isinstance(data, bytes) else data.tobytes()
-        piece = len(self._head), len(content)
-        self._head += content
-        return piece
-
-    def finish(self, content: dict[str, Any]) -> None:
-        """Write what is left, the header last."""
-        self._pad(_PAGE)
-        head = bytes(self._head)
-        header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
-        self._file.write(head)
-        self._file.write(manifest)
-        self._file.seek(0)
-        self._file.write(header)
-
-    def _pad(self, alignment: int) -> None:
-        padding = bytes(-self._at % alignment)
-        self._file.write(padding)
-        self._digest.update(padding)
-        self._at += len(padding)
-
-
-def _frame(
-    head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
-) -> tuple[bytes, bytes]:
-    """(header, manifest) of a file whose weights end at `head_at`."""
-    checksums = {"weights": weights_digest, "head": _digest(head).hexdigest()}
-    manifest = json.dumps({**checksums, "content": content}, separators=(",", ":")).encode()
-    manifest_at = head_at + len(head)
-    size = manifest_at + len(manifest)
-    checksum = _digest(manifest).digest()
-    header = _HEADER.pack(MAGIC, FORMAT, 0, size, head_at, manifest_at, checksum)
-    return header + _digest(header).digest(), manifest
-
-
-@dataclass(slots=True, eq=False)
-class ArtifactFile:
+class ArtifactFile(NamedTuple):
     """An artifact whose header, manifest and head are as they were written."""
 
     name: str
@@ -143,7 +79,7 @@ class ArtifactFile:
     def weights(self, piece: object) -> Array:
         """Bytes of the weights."""
         offset, size = _piece(piece)
-        if offset < _START or offset + size > self.head_at:
+        if offset < START or offset + size > self.head_at:
             raise ValueError(f"piece {piece} of the weights is outside the file")
         return self.data[offset : offset + size]
 
@@ -162,17 +98,19 @@ class ArtifactFile:
         for (offset, size), data in pieces.items():
             assert len(data) == size
             head[offset : offset + size] = data
-        header, manifest = _frame(self.head_at, bytes(head), self.weights_digest, content)
-        yield from (header, self.data[_START : self.head_at].data, bytes(head), manifest)
+        from nnefc.runtime.artifact_writer import frame
+
+        header, manifest = frame(self.head_at, bytes(head), self.weights_digest, content)
+        yield from (header, self.data[START : self.head_at].data, bytes(head), manifest)
 
     def verify_weights(self) -> None:
         """Raise NnefError `artifact/damaged` if the weights are not as they were written.
 
         Many are let go as they are read: they count as memory of the process otherwise.
         """
-        digest = _digest()
+        digest = checksum()
         mapping = getattr(self.data.base, "obj", None)
-        for first in range(_START, self.head_at, _COMPARED):
+        for first in range(START, self.head_at, _COMPARED):
             last = min(first + _COMPARED, self.head_at)
             digest.update(self.data[first:last].data)
             if isinstance(mapping, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
@@ -186,7 +124,7 @@ class ArtifactFile:
         """Bytes of the file, of its weights and its head."""
         return {
             "bytes": self.data.size,
-            "weights_bytes": self.head_at - _START,
+            "weights_bytes": self.head_at - START,
             "head_bytes": self.manifest_at - self.head_at,
         }
 
@@ -229,15 +167,15 @@ def open_bytes(data: bytes) -> ArtifactFile:
 
 def _require_header(nbytes: int, name: str) -> None:
     """Raise NnefError for a file that is shorter than the header of an artifact."""
-    if nbytes < _START:
+    if nbytes < START:
         raise _refuse("artifact/format", "this is no artifact of nnefc", name)
 
 
 def _opened(data: Array, name: str, digest: str | None, verify: bool) -> ArtifactFile:
     _require_header(data.size, name)
-    header = data[: _HEADER.size].tobytes()
-    own = data[_HEADER.size : _START].tobytes()
-    magic, version, _, size, head_at, manifest_at, checksum = _HEADER.unpack(header)
+    header = data[: HEADER.size].tobytes()
+    own = data[HEADER.size : START].tobytes()
+    magic, version, _, size, head_at, manifest_at, expected = HEADER.unpack(header)
     if magic != MAGIC:
         raise _refuse("artifact/format", "this is no artifact of nnefc", name, _hint(data))
     if version != FORMAT:
@@ -248,17 +186,17 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
             name,
             AGAIN if version < FORMAT else f"update nnefc, or {AGAIN}",
         )
-    if _digest(header).digest() != own:
+    if checksum(header).digest() != own:
         raise _refuse("artifact/damaged", "the checksum of the header is wrong", name)
     if size != data.size:
         message = f"{data.size:,} bytes, it had {size:,} when written"
         raise _refuse("artifact/damaged", message, name)
-    if not _START <= head_at <= manifest_at <= size <= manifest_at + _LARGEST_MANIFEST:
+    if not START <= head_at <= manifest_at <= size <= manifest_at + _LARGEST_MANIFEST:
         raise _refuse("artifact/damaged", "the header contradicts itself", name)
     if digest is not None and digest.lower() != own.hex():
         raise _refuse("artifact/digest", f"its digest is {own.hex()}, not {digest}", name)
     manifest = data[manifest_at:].tobytes()
-    if _digest(manifest).digest() != checksum:
+    if checksum(manifest).digest() != expected:
         raise _refuse("artifact/damaged", "the checksum of the manifest is wrong", name)
     try:
         written: Any = json.loads(manifest)
@@ -268,7 +206,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
     head_data = aligned(manifest_at - head_at, "the head of an artifact")
     head_data[:] = data[head_at:manifest_at]
     head_data.flags.writeable = False
-    if _digest(head_data).hexdigest() != head:
+    if checksum(head_data).hexdigest() != head:
         raise _refuse("artifact/damaged", "the checksum of the head is wrong", name)
     file = ArtifactFile(
         name=name,
@@ -280,7 +218,7 @@ def _opened(data: Array, name: str, digest: str | None, verify: bool) -> Artifac
         head_at=head_at,
         manifest_at=manifest_at,
     )
-    if verify or digest is not None or head_at - _START <= _SMALL:
+    if verify or digest is not None or head_at - START <= _SMALL:
         file.verify_weights()
     return file
 
@@ -292,7 +230,7 @@ def _piece(piece: object) -> Piece:
     return offset, size
 
 
-def _digest(data: Any = b"") -> blake2b:
+def checksum(data: Any = b"") -> blake2b:
     return blake2b(data, digest_size=_DIGEST_BYTES)
 
 

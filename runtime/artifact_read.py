@@ -21,7 +21,7 @@ from nnefc.packing.inverse import Packed, View, restore
 from nnefc.runtime import native
 from nnefc.runtime.artifact_file import AGAIN, ArtifactFile
 from nnefc.runtime.code import Code
-from nnefc.runtime.compiled import Compiled, LaunchInfo
+from nnefc.runtime.compiled import Compiled
 from nnefc.runtime.once import Once
 from nnefc.runtime.plan import BaseTable, Plan
 from nnefc.runtime.tensors import TensorSpec, aligned_empty
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.runtime.derived import Derived
     from nnefc.runtime.derived_weights import Wanted
+    from nnefc.runtime.launch_info import LaunchInfo
 
 Array = np.ndarray[Any, Any]
 Facts = Mapping[str, Any]
@@ -158,6 +159,7 @@ class Artifact:
         return Image(self._head(facts["code"]).tobytes(), dict(facts["symbols"]))
 
     def _launches(self, target: Facts) -> tuple[LaunchInfo, ...]:
+        from nnefc.runtime.launch_info import LaunchInfo
         from nnefc.runtime.program import Work
 
         with self._reading():

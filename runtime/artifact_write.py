@@ -14,9 +14,10 @@ from nnefc.kernels.image import Image
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import restorable
 from nnefc.runtime.artifact_build import Array, Build, Constant, Packing, Part
-from nnefc.runtime.artifact_file import Piece, Writer
-from nnefc.runtime.compiled import total_work
+from nnefc.runtime.artifact_file import Piece
+from nnefc.runtime.artifact_writer import Writer
 from nnefc.runtime.derived import Derived
+from nnefc.runtime.launch_info import total_work
 from nnefc.runtime.tensors import TensorSpec, holds_places
 
 _ROOM: Final = 1 << 20

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -102,7 +102,7 @@ def surroundings_of(module: str, isa: Isa) -> Surroundings | None:
     sources = _sources(f"kernels.{module}")
     if not sources:
         return None
-    rows: dict[str, Any] = asdict(isa)
+    rows: dict[str, Any] = isa._asdict()
     facts = {
         "format": str(FORMAT),
         **{f"{INSTRUCTIONS}: {name}": str(value) for name, value in rows.items()},

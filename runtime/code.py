@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.errors import NnefError
 from nnefc.kernels.image import Image
-from nnefc.kernels.template import Kernel
 
 if TYPE_CHECKING:
+    from nnefc.kernels.template import Kernel
     from nnefc.runtime.objects import Function, Progress
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from nnefc.runtime.large_pages import memory
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class Derived(NamedTuple):
     """`source`, any view of an array, as `nnefc.packing` arranges it."""
 
     source: Array

@@ -15,8 +15,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -27,7 +26,9 @@ from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
 from nnefc.runtime import cache
 from nnefc.runtime.cache_folder import CacheFolder
-from nnefc.runtime.derived import Derived
+
+if TYPE_CHECKING:
+    from nnefc.runtime.derived import Derived
 
 Array = np.ndarray[Any, Any]
 
@@ -37,8 +38,7 @@ _CHECKSUM: Final = len(MAGIC) + _DIGEST_BYTES
 _START: Final = _CHECKSUM + _DIGEST_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """A packing of an array of a file."""
 
     array: int

@@ -14,11 +14,12 @@ from nnefc.runtime.signature import Signature
 from nnefc.runtime.tensors import BY_NAME, TensorSpec, address, empty, is_array, is_ready
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compiled import LaunchInfo
     from nnefc.runtime.fast_call import FastCall
-    from nnefc.runtime.plan import Walk
+    from nnefc.runtime.launch_info import LaunchInfo
+    from nnefc.runtime.profile import Walk
     from nnefc.runtime.program import Appended
-    from nnefc.runtime.runner import Runner, Words
+    from nnefc.runtime.runner import Runner
+    from nnefc.runtime.varying import Words
 
 Array = np.ndarray[Any, Any]
 

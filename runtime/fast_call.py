@@ -12,11 +12,10 @@ import ctypes
 import platform
 import sysconfig
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -52,8 +51,7 @@ class _Method(ctypes.Structure):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Interface:
+class _Interface(NamedTuple):
     """Where things are in this build of CPython and NumPy."""
 
     fields: dict[str, int]
@@ -64,8 +62,7 @@ class _Interface:
     method: _Method
 
 
-@dataclass(frozen=True, slots=True)
-class FastCall:
+class FastCall(NamedTuple):
     """The function, and the memory that it uses."""
 
     call: Call

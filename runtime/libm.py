@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.errors import NnefError
-from nnefc.kernels.scalar import LIBM
+from nnefc.kernels.abi import LIBM
 
 
 def _functions(library: str | None) -> list[Any]:
@@ -18,7 +18,7 @@ def _functions(library: str | None) -> list[Any]:
 
 @cache
 def libm_table() -> ctypes.Array[ctypes.c_int64]:
-    """Addresses of the functions that `kernels.scalar.LIBM` lists; lives as long as the process.
+    """Addresses of the functions that `kernels.abi.LIBM` lists; lives as long as the process.
 
     Raises NnefError `internal/libm` if the C library is not found.
     """

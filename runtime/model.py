@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from nnefc.errors import NnefError
 from nnefc.formats.files import FilePath
-from nnefc.runtime.compiled import Compiled, compile_program
+from nnefc.runtime.compiled import Compiled
 from nnefc.runtime.executable import Executable, fresh
 from nnefc.runtime.plan import Plan
 from nnefc.runtime.runner import Arenas, Runner
@@ -53,10 +53,11 @@ class Origin(Protocol):
         ...
 
 
-class _Launches(NamedTuple):
+class _Launches:
     """The origin of a model that was made of a program, which a file cannot hold."""
 
-    graph: Graph
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
 
     def save(
         self,
@@ -116,6 +117,8 @@ class CompiledModel(Executable):
         shared: SharedMemory | None = None,
     ) -> CompiledModel:
         """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
+        from nnefc.runtime.assemble import compile_program
+
         packed, arenas = (shared.packed, shared.arenas) if shared else (None, None)
         compiled = compile_program(program, graph, progress, packed)
         return cls(compiled, origin or _Launches(graph), threads=threads, arenas=arenas)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, Literal
 from nnefc import __version__
 from nnefc.digests import blake2b
 from nnefc.kernels import abi, call_state, team_state
+from nnefc.kernels.abi import LIBM
 from nnefc.kernels.image import Image
-from nnefc.kernels.scalar import LIBM
-from nnefc.kernels.template import Layout
+from nnefc.kernels.parameters import Layout
 from nnefc.packing import VERSION
 from nnefc.runtime.code import Code
 

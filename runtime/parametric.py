@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.computed import Table
-from nnefc.runtime.compiled import compile_draft
+from nnefc.runtime.assemble import compile_draft
 from nnefc.runtime.executable import Executable
 from nnefc.runtime.program import Appended
-from nnefc.runtime.runner import Runner, Varying, Words
+from nnefc.runtime.runner import Runner
 from nnefc.runtime.tensors import TensorSpec
+from nnefc.runtime.varying import Varying, Words
 from nnefc.symbolic import Extent, Function, Trace, is_symbolic
 
 if TYPE_CHECKING:

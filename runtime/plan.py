@@ -7,7 +7,6 @@ it at the same time each have a table of bases and an arena, and share the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -43,12 +42,3 @@ class Plan(NamedTuple):
     """No arrangement of what lives in the arena needs less."""
     parallel: bool
     """Whether any launch has more than one tile."""
-
-
-@dataclass(slots=True, eq=False)
-class Walk:
-    """Launches of a plan for a team to run: their address, how many, whether together."""
-
-    launches: int
-    count: int
-    parallel: bool

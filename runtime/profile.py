@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from nnefc.errors import NnefError
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
-from nnefc.runtime.plan import Plan, Walk
+from nnefc.runtime.plan import Plan
 from nnefc.runtime.tensors import aligned
 
 Words = npt.NDArray[np.int64]
@@ -23,6 +24,14 @@ Seconds = npt.NDArray[np.float64]
 
 _MOST_BYTES = 64 << 20
 """Memory that the records of all runs may take."""
+
+
+class Walk(NamedTuple):
+    """Launches of a plan for a team to run: their address, how many, whether together."""
+
+    launches: int
+    steps: int
+    parallel: bool
 
 
 class Probes:
@@ -152,7 +161,7 @@ def profile(
     if not len(plan.launches):
         raise NnefError.of("input/option", "there is nothing to profile: no operation is left")
     probes = Probes(plan, code)
-    run(replace(probes.walk, parallel=False))
+    run(probes.walk._replace(parallel=False))
     caller = int(probes.take()[0, 2])
     run(probes.walk)
     most = max(least, _MOST_BYTES // probes.take().nbytes)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.kernels.template import Kernel, Words
+    from nnefc.kernels.parameters import Words
+    from nnefc.kernels.template import Kernel
     from nnefc.runtime.derived import Derived
 
 Space = Literal["arena", "constant", "input", "output", "slice", "state"]

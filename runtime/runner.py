@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from nnefc.errors import Diagnostic, warn
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
-from nnefc.runtime.compiled import Compiled
 from nnefc.runtime.libm import libm_table
-from nnefc.runtime.plan import Plan, Walk
 from nnefc.runtime.team import team
 from nnefc.runtime.tensors import address, aligned
 from nnefc.runtime.variables import Variables
 
+if TYPE_CHECKING:
+    from nnefc.runtime.compiled import Compiled
+    from nnefc.runtime.plan import Plan
+    from nnefc.runtime.profile import Walk
+    from nnefc.runtime.varying import Varying, Words
+
 Array = np.ndarray[Any, Any]
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 IDLE: Final = 4
 """Memory for how many calls is kept for later ones; callers beyond so many at the same time make
@@ -57,38 +60,12 @@ class Arenas:
             idle.append(arena)
 
 
-class Words(NamedTuple):
-    """What the words that vary are for some shapes."""
-
-    params: Numbers
-    """Those of the parameters that vary."""
-    launches: Numbers | None
-    """All of them, if any vary."""
-    arena_bytes: int
-    parallel: bool
-    """Whether any launch has more than one tile."""
-    tables: Sequence[Array] = ()
-    """What takes the place of constants that vary."""
-
-    @property
-    def nbytes(self) -> int:
-        return sum(x.nbytes for x in (self.params, self.launches, *self.tables) if x is not None)
-
-
-class Varying(NamedTuple):
-    """What is another one for other `Words`."""
-
-    params: Numbers
-    """Places of parameters."""
-    bases: Sequence[int]
-    """Places in the table of bases, of constants."""
-
-
-class _Bound(NamedTuple):
+class _Bound:
     """Addresses that do not depend on a call, and the arrays that have them."""
 
-    table: list[int]
-    constants: Sequence[Array]
+    def __init__(self, table: list[int], constants: Sequence[Array]) -> None:
+        self.table = table
+        self.constants = constants
 
 
 class _Context:
@@ -201,7 +178,7 @@ class Runner:
         context.bases[first : first + len(addresses)] = addresses
         launches, steps = context.launches, context.steps
         if walk is not None:
-            launches, steps, parallel = walk.launches, walk.count, walk.parallel
+            launches, steps, parallel = walk.launches, walk.steps, walk.parallel
         if parallel or self._has_states:
             with self.variables.lock:
                 self.team.run(launches, steps, context.address, parallel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from nnefc.runtime.tensors import BY_NAME, TensorSpec, accept, accept_target, fi
 Array = np.ndarray[Any, Any]
 
 
-class Signature(NamedTuple):
+class Signature:
     """The tensors of a call, in order; NnefError says all that is wrong with what is given."""
 
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
 
     def check_count(self, arrays: Sequence[Any]) -> None:
         if len(arrays) != len(self.inputs):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import zlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -255,6 +254,8 @@ def random_array(type_: TensorType, seed: int, name: str) -> Array:
 
     Normal scalars, integers from 0 to 3, coin flips.
     """
+    import zlib  # not needed to load a model
+
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     dtype = type_.dtype.numpy
     if type_.dtype.is_float:

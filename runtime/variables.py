@@ -11,7 +11,6 @@ import numpy as np
 
 from nnefc.errors import Diagnostic, NnefError
 from nnefc.formats.files import require_unchanged
-from nnefc.runtime.forks import renew_after_fork
 from nnefc.runtime.tensors import TensorSpec, accept, aligned, copy
 
 if TYPE_CHECKING:
@@ -39,6 +38,8 @@ class Variables(MutableMapping[str, Array]):
             for key, memory in zip(mutable, self.states)
         }
         if mutable:
+            from nnefc.runtime.forks import renew_after_fork
+
             self.renew_lock()
             renew_after_fork(self)
         self.reset()

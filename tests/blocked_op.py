@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -24,7 +23,7 @@ Halo = tuple[tuple[int, int], ...]
 @contextmanager
 def halves() -> Generator[None]:
     """Halves of vectors are used wherever they can be, whatever the machine gains by it."""
-    able = replace(host(), halves=True)
+    able = host()._replace(halves=True)
     with (
         mock.patch.object(panels, "LEAST_SAVED", 0),
         mock.patch.object(panels, "host", lambda: able),

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from nnefc.errors import NnefError
 from nnefc.formats import files
 from nnefc.loading import restored
-from nnefc.runtime.artifact_file import AGAIN, FORMAT, ArtifactFile, Writer, open_bytes, open_file
+from nnefc.runtime.artifact_file import AGAIN, FORMAT, ArtifactFile, open_bytes, open_file
+from nnefc.runtime.artifact_writer import Writer
 from tests.saved import TINY, compiled
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_written_is_said_at_once(
 def test_an_artifact_is_written_whole_or_not_at_all(
     cli: Cli, made: Path, net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.runtime.artifact_file import Writer
+    from nnefc.runtime.artifact_writer import Writer
 
     before = net.read_bytes()
 

@@ -12,7 +12,7 @@ import pytest
 from nnefc.cli.icicle import colour, draw
 from nnefc.cli.profiled import By, Row, Sort, arrange, rows
 from nnefc.cli.trace import write_trace
-from nnefc.runtime.compiled import LaunchInfo
+from nnefc.runtime.launch_info import LaunchInfo
 from nnefc.runtime.machine import Machine
 from nnefc.runtime.profile import Profile
 from nnefc.runtime.program import Work

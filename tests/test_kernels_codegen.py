@@ -19,7 +19,8 @@ from nnefc.kernels.image import Image
 from nnefc.kernels.isa import TABLE, host
 from nnefc.kernels.linker import link
 from nnefc.kernels.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
-from nnefc.kernels.template import Kernel, KernelFunction, Layout, family
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.runtime.code import Code, compile_functions, compile_kernels
 
 _load, _store = LOAD["int64"], STORE["int64"]

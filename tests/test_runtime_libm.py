@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nnefc.errors import NnefError
-from nnefc.kernels.scalar import LIBM
+from nnefc.kernels.abi import LIBM
 from nnefc.runtime import libm
 
 make: Callable[[], Any] = libm.libm_table.__wrapped__

@@ -14,7 +14,8 @@ from nnefc.kernels import vector
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, BASES
 from nnefc.kernels.codegen import emit_assembly
 from nnefc.kernels.isa import TABLE
-from nnefc.kernels.template import Kernel, Words
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.runtime import machine
 from nnefc.runtime.code import compile_kernels

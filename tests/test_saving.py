@@ -78,8 +78,10 @@ import numpy, nnefc
 model = nnefc.load(sys.argv[1])
 found = model(*numpy.load(sys.argv[2]).values())
 numpy.savez(sys.argv[3], *(found if isinstance(found, tuple) else [found]))
-ours = (f"nnefc.{name}" for name in ("passes", "lower", "syntax", "computed"))
+ours = (f"nnefc.{name}" for name in ("passes", "lower", "syntax", "computed", "saving"))
 heavy = ("numba", "llvmlite", "typer", "rich", *ours)
+if not model.variables:  # which are those of graphs
+    heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.template")
 print([name for name in heavy if sys.modules.get(name)])
 """
 

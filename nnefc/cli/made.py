@@ -12,7 +12,7 @@ from nnefc.cli.printing import progress, reported_warnings
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.runtime.artifact_build import Build
-    from nnefc.runtime.compiled import LaunchInfo
+    from nnefc.runtime.launch_info import LaunchInfo
     from nnefc.runtime.model import CompiledModel
     from nnefc.saving import Content
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compiled import LaunchInfo
+    from nnefc.runtime.launch_info import LaunchInfo
     from nnefc.runtime.machine import Machine
     from nnefc.runtime.profile import Profile
 

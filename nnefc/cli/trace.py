@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compiled import LaunchInfo
+    from nnefc.runtime.launch_info import LaunchInfo
     from nnefc.runtime.profile import Profile
 
 

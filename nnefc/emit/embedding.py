@@ -14,11 +14,11 @@ from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
 from nnefc.hardware import ALIGNMENT
 from nnefc.kernels import embedded, embedded_state, foreign
 from nnefc.kernels.embedded_state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
-from nnefc.kernels.image import Image, Reference
+from nnefc.kernels.image import Image
 from nnefc.kernels.isa import AARCH64, X86_64_V2
 from nnefc.kernels.isa import TABLE as ROWS
 from nnefc.kernels.linker import link
-from nnefc.kernels.object_file import MACHINES, Section, Symbol, object_file
+from nnefc.kernels.object_file import MACHINES, Reference, Section, Symbol, object_file
 from nnefc.runtime.artifact_build import Build
 from nnefc.runtime.native import PARTS
 from nnefc.runtime.objects import Function, object_code_for

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nnefc.origins import FromArtifact
 from nnefc.runtime.once import Once
-from nnefc.saving import FromArtifact
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.kept.entry import Kept
+    from nnefc.runtime.artifact_read import Artifact
     from nnefc.targets import LoweringOptions
 
 
-@dataclass(frozen=True, eq=False)
 class FromDocument(FromArtifact):
     """The origin of a model that was found among those that are kept."""
 
-    kept: Kept
-    _graph: Once[Graph] = field(default_factory=Once["Graph"])
+    def __init__(self, artifact: Artifact, kept: Kept) -> None:
+        super().__init__(artifact)
+        self._kept = kept
+        self._graph: Once[Graph] = Once()
 
     @property
     def graph(self) -> Graph:
         """That of the document, as a model has it that was compiled here."""
-        return self._graph.get(self.kept.imported)
+        return self._graph.get(self._kept.imported)
 
     @property
     def how(self) -> LoweringOptions:
-        return self.kept.how
+        return self._kept.how
 
 
 class Variables(Mapping[str, "Variable"]):

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.computed import Table
 from nnefc.ir import DType, Graph, Op, Value
+from nnefc.kernels.parameters import Words
 from nnefc.kernels.team_state import MAX_TILES
-from nnefc.kernels.template import Kernel, Words
+from nnefc.kernels.template import Kernel
 from nnefc.lower.constants import Constants, Key
 from nnefc.lower.parts import Part
 from nnefc.ops.cost import largest_live_bytes, live_bytes

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from nnefc.computed import computed
 from nnefc.ir import DType, Op
 from nnefc.kernels.convolution import CONVOLUTION
-from nnefc.kernels.template import Kernel, Words
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile import panel_columns, tile_rows
 from nnefc.lower import taps, window
 from nnefc.lower.context import Lowering, lowering

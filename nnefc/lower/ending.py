@@ -13,7 +13,8 @@ import numpy.typing as npt
 from nnefc.ir import DType, Expression, Op, Value
 from nnefc.kernels import runs, scalar
 from nnefc.kernels.chain import chain_words
-from nnefc.kernels.template import Kernel, Words
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked import Tensor, read_blocked
 from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering

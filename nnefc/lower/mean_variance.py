@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from nnefc.ir import Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.mean_variance import IN_FLIGHT, fields, tensors
-from nnefc.kernels.template import Kernel, Layout
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise import Strided, kernel_expression, literals, strides

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.template import Kernel, Words
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel
 from nnefc.kernels.winograd import SLOT_BYTES
 from nnefc.kernels.winograd_steps import WINOGRAD
 from nnefc.lower.blocked import Tensor, read_blocked, write_blocked

@@ -1,0 +1,65 @@
+"""The parameters of kernels: 64-bit words laid out by a `Layout`.
+
+The kernel and whoever launches it share the layout, so that neither counts words by hand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Words = list[Any]
+"""64-bit integers; a reference to memory stands in its two slots as (reference, None)."""
+
+
+class Layout:
+    """The parameter words of a kernel family.
+
+    Fields are words by default.  `name:ref` is a reference to memory (two words: index
+    into the base table, byte offset), `name:f64` a float in the bits of a word,
+    `name:table` the byte offset, from the start of the parameters, of a variable number
+    of words that follow the fixed part, `name:n` a row of n words.
+
+        GATHER = Layout("x:ref y:ref rows size index:table scale:f64 strides:8")
+        X, Y, ROWS, SIZE, INDEX, SCALE, STRIDES = GATHER.offsets   # byte offsets
+        words = GATHER.pack(x=..., y=..., rows=3, size=4, index=[0, 2], ...)
+    """
+
+    def __init__(self, fields: str) -> None:
+        self._fields: list[tuple[str, str]] = []
+        offsets: list[int] = []
+        size = 0
+        for field in fields.split():
+            name, _, kind = field.partition(":")
+            self._fields.append((name, kind))
+            offsets.append(8 * size)
+            size += 2 if kind == "ref" else int(kind) if kind.isdigit() else 1
+        self.offsets = tuple(offsets)
+        self.nbytes = 8 * size
+        """Size of the fixed part."""
+
+    def pack(self, **values: Any) -> Words:
+        """The words for one launch; every field must be given; they may depend on symbols."""
+        from nnefc.symbolic import Extent, float_bits  # not needed to load a model
+
+        def integer(value: Any) -> Any:
+            return value if isinstance(value, Extent) else int(value)
+
+        words: Words = []
+        tables: Words = []
+        for name, kind in self._fields:
+            value = values.pop(name)
+            if kind == "ref":
+                words += [value, None]
+            elif kind == "f64":
+                words.append(float_bits(value))
+            elif kind == "table":
+                words.append(self.nbytes + 8 * len(tables))
+                tables += map(integer, value)
+            elif kind:
+                row = list(map(integer, value))
+                assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
+                words += row + [0] * (int(kind) - len(row))
+            else:
+                words.append(integer(value))
+        assert not values, f"no such fields: {', '.join(values)}"
+        return words + tables
