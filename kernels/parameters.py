@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nnefc.later import Later, float_bits
+
 Words = list[Any]
 """64-bit integers; a reference to memory stands in its two slots as (reference, None)."""
 
@@ -39,11 +41,6 @@ class Layout:
 
     def pack(self, **values: Any) -> Words:
         """The words for one launch; every field must be given; they may depend on symbols."""
-        from nnefc.symbolic import Extent, float_bits  # not needed to load a model
-
-        def integer(value: Any) -> Any:
-            return value if isinstance(value, Extent) else int(value)
-
         words: Words = []
         tables: Words = []
         for name, kind in self._fields:
@@ -54,12 +51,16 @@ class Layout:
                 words.append(float_bits(value))
             elif kind == "table":
                 words.append(self.nbytes + 8 * len(tables))
-                tables += map(integer, value)
+                tables += map(_integer, value)
             elif kind:
-                row = list(map(integer, value))
+                row = list(map(_integer, value))
                 assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
                 words += row + [0] * (int(kind) - len(row))
             else:
-                words.append(integer(value))
+                words.append(_integer(value))
         assert not values, f"no such fields: {', '.join(values)}"
         return words + tables
+
+
+def _integer(value: Any) -> Any:
+    return value if isinstance(value, Later) else int(value)

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from nnefc.later import Later, float_bits
 
 Number = int | float
 ELSEWHERE: Final = 1009
@@ -142,7 +143,7 @@ class Trace:
             "nan": math.nan,
             "ceil": math.ceil,
             "floor": math.floor,
-            "bits": _bits,
+            "bits": float_bits,
             **{f"g{i}": given for i, given in enumerate(self._given)},
         }
         exec("\n ".join(lines), namespace)
@@ -161,7 +162,7 @@ class Named:
         self.name = name
 
 
-class Extent(Named):
+class Extent(Named, Later):
     """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
 
     __slots__ = ("elsewhere",)
@@ -290,6 +291,9 @@ class Extent(Named):
         value = cast(int, self.value)
         return self.trace.make(f"{self.name}.bit_length()", value.bit_length(), self)
 
+    def float_bits(self) -> Any:
+        return self._call("bits", float_bits)
+
     def _call(self, name: str, function: Callable[[Any], Number]) -> Any:
         return self.trace.make(f"{name}({self.name})", function(self.value), self)
 
@@ -404,17 +408,6 @@ def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequenc
     text = f"{name}({', '.join(map(text_of, several))})"
     trace = next(iter(extents.values())).trace
     return trace.make(text, choose(map(now, several)), *several)
-
-
-def float_bits(number: Number) -> int:
-    """The bits of a float64, as an integer."""
-    if isinstance(number, Extent):
-        return cast(int, number.trace.make(f"bits({number.name})", _bits(number.value), number))
-    return _bits(number)
-
-
-def _bits(number: Number) -> int:
-    return struct.unpack("<q", struct.pack("<d", number))[0]
 
 
 def pinned(value: Any) -> Any:

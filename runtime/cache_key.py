@@ -35,7 +35,7 @@ _FACT_BYTES: Final = 8
 _PACKAGE: Final = Path(cast(str, sys.modules["nnefc"].__file__)).parent
 _ALWAYS: Final = "kernels.codegen"
 """Reached by every kernel: what makes object code of it."""
-_WITHOUT_CODE: Final = frozenset({"errors", "symbolic"})
+_WITHOUT_CODE: Final = frozenset({"errors", "later"})
 """Modules that kernel modules import, and that no code depends on."""
 _IMPORT: Final = re.compile(
     rb"^[ \t]*(?:from|import) nnefc(?:\.(\w+(?:\.\w+)*))?"

@@ -101,7 +101,7 @@ def reached(folder: Path, *modules: str) -> set[str]:
         if name not in found:
             found.add(name)
             waiting += imported(folder.joinpath(*name.split(".")).with_suffix(".py"))
-    return found - {"errors", "symbolic"}  # messages, and words of plans
+    return found - {"errors", "later"}  # messages, and words of plans
 
 
 @pytest.mark.parametrize("module", ["direct", "elementwise", "normalization", "executor", "rows"])
@@ -125,7 +125,7 @@ def test_what_all_machines_have_in_common_is_reached() -> None:
     key = cache_key.key_of("direct.convolve", "()", host())
     assert key is not None
     assert {"source hardware.py", "source kernels/direct.py"} <= key.facts.keys()
-    assert key.facts.keys().isdisjoint({"source errors.py", "source symbolic.py"})
+    assert key.facts.keys().isdisjoint({"source errors.py", "source later.py"})
 
 
 def files_imported(path: Path) -> set[str]:
@@ -155,7 +155,7 @@ def test_kernels_import_nothing_that_names_do_not_depend_on() -> None:
         key = cache_key.key_of(f"{path.stem}.kernel", "()", host())
         assert key is not None
         known = {fact.removeprefix(cache_key.SOURCE) for fact in key.facts}
-        assert files_imported(path) - known <= {"errors.py", "symbolic.py"}, path
+        assert files_imported(path) - known <= {"errors.py", "later.py"}, path
 
 
 @pytest.mark.parametrize(

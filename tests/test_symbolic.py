@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnefc.later import float_bits
 from nnefc.symbolic import (
     Extent,
     Trace,
-    float_bits,
     is_symbolic,
     largest,
     now,
