@@ -9,8 +9,7 @@ elsewhere calls go the ordinary way.
 from __future__ import annotations
 
 import ctypes
-import platform
-import sysconfig
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -128,7 +127,8 @@ def make(
 @cache
 def _interface() -> _Interface | None:
     """None if this is not CPython with its lock, or arrays have their fields elsewhere."""
-    if platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    without_lock = "t" in sys.abiflags
+    if sys.implementation.name != "cpython" or without_lock:
         return None
     fields = _fields()
     new_array = _new_array()
