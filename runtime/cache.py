@@ -37,7 +37,7 @@ _UNITS: Final = {
     for power, prefix in enumerate(["", "k", "m", "g", "t"])
     for infix in ("", "i")
 }
-_LIMIT: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?", re.IGNORECASE)
+_LIMIT: Final = r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?"
 
 
 def find(key: Key) -> bytes | None:
@@ -135,7 +135,7 @@ def limit(default: int = DEFAULT_LIMIT) -> int:
 
 def parse_size(text: str) -> int:
     """Bytes of "512MB", "1.5 GiB" or "1000000"; raises NnefError `internal/cache`."""
-    found = _LIMIT.fullmatch(text.strip())
+    found = re.fullmatch(_LIMIT, text.strip(), re.IGNORECASE)
     if found is None:
         raise NnefError.of(
             "internal/cache",

@@ -24,8 +24,8 @@ ABANDONED_SECONDS: Final = 3600
 """The age at which a file that is being written belongs to a process that is gone."""
 _DAY: Final = 86400
 """Seconds; the time of a file is renewed at most so often."""
-_DIGITS: Final = re.compile("[0-9a-f]{64}")
-_OTHER: Final = re.compile(r"[0-9a-f]{32,128}(\.\w+)?")
+_DIGITS: Final = "[0-9a-f]{64}"
+_OTHER: Final = r"[0-9a-f]{32,128}(\.\w+)?"
 """What another version may have called an entry: a digest, perhaps with a suffix."""
 
 
@@ -129,7 +129,7 @@ class CacheFolder(PrivateFolder):
 
     def _entry(self, item: os.DirEntry[str], status: os.stat_result) -> EntryFile | None:
         name = item.name.removesuffix(self.suffix)
-        named = name != item.name and _DIGITS.fullmatch(name)
+        named = name != item.name and re.fullmatch(_DIGITS, name)
         return EntryFile(name, status.st_size, status.st_mtime) if named else None
 
     def remove(self, entries: Iterable[EntryFile]) -> int:
@@ -198,6 +198,6 @@ def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:
     """Remove a file that was begun and will not be finished, or that no version here reads."""
     age = abs(time.time() - status.st_mtime)
     unfinished = item.name.startswith(PARTIAL) and age > ABANDONED_SECONDS
-    if unfinished or (_OTHER.fullmatch(item.name) and age > _DAY):
+    if unfinished or (re.fullmatch(_OTHER, item.name) and age > _DAY):
         with suppress(OSError):
             Path(item.path).unlink()
