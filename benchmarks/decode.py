@@ -42,6 +42,8 @@ from benchmarks.language.model import STORED, Array, Call, Sizes
 from benchmarks.turns import by_turns
 from nnefc.dynamic import DynamicModel
 
+Key = tuple[str, str]
+"""An engine, and how its weights are stored."""
 Step = Callable[[], Array]
 """The scores of all tokens."""
 
@@ -83,8 +85,8 @@ def main(
     facts: list[dict[str, Any]] = []
     for count in arguments.counts_of(threads, "--threads"):
         for call in calls:
-            steps = _load(names, sizes, call, stored_as, count, folder, caches == "states")
-            _compare(steps)
+            steps, scores = _load(names, sizes, call, stored_as, count, folder, caches == "states")
+            _compare(scores)
             kept = 8 * sizes.layers * call.past * sizes.width
             sizes_of = {stored: round(sizes.weight_bytes(stored)) + kept for _, stored in steps}
             seconds, bandwidths = _measure(steps, sizes_of, count, rounds, turn)
@@ -115,22 +117,23 @@ def _load(
     threads: int,
     folder: Path,
     keeps: bool,
-) -> dict[tuple[str, str], Step]:
-    """Steps by (engine, how weights are stored)."""
-    found: dict[tuple[str, str], Step] = {}
+) -> tuple[dict[Key, Step], dict[Key, Array]]:
+    """Steps, and what each gave the first time: later ones may know of more tokens."""
+    steps: dict[Key, Step] = {}
+    scores: dict[Key, Array] = {}
     for engine in engines:
         if find_spec(engine) is None or (engine == "tract" and threads > 1):
             continue  # tract computes on the calling thread
         for stored in ["float32"] if engine == "onnxruntime" else stored_as:
             try:
                 own = replace(call, keeps=keeps and engine == "nnefc" and call.past > 0)
-                found[engine, stored] = LOADERS[engine](folder, sizes, own, stored, threads)
-                found[engine, stored]()
+                step = LOADERS[engine](folder, sizes, own, stored, threads)
+                scores[engine, stored] = step()
+                steps[engine, stored] = step
             except (RuntimeError, ValueError) as error:
-                found.pop((engine, stored), None)
                 reason = str(error).strip().splitlines()[0]
                 Console(stderr=True).print(f"{engine}, {stored}: {reason}", markup=False)
-    return found
+    return steps, scores
 
 
 def _nnefc(folder: Path, sizes: Sizes, call: Call, stored: str, threads: int) -> Step:
@@ -181,9 +184,8 @@ def _onnxruntime(folder: Path, sizes: Sizes, call: Call, _stored: str, threads: 
 LOADERS: Final = {"nnefc": _nnefc, "tract": _tract, "onnxruntime": _onnxruntime}
 
 
-def _compare(steps: dict[tuple[str, str], Step]) -> None:
+def _compare(results: dict[Key, Array]) -> None:
     """Whether all give the same scores."""
-    results = {key: step() for key, step in steps.items()}
     expected = next(reversed(results.values()))
     for (engine, stored), scores in results.items():
         error = np.abs(scores - expected).max() / np.abs(expected).max()
@@ -192,12 +194,12 @@ def _compare(steps: dict[tuple[str, str], Step]) -> None:
 
 
 def _measure(
-    steps: dict[tuple[str, str], Step],
+    steps: dict[Key, Step],
     sizes_of: dict[str, int],
     threads: int,
     rounds: int,
     turn: float,
-) -> tuple[dict[tuple[str, str], list[float]], dict[str, float]]:
+) -> tuple[dict[Key, list[float]], dict[str, float]]:
     """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
     from nnefc.runtime.machine import reading
 
