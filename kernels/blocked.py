@@ -47,9 +47,11 @@ def table_offset(v: Vector, table: Any, index: Any) -> Any:
     return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
 
 
-def clamp(v: Vector, x: Any, low: Any, high: Any) -> Any:
+def clamp(v: Vector, x: Any, low: Any, high: Any | None) -> Any:
     """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
     x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
+    if high is None:
+        return x
     return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)
 
 

@@ -39,9 +39,10 @@ network lie in the last cache or in main memory."""
 
 TAP_BYTES: Final = 8
 """Of an entry of the reduction."""
-FIRST, LAST, RESIDUAL, FILLED = 1, 2, 4, 8
+FIRST, LAST, RESIDUAL, FILLED, BOUNDED = 1, 2, 4, 8, 16
 """`mode`: sums start from the bias, not from y; they are complete; a residual is added to them;
-complete results of channels that only fill up the last block become zero."""
+complete results of channels that only fill up the last block become zero; complete results have an
+upper bound that is no infinity."""
 
 
 class _Words(NamedTuple):
@@ -160,44 +161,62 @@ class _Tile:
 
     def emit(self) -> None:
         v = self.v
-        sums = self._sums()
         with self._if(FIRST) as start:
-            start.values = [v.load(self.bias, j * v.nbytes) for j in range(self.vectors)]
-            start.values *= self.height
+            start.values = [w.load(self.bias, j * v.nbytes) for j, w in enumerate(self.columns)]
         with start.otherwise():
-            start.values = [v.load(at) for at in self._places(self.y, self.y_pixels, self.y_plane)]
-        totals = [v.add(x, y) for x, y in zip(start.join(), sums, strict=True)]
+            start.values = [column.zero() for column in self.columns]
+        sums = self._sums(start.join() * self.height)
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
+        with self._if(FIRST) as total:
+            total.values = sums
+        with total.otherwise():  # not from the start: long sums would lose more by rounding
+            total.values = [v.add(v.load(at), x) for x, at in zip(sums, places, strict=True)]
+        totals = total.join()
         with self._if(LAST) as end:
             with self._if(RESIDUAL) as added:
                 others = self._places(self.residual, self.residual_pixels, self.residual_plane)
                 added.values = [v.add(x, v.load(at)) for x, at in zip(totals, others, strict=True)]
             with added.otherwise():
                 added.values = totals
-            complete = added.join()
-            low, high = (v.splat(v.load_item(self.clamp, 4 * i)) for i in range(2))
-            complete = [clamp(v, x, low, high) for x in complete]
-            with self._if(FILLED) as zeroed:
-                mask = v.mask(self.last_channels)
-                zeroed.values = [
-                    v.builder.select(mask, x, v.zero()) if (k + 1) % self.vectors == 0 else x
-                    for k, x in enumerate(complete)
-                ]
-            with zeroed.otherwise():
-                zeroed.values = complete
-            end.values = zeroed.join()
+            self._store(added.join(), places)
         with end.otherwise():
-            end.values = totals
-        for x, at in zip(end.join(), places, strict=True):
-            v.store(x, at)
+            for x, at in zip(totals, places, strict=True):
+                v.store(x, at)
+        end.join()
 
-    def _sums(self) -> list[Any]:
-        """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
+    def _store(self, complete: Sequence[Any], places: Sequence[Any]) -> None:
+        """Write what is complete.
+
+        An item is stored right after its instructions, of which there are no more than need be: the
+        processor begins with the next tile as soon as they wait for nothing but sums.  Clamping and
+        then storing all of them took a tenth of the time of tiles with 16 input channels.
+        """
+        v = self.v
+        low, high = (v.splat(v.load_item(self.clamp, 4 * i)) for i in range(2))
+
+        def store(high: Any, mask: Any) -> None:
+            for k, (x, at) in enumerate(zip(complete, places, strict=True)):
+                x = clamp(v, x, low, high)
+                if mask is not None and (k + 1) % self.vectors == 0:
+                    x = v.builder.select(mask, x, v.zero())
+                v.store(x, at)
+
+        with self._if(FILLED) as filled:
+            store(high, v.mask(self.last_channels))
+        with filled.otherwise():
+            with self._if(BOUNDED) as bounded:
+                store(high, None)
+            with bounded.otherwise():
+                store(None, None)
+            bounded.join()
+        filled.join()
+
+    def _sums(self, start: Sequence[Any]) -> list[Any]:
+        """The reduction, from `start` on; the sums of pixel i, vector j are at i * vectors + j."""
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         row = self.vectors * v.nbytes
-        zeros = [column.zero() for column in self.columns] * self.height
-        with v.loop(0, self.depth, 1, zeros) as turn:
+        with v.loop(0, self.depth, 1, start) as turn:
             sums = list(turn.values)
             tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)

@@ -32,7 +32,7 @@ depth_block, channels, vectors * lanes], the last piece without gaps; bias: one 
 channel.  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
 and its end, for each piece its first entry in taps, and the end of those of the last; taps: int32
 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are for it.
-mode: RESIDUAL or 0; clamp: the lowest and the highest result, two float32 in a word;
+mode: of RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word;
 last_channels: those of the last block of the last tile, if results of others must become zero,
 else 0.
 A unit is `pixel_block` pixels of `part_tiles` tiles of channels of one group and batch item, of

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from nnefc.computed import computed, length
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.blocked_tile import RESIDUAL, tile_pixels
+from nnefc.kernels.blocked_tile import tile_pixels
 from nnefc.kernels.direct import DIRECT
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
@@ -308,7 +308,7 @@ def _launch_tiles(
         group_tiles=count,
         pixels=pixels,
         depth=depth,
-        mode=RESIDUAL if residual else 0,
+        mode=it.simple.mode,
         clamp=it.simple.clamp,
         last_channels=y.channels % y.layout.block if it.fill and ends else 0,
         pixel_block=pixel_block,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Value
 from nnefc.kernels import runs, scalar
+from nnefc.kernels.blocked_tile import BOUNDED, RESIDUAL
 from nnefc.kernels.chain import chain_words
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.template import Kernel
@@ -38,6 +39,11 @@ class Simple:
     def clamp(self) -> int:
         """Both bounds in a word."""
         return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
+
+    @property
+    def mode(self) -> int:
+        """What a tile is told of it, see `nnefc.kernels.blocked_tile`."""
+        return RESIDUAL * (self.residual is not None) + BOUNDED * (self.high < math.inf)
 
 
 def simple_ending(op: Op) -> SimpleEpilogue | None:
