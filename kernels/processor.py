@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
-_LIST: Final = Path("/proc/cpuinfo")
+_LIST: Final = "/proc/cpuinfo"
 _FIRST: Final = 8192
 """Bytes of Linux's list of processors, enough for the first; to list all of many takes long."""
 _IDENTITY: Final = {
@@ -24,7 +23,7 @@ _IDENTITY: Final = {
 def described() -> dict[str, str]:
     """What Linux says of the first processor, by its names; empty elsewhere."""
     try:
-        with _LIST.open("rb") as file:
+        with open(_LIST, "rb") as file:
             text = file.read(_FIRST).decode(errors="replace")
     except OSError:
         return {}

@@ -15,9 +15,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nnefc.errors import Diagnostic, NnefError, warn
@@ -91,37 +89,33 @@ def serves() -> bool:
     return folder is not None and not folder.failed
 
 
-def place() -> Path | None:
+def place() -> str | None:
     """Where the cache is to be; None if it is off.
 
     Raises NnefError `internal/cache` for a path that begins wherever a process happens to be.
     """
-    named = os.environ.get("NNEFC_CACHE")
-    if not named:
-        return _user_folder() / "nnefc" / "kernels"
+    named = os.environ.get("NNEFC_CACHE") or os.path.join(_user_folder(), "nnefc", "kernels")
     if named.lower() == "off":
         return None
-    path = Path(named)
-    with suppress(RuntimeError):  # no such user
-        path = path.expanduser()
-    if not path.is_absolute():
+    path = os.path.expanduser(named)
+    if not os.path.isabs(path):
         raise NnefError.of(
             "internal/cache",
             f"NNEFC_CACHE is {printable(named)!r}, which is no whole path of a folder",
             hint="NNEFC_CACHE=off does without a cache; folders are written from the root, or from"
-            f" ~ on: {printable(str(path.absolute()))}",
+            f" ~ on: {printable(os.path.join(os.getcwd(), path))}",
         )
     return path
 
 
-def _user_folder() -> Path:
+def _user_folder() -> str:
     """The cache folder of the user, as platformdirs has it."""
     if sys.platform == "linux":  # known without its 5 ms, which starting a process would take
         named = os.environ.get("XDG_CACHE_HOME", "")
-        return Path(named if named.startswith("/") else "~/.cache").expanduser()
-    from platformdirs import user_cache_path
+        return named if named.startswith("/") else "~/.cache"
+    from platformdirs import user_cache_dir
 
-    return user_cache_path()
+    return user_cache_dir()
 
 
 def limit(default: int = DEFAULT_LIMIT) -> int:
@@ -162,27 +156,20 @@ def opened_weights() -> CacheFolder | None:
     return CacheFolder(path, limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX, make=False)
 
 
-def weights_place() -> Path | None:
+def weights_place() -> str | None:
     """Where weights are kept that were made for kernels to read; None if the cache is off."""
     path = place()
-    return path and path / "weights"
+    return path and os.path.join(path, "weights")
 
 
 def weights() -> CacheFolder | None:
     """The folder of these, opened once; None if it is off or cannot be used."""
     found = _opened_weights(*_environment())
-    if found is not None and not _is_there(found.path):  # somebody has removed it
+    if found is not None and not os.path.isdir(found.path):  # somebody has removed it
         _opened.cache_clear()
         _opened_weights.cache_clear()
         found = _opened_weights(*_environment())
     return found
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except PermissionError:  # this process has given up its rights
-        return False
 
 
 def _folder() -> CacheFolder | None:
@@ -209,7 +196,7 @@ def _opened_weights(*_environment: str | None) -> CacheFolder | None:
 
 
 def _open(
-    where: Callable[[], Path | None], default: int, suffix: str, kept: str
+    where: Callable[[], str | None], default: int, suffix: str, kept: str
 ) -> CacheFolder | None:
     """A folder for what is `kept`, of which the user hears if it cannot be used."""
     try:

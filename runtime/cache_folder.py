@@ -13,9 +13,9 @@ import stat
 import time
 from collections.abc import Container, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from nnefc.formats.files import FilePath
 from nnefc.runtime.private_folder import PARTIAL, PrivateFolder
 
 SUFFIX: Final = ".kernel"
@@ -44,7 +44,9 @@ class CacheFolder(PrivateFolder):
     nor what it is writing; what it has read or written before it evicts last.
     """
 
-    def __init__(self, path: Path, limit: int, suffix: str = SUFFIX, *, make: bool = True) -> None:
+    def __init__(
+        self, path: FilePath, limit: int, suffix: str = SUFFIX, *, make: bool = True
+    ) -> None:
         """`limit`: bytes of entries to keep; the others as for any `PrivateFolder`."""
         super().__init__(path, make=make)
         self.suffix = suffix
@@ -75,7 +77,7 @@ class CacheFolder(PrivateFolder):
         self._used.add(name)
         if abs(time.time() - changed) > _DAY:
             with suppress(OSError):
-                os.utime(self.path / name)
+                os.utime(self.where(name))
 
     def look(self, name: str) -> bytes | None:
         """The same without noting a use."""
@@ -137,7 +139,7 @@ class CacheFolder(PrivateFolder):
         removed = 0
         for entry in entries:
             with suppress(OSError):
-                (self.path / self.file_name(entry.name)).unlink()
+                os.unlink(self.where(self.file_name(entry.name)))
                 removed += 1
         return removed
 
@@ -200,4 +202,4 @@ def _sweep(item: os.DirEntry[str], status: os.stat_result) -> None:
     unfinished = item.name.startswith(PARTIAL) and age > ABANDONED_SECONDS
     if unfinished or (re.fullmatch(_OTHER, item.name) and age > _DAY):
         with suppress(OSError):
-            Path(item.path).unlink()
+            os.unlink(item.path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-_MINE: Final = Path("/proc/self/cgroup")
-_ROOT: Final = Path("/sys/fs/cgroup")
-_MACHINE: Final = Path("/proc/meminfo")
+_MINE: Final = "/proc/self/cgroup"
+_ROOT: Final = "/sys/fs/cgroup"
+_MACHINE: Final = "/proc/meminfo"
 _MEMORY: Final = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes"),
     2: ("memory.max", "memory.current"),
@@ -16,21 +16,21 @@ _MEMORY: Final = {
 """Names of files by the version of control groups: bytes at most, bytes now."""
 
 
-def groups(controller: str) -> Iterator[tuple[Path, int]]:
+def groups(controller: str) -> Iterator[tuple[str, int]]:
     """Folders of the groups around this process that `controller` may limit, and their version."""
     try:
-        lines = _MINE.read_text().splitlines()
+        lines = _read(_MINE).splitlines()
     except OSError:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        folder = (_ROOT / controller if controllers else _ROOT) / path.lstrip("/")
-        for group in (folder, *folder.parents):
-            if not group.is_relative_to(_ROOT):
-                break
+        folder = os.path.join(_ROOT, controller) if controllers else _ROOT
+        group = os.path.join(folder, path.strip("/")).rstrip("/")
+        while group == _ROOT or group.startswith(f"{_ROOT}/"):
             yield group, 1 if controllers else 2
+            group = os.path.dirname(group)
 
 
 def cpu_quotas() -> Iterator[float]:
@@ -38,10 +38,10 @@ def cpu_quotas() -> Iterator[float]:
     for group, version in groups("cpu"):
         try:
             if version == 1:
-                quota = (group / "cpu.cfs_quota_us").read_text()
-                period = (group / "cpu.cfs_period_us").read_text()
+                quota = _read(group, "cpu.cfs_quota_us")
+                period = _read(group, "cpu.cfs_period_us")
             else:
-                quota, period = (group / "cpu.max").read_text().split()
+                quota, period = _read(group, "cpu.max").split()
             if quota != "max" and int(quota) > 0:
                 yield int(quota) / int(period)
         except (OSError, ValueError):
@@ -58,20 +58,25 @@ def free_memory() -> int | None:
     except (OSError, ValueError):
         return None
     for group, version in groups("memory"):
-        limit, used = (group / name for name in _MEMORY[version])
         try:
+            limit, used = (int(_read(group, name)) for name in _MEMORY[version])
             # Files that were read lately count as used; the system drops them when it must.
-            cached = _field(group / "memory.stat", "inactive_file")
-            free = min(free, int(limit.read_text()) - int(used.read_text()) + cached)
+            cached = _field(os.path.join(group, "memory.stat"), "inactive_file")
+            free = min(free, limit - used + cached)
         except (OSError, ValueError):  # there is no such file, or it says "max"
             continue
     return max(free, 0)
 
 
-def _field(path: Path, name: str) -> int:
+def _field(path: str, name: str) -> int:
     """The number behind a name at the start of a line."""
-    for line in path.read_text().splitlines():
+    for line in _read(path).splitlines():
         words = line.split()
         if words[:1] == [name]:
             return int(words[1])
     raise ValueError(f"{path} has no {name}")
+
+
+def _read(*parts: str) -> str:
+    with open(os.path.join(*parts)) as file:
+        return file.read()

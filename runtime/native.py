@@ -6,10 +6,10 @@ loaded an artifact before, which brings them along.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from nnefc import __version__
@@ -71,15 +71,16 @@ _AGREEING: Final = (
 """Modules that mean the same by the same words and offsets."""
 
 
+_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__))
+
+
 def _source(module: str) -> str:
     """A digest of the source of a module; empty where there is none."""
     try:
-        data = (
-            Path(__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py").read_bytes()
-        )
+        with open(os.path.join(_PACKAGE, *module.split(".")) + ".py", "rb") as file:
+            return blake2b(file.read(), digest_size=16).hexdigest()
     except OSError:
         return ""
-    return blake2b(data, digest_size=16).hexdigest()
 
 
 @cache

@@ -12,11 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from nnefc.errors import NnefError
-from nnefc.formats.files import WRITTEN_AT_ONCE, map_whole
+from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, map_whole
 
 PARTIAL: Final = ".tmp-"
 """What the names of files begin with that are being written."""
@@ -33,15 +32,15 @@ T = TypeVar("T")
 class PrivateFolder:
     """Files by name."""
 
-    def __init__(self, path: Path, *, make: bool = True) -> None:
+    def __init__(self, path: FilePath, *, make: bool = True) -> None:
         """`make`: the folder if it is not there, now and not when something is written.
 
         Raises NnefError `internal/cache` for a folder that cannot be made, or that others can
         write to.
         """
-        self.path = path
-        self._prefix = f"{path}{os.sep}"
-        if make or path.exists():
+        self.path = os.fspath(path)
+        self._prefix = f"{self.path}{os.sep}"
+        if make or os.path.exists(self.path):
             self._prepare()
 
     def _prepare(self) -> None:
@@ -72,12 +71,16 @@ class PrivateFolder:
     def _made(self, tries: int = 20) -> os.stat_result:
         """Make the folder if it is not there, though somebody may be removing it meanwhile."""
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return self.path.stat()
+            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            return os.stat(self.path)
         except FileNotFoundError:
             if not tries:
                 raise
         return self._made(tries - 1)
+
+    def where(self, name: str) -> str:
+        """The path of a file."""
+        return f"{self._prefix}{name}"
 
     def content(self, name: str) -> tuple[bytes, float] | None:
         """(content, time) of a file; None if it is not there, or not the user's own."""
@@ -94,7 +97,7 @@ class PrivateFolder:
     def _take(self, name: str, take: Callable[[int, int], T | None]) -> tuple[T, float] | None:
         """What `take(handle, size)` has of a file, and the time of that."""
         try:
-            handle = os.open(f"{self._prefix}{name}", _OPEN)
+            handle = os.open(self.where(name), _OPEN)
         except OSError:
             return None
         try:
@@ -127,10 +130,10 @@ class PrivateFolder:
         try:
             with os.fdopen(handle, "r+b", buffering=WRITTEN_AT_ONCE) as file:
                 yield file
-            Path(partial).replace(self.path / name)
+            os.replace(partial, self.where(name))
         except BaseException:
             with suppress(OSError):
-                Path(partial).unlink()
+                os.unlink(partial)
             raise
 
 

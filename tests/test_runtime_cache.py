@@ -95,12 +95,12 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_p
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if setting is not None:
         monkeypatch.setenv("NNEFC_CACHE", setting)
-    usual = tmp_path / "nnefc" / "kernels" if sys.platform == "linux" else cache.place()
+    usual = str(tmp_path / "nnefc" / "kernels") if sys.platform == "linux" else cache.place()
     assert cache.place() == (usual if not setting else None)
     monkeypatch.setenv("NNEFC_CACHE", "/some/where")
-    assert cache.place() == Path("/some/where")
+    assert cache.place() == "/some/where"
     monkeypatch.setenv("NNEFC_CACHE", "~/where")
-    assert cache.place() == Path.home() / "where"
+    assert cache.place() == str(Path.home() / "where")
 
 
 @pytest.mark.parametrize("named", ["0", "no", "./here", "off/", " off", "~nobody-of-that-name/x"])
@@ -127,7 +127,7 @@ def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | No
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if named is not None:
         monkeypatch.setenv("XDG_CACHE_HOME", named)
-    assert cache.place() == platformdirs.user_cache_path("nnefc") / "kernels"
+    assert cache.place() == str(platformdirs.user_cache_path("nnefc") / "kernels")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ class System:
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         for name, file in {"_MINE": "mine", "_ROOT": "groups", "_MACHINE": "machine"}.items():
-            patch.setattr(control_groups, name, folder / file)
+            patch.setattr(control_groups, name, str(folder / file))
 
     def write(self, **files: str) -> None:
         """Files by path, with __ for / and _dot_ for a dot."""

@@ -178,7 +178,7 @@ def test_errors_of_the_system(
         raise OSError(error, os.strerror(error))
 
     cache.keep(key(), b"code")
-    monkeypatch.setattr(*((tempfile, step) if step == "mkstemp" else (Path, step)), fail)
+    monkeypatch.setattr(*((tempfile, step) if step == "mkstemp" else (os, step)), fail)
     with one_warning(os.strerror(error)):
         keep_and_find_nothing()
     assert cache.find(key()) == b"code"
@@ -201,15 +201,15 @@ def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
 def test_it_may_be_removed_while_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, made = Path.mkdir, list[Path]()
+    real, made = os.makedirs, list[str]()
 
-    def mkdir(self: Path, *given: Any, **options: Any) -> None:
-        real(self, *given, **options)
-        made.append(self)
+    def makedirs(path: str, *given: Any, **options: Any) -> None:
+        real(path, *given, **options)
+        made.append(path)
         if len(made) < 5:
-            self.rmdir()
+            Path(path).rmdir()
 
-    monkeypatch.setattr(Path, "mkdir", mkdir)
+    monkeypatch.setattr(os, "makedirs", makedirs)
     CacheFolder(tmp_path / "kernels", 1000).write(file_name(name(1)), b"code")
     assert len(made) == 5
     assert left(tmp_path / "kernels") == [1]

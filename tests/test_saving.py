@@ -82,7 +82,8 @@ ours = (f"nnefc.{name}" for name in ("passes", "lower", "syntax", "computed", "s
 heavy = ("numba", "llvmlite", "typer", "rich", *ours)
 if not model.variables:  # which are those of graphs
     heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.template")
-print([name for name in heavy if sys.modules.get(name)])
+with_paths = [n for n, m in sys.modules.items() if n.startswith("nnefc") and hasattr(m, "Path")]
+print([name for name in heavy if sys.modules.get(name)] + with_paths)
 """
 
 

@@ -52,11 +52,11 @@ def path(json: Json = False) -> None:
 
     where = place()
     if json:
-        print_json({"path": where and str(where), "limit_bytes": limit()})
+        print_json({"path": where, "limit_bytes": limit()})
     elif where is None:
         open_cache()  # which says so
     else:
-        typer.echo(str(where))
+        typer.echo(where)
 
 
 @cache.command("verify")
@@ -95,7 +95,7 @@ def verify(
         print_json({**facts, "damaged": names, "removed": removed})
     else:
         for folder, file in damaged:
-            typer.echo(f"damaged: {folder.path / folder.file_name(file.name)}")
+            typer.echo(f"damaged: {folder.where(folder.file_name(file.name))}")
         notes = [f"{whole:,} whole"]
         notes += [f"{len(damaged):,} damaged"] if damaged else []
         notes += [f"{other:,} of another format"] if other else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Final
 
 from nnefc.errors import NnefError
@@ -18,6 +18,11 @@ def is_artifact(path: FilePath) -> bool:
     """Whether a path is that of an artifact: by its suffix, there or not, or by its content."""
     try:
         with open_regular(path) as file:
-            return Path(path).suffix == SUFFIX or file.read(len(MAGIC)) == MAGIC
+            return _suffix(path) == SUFFIX or file.read(len(MAGIC)) == MAGIC
     except (NnefError, OSError, ValueError):
-        return Path(path).suffix == SUFFIX and not Path(path).exists()
+        return _suffix(path) == SUFFIX and not os.path.exists(path)
+
+
+def _suffix(path: FilePath) -> str:
+    name: str = os.fspath(path)
+    return os.path.splitext(name)[1]

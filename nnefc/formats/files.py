@@ -9,7 +9,6 @@ import sys
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 from nnefc.errors import Diagnostic, NnefError, Place
@@ -20,7 +19,7 @@ FilePath = str | os.PathLike[str]
 class _Mapped(NamedTuple):
     """A file as it was when it was mapped."""
 
-    path: Path
+    path: str
     inode: tuple[int, int]
     state: tuple[int, int]
     """Size and time."""
@@ -102,7 +101,7 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
     except (OSError, ValueError):
         return None
     name = file.name if isinstance(file.name, str) else os.devnull  # of files without a name
-    _live[mapping] = _Mapped(Path(name).absolute(), *_signs(os.fstat(file.fileno())))
+    _live[mapping] = _Mapped(os.path.join(os.getcwd(), name), *_signs(os.fstat(file.fileno())))
     return mapping
 
 
@@ -117,18 +116,18 @@ def require_unchanged(arrays: Iterable[Any]) -> None:
     Reading them would give other numbers, or end the process if they are shorter now.  A file that
     was removed, or has another in its place, is still there for those that have mapped it.
     """
-    changed: dict[Path, Diagnostic] = {}
+    changed: dict[str, Diagnostic] = {}
     for mapping in {id(found): found for found in map(_mapping, arrays) if found}.values():
         then = _live.get(mapping)
         if then is None:
             continue
         with suppress(OSError):
-            inode, state = _signs(then.path.stat())
+            inode, state = _signs(os.stat(then.path))
             if inode == then.inode and state != then.state:
                 changed[then.path] = Diagnostic(
                     "data/file",
                     "the file has been written to since it was read",
-                    Place(printable(str(then.path))),
+                    Place(printable(then.path)),
                     hint="import or compile the model again; a file that is replaced, not"
                     " written over, stays for those that use it",
                 )
@@ -177,10 +176,10 @@ def release_pages() -> None:
             mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def read_whole(path: Path, limit: int, rule: str = "data/file") -> bytes:
+def read_whole(path: FilePath, limit: int, rule: str = "data/file") -> bytes:
     """The content of a regular file of at most `limit` bytes; NnefError otherwise."""
     with open_regular(path, rule) as file:
-        return read_at_most(file, size_of(file), limit, printable(str(path)))
+        return read_at_most(file, size_of(file), limit, printable(os.fspath(path)))
 
 
 def read_at_most(file: BinaryIO, size: int, limit: int, name: str) -> bytes:

@@ -171,7 +171,7 @@ class Kept:
         if mapping is None:
             return None
         try:
-            content = open_mapping(mapping, str(self.folder.path / self._file))
+            content = open_mapping(mapping, self.folder.where(self._file))
             artifact = Artifact(content, compared=compared)
         except NnefError:  # it is damaged
             return None
