@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from nnefc.arguments import check_accuracy, check_environment, check_threads, memory_for
 from nnefc.errors import Diagnostic, NnefError
-from nnefc.ir import Graph
 
 if TYPE_CHECKING:
+    from nnefc.ir import Graph
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.model import CompiledModel
     from nnefc.runtime.objects import Progress
@@ -122,7 +122,7 @@ def lower_prepared(
     from nnefc.passes.convolution_method import WARM_PART, Chooser
     from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline, run_split
     from nnefc.passes.split_batch import SplitBatch
-    from nnefc.runtime.machine import largest_cache
+    from nnefc.runtime.data_caches import largest_cache
     from nnefc.runtime.team import team
 
     sums_only = check_accuracy(accuracy)

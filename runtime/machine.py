@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from time import perf_counter
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, LAUNCH_BYTES
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
+from nnefc.runtime.data_caches import largest_cache
 from nnefc.runtime.planner import make_plan
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.team import Team, team
@@ -155,19 +153,3 @@ def _runner(crew: Team, launches: Sequence[Launch]) -> Callable[[int, int], None
         crew.run(first, count, ctypes.addressof(bases))
 
     return run
-
-
-@cache
-def largest_cache() -> int:
-    """Bytes of the largest cache that the system tells about; 0 if it tells nothing."""
-    return max(_cache_sizes(), default=0)
-
-
-def _cache_sizes() -> Iterator[int]:
-    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        try:
-            size = re.fullmatch(r"(\d+)([KMG]?)\s*", file.read_text())
-        except OSError:
-            continue
-        if size:
-            yield int(size[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[size[2]]

@@ -78,7 +78,7 @@ def test_another_document_makes_a_difference(tmp_path: Path, imported: list[Any]
 def test_versions_and_machine_make_a_difference(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.runtime import cache_key, machine, native
+    from nnefc.runtime import cache_key, data_caches, native
     from nnefc.runtime.cache_key import Surroundings
 
     source = archive(tmp_path)
@@ -88,7 +88,7 @@ def test_versions_and_machine_make_a_difference(
     if change == "nnefc":
         monkeypatch.setattr(facts, "_sources", lambda: [facts.Source("a.py", 1, 2, 3)])
     elif change == "machine":
-        monkeypatch.setattr(machine, "largest_cache", lambda: 12345)
+        monkeypatch.setattr(data_caches, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
 
         def others(*_: object) -> Surroundings:

@@ -22,7 +22,7 @@ from nnefc import tuning
 from nnefc.compiling import compile_with
 from nnefc.ir import Graph
 from nnefc.passes.convolution_method import methods, operation_key
-from nnefc.runtime import cache, choices, machine
+from nnefc.runtime import cache, choices, data_caches
 from tests.command_line import Cli
 
 SOURCE = """\
@@ -293,7 +293,7 @@ def test_luck_is_not_kept(
     graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method that was fast once must be so once more, with all else that was chosen."""
-    monkeypatch.setattr(machine, "largest_cache", lambda: 0)  # estimates for large networks
+    monkeypatch.setattr(data_caches, "largest_cache", lambda: 0)  # estimates for large networks
     usual = used(graph, methods={})
     times |= {"winograd3": 0.5, "winograd6": 0.25}
     assert not {"winograd3", "winograd6"} & set(usual.values())

@@ -66,7 +66,7 @@ def _surroundings() -> Facts:
     """What all models depend on: the machine, the versions of all that takes part."""
     from nnefc.kernels.isa import host
     from nnefc.runtime.cache_key import surroundings_of
-    from nnefc.runtime.machine import largest_cache
+    from nnefc.runtime.data_caches import largest_cache
     from nnefc.runtime.native import interface
 
     codegen = surroundings_of("codegen", host())

@@ -14,7 +14,7 @@ from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.pack import Array
-from nnefc.runtime.machine import largest_cache
+from nnefc.runtime.data_caches import largest_cache
 from nnefc.runtime.program import Ref
 from nnefc.symbolic import is_symbolic, largest, now, same, smallest
 
