@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from nnefc.errors import Diagnostic, NnefError, warn
-from nnefc.formats.files import printable
+from nnefc.formats.files import printable, whole_path
 from nnefc.runtime.cache_folder import SUFFIX, CacheFolder, file_name
 
 if TYPE_CHECKING:
@@ -99,11 +99,12 @@ def place() -> str | None:
         return None
     path = os.path.expanduser(named)
     if not os.path.isabs(path):
+        origin = "NNEFC_CACHE is" if os.environ.get("NNEFC_CACHE") else "the cache of the user is"
         raise NnefError.of(
             "internal/cache",
-            f"NNEFC_CACHE is {printable(named)!r}, which is no whole path of a folder",
+            f"{origin} {printable(named)!r}, which is no whole path of a folder",
             hint="NNEFC_CACHE=off does without a cache; folders are written from the root, or from"
-            f" ~ on: {printable(os.path.join(os.getcwd(), path))}",
+            f" ~ on: {printable(whole_path(path))}",
         )
     return path
 
@@ -165,7 +166,7 @@ def weights_place() -> str | None:
 def weights() -> CacheFolder | None:
     """The folder of these, opened once; None if it is off or cannot be used."""
     found = _opened_weights(*_environment())
-    if found is not None and not os.path.isdir(found.path):  # somebody has removed it
+    if found is not None and not found.is_there():  # somebody has removed it
         _opened.cache_clear()
         _opened_weights.cache_clear()
         found = _opened_weights(*_environment())

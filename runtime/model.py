@@ -221,6 +221,9 @@ class CompiledModel(Executable):
             NnefError: `input/...` for a name or target that there cannot be, `data/write` if the
                 folder cannot be written.
         """
+        from nnefc.formats.given import require_path
+
+        require_path("the folder", folder)
         return self._origin.emit_c(self, folder, name, target)
 
     def __reduce__(self) -> Any:

@@ -78,6 +78,10 @@ class PrivateFolder:
                 raise
         return self._made(tries - 1)
 
+    def is_there(self) -> bool:
+        """Whether it can be seen: not if it is in a folder that this process may not look into."""
+        return os.path.isdir(self.path)
+
     def where(self, name: str) -> str:
         """The path of a file."""
         return f"{self._prefix}{name}"

@@ -236,7 +236,8 @@ def test_no_text_takes_long(text: str) -> None:
         begin = time.process_time()
         with contextlib.suppress(NnefError):
             parse(whole)
-        assert time.process_time() - begin < 1
+        assert time.process_time() - begin < 5  # more, if patterns were tried again and again
+        assert work_of(whole) < 50 * len(whole) + 5_000
 
 
 GRAPH = "graph g( x ) -> ( y ) { x = external(shape = [1]); y = relu(x); }"

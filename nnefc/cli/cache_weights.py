@@ -19,12 +19,10 @@ def folders(kernels: CacheFolder) -> list[CacheFolder]:
 
 def open_weights() -> CacheFolder | None:
     """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
-    from pathlib import Path
-
     from nnefc.runtime.cache import opened_weights
 
     folder = opened_weights()
-    return folder if folder is not None and Path(folder.path).is_dir() else None
+    return folder if folder is not None and folder.is_there() else None
 
 
 def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[EntryFile, bool]]:

@@ -41,6 +41,14 @@ def printable(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
+def whole_path(name: str) -> str:
+    """A path from the root on, with links and dots as they are."""
+    try:
+        return name if os.path.isabs(name) else os.path.join(os.getcwd(), name)
+    except OSError:  # the folder that the process is in has been removed
+        return name
+
+
 def reason(error: BaseException) -> str:
     """What the operating system or a library had to say."""
     text = error.strerror if isinstance(error, OSError) else ""
@@ -101,7 +109,7 @@ def map_file(file: BinaryIO) -> mmap.mmap | None:
     except (OSError, ValueError):
         return None
     name = file.name if isinstance(file.name, str) else os.devnull  # of files without a name
-    _live[mapping] = _Mapped(os.path.join(os.getcwd(), name), *_signs(os.fstat(file.fileno())))
+    _live[mapping] = _Mapped(whole_path(name), *_signs(os.fstat(file.fileno())))
     return mapping
 
 

@@ -11,7 +11,11 @@ from nnefc.errors import NnefError
 def require_path(what: str, path: object) -> None:
     """Raise NnefError `input/argument` if `path` is neither a str nor an os.PathLike of one."""
     given = cast(Any, path)
-    if not isinstance(os.fspath(given) if hasattr(given, "__fspath__") else given, str):
+    try:
+        is_path = isinstance(os.fspath(given), str)
+    except TypeError:
+        is_path = False
+    if not is_path:
         raise NnefError.of(
             "input/argument",
             f"{what} is given as {type(given).__name__}, expected a path: str or os.PathLike",

@@ -34,6 +34,7 @@ class Simple:
     residual: Tensor | None
     low: float
     high: float
+    """Bounds that float32 has."""
 
     @property
     def clamp(self) -> int:
@@ -62,7 +63,9 @@ def read_simple(lower: Lowering, op: Op) -> Simple:
     residual = None
     if found.residual is not None:
         residual = read_blocked(lower, op.inputs[2 + found.residual])
-    return Simple(residual, found.low, found.high)
+    with np.errstate(over="ignore"):  # what is beyond float32 is no bound
+        low, high = (float(np.float32(bound)) for bound in (found.low, found.high))
+    return Simple(residual, low, high)
 
 
 @dataclass(frozen=True, slots=True)
