@@ -106,7 +106,7 @@ def place() -> str | None:
             hint="NNEFC_CACHE=off does without a cache; folders are written from the root, or from"
             f" ~ on: {printable(whole_path(path))}",
         )
-    return path
+    return re.sub(r"(/+\.?)+$", "", path) or "/"
 
 
 def _user_folder() -> str:

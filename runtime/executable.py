@@ -16,7 +16,7 @@ from nnefc.runtime.tensors import BY_NAME, TensorSpec, address, empty, is_array,
 if TYPE_CHECKING:
     from nnefc.runtime.fast_call import FastCall
     from nnefc.runtime.launch_info import LaunchInfo
-    from nnefc.runtime.profile import Walk
+    from nnefc.runtime.plan import Walk
     from nnefc.runtime.program import Appended
     from nnefc.runtime.runner import Runner
     from nnefc.runtime.varying import Words

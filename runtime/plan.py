@@ -42,3 +42,11 @@ class Plan(NamedTuple):
     """No arrangement of what lives in the arena needs less."""
     parallel: bool
     """Whether any launch has more than one tile."""
+
+
+class Walk(NamedTuple):
+    """Launches of a plan for a team to run: their address, how many, whether together."""
+
+    launches: int
+    steps: int
+    parallel: bool

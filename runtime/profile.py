@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from nnefc.errors import NnefError
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.runtime.code import compile_kernels
-from nnefc.runtime.plan import Plan
+from nnefc.runtime.plan import Plan, Walk
 from nnefc.runtime.tensors import aligned
 
 Words = npt.NDArray[np.int64]
@@ -24,14 +23,6 @@ Seconds = npt.NDArray[np.float64]
 
 _MOST_BYTES = 64 << 20
 """Memory that the records of all runs may take."""
-
-
-class Walk(NamedTuple):
-    """Launches of a plan for a team to run: their address, how many, whether together."""
-
-    launches: int
-    steps: int
-    parallel: bool
 
 
 class Probes:

@@ -17,8 +17,7 @@ from nnefc.runtime.variables import Variables
 
 if TYPE_CHECKING:
     from nnefc.runtime.compiled import Compiled
-    from nnefc.runtime.plan import Plan
-    from nnefc.runtime.profile import Walk
+    from nnefc.runtime.plan import Plan, Walk
     from nnefc.runtime.varying import Varying, Words
 
 Array = np.ndarray[Any, Any]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -225,3 +226,23 @@ def cases(draw: st.DrawFn) -> Case:
 def test_any_case(case: Case) -> None:
     with halves():
         compare(case, threads=1, accuracy="strict")
+
+
+@pytest.mark.parametrize("ending", ["clamp(h, -1e39, 1e39)", "min(h, 1e39)", "max(h, -1e39)"])
+def test_bounds_beyond_float32_are_none(ending: str, tmp_path: Path) -> None:
+    text = """version 1.0;
+graph g( x ) -> ( y )
+{
+    x = external(shape = [1, 8, 5, 5]);
+    f = variable(shape = [8, 8, 3, 3], label = 'f');
+    h = conv(x, f, 0.0, padding = [(1,1), (1,1)], border = 'constant');
+    y = ENDING;
+}
+"""
+    x = np.random.default_rng(0).standard_normal((1, 8, 5, 5)).astype(np.float32)
+    results: list[Array] = []
+    for name, last in (("bounded", ending), ("plain", "copy(h)")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "graph.nnef").write_text(text.replace("ENDING", last))
+        results.append(nnefc.compile(tmp_path / name, random_weights=1)(x))
+    assert np.array_equal(*results)

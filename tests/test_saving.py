@@ -81,7 +81,7 @@ numpy.savez(sys.argv[3], *(found if isinstance(found, tuple) else [found]))
 ours = (f"nnefc.{name}" for name in ("passes", "lower", "syntax", "computed", "saving"))
 heavy = ("numba", "llvmlite", "typer", "rich", *ours)
 if not model.variables:  # which are those of graphs
-    heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.template")
+    heavy += ("dataclasses", "nnefc.ir", "nnefc.kernels.template", "sysconfig")
 with_paths = [n for n, m in sys.modules.items() if n.startswith("nnefc") and hasattr(m, "Path")]
 print([name for name in heavy if sys.modules.get(name)] + with_paths)
 """
