@@ -6,6 +6,7 @@ How they are computed is in `nnefc.symbolic`, which loading and running a model 
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from typing import Any
 
 
@@ -14,9 +15,9 @@ class Later:
 
     __slots__ = ()
 
+    @abstractmethod
     def float_bits(self) -> Any:
         """The bits of a float64, as an integer."""
-        raise NotImplementedError
 
 
 def float_bits(number: Any) -> Any:

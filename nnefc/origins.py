@@ -5,6 +5,7 @@ See docs/design/artifacts.md.  Files are written by `nnefc.saving`, which loadin
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
     from nnefc.targets import LoweringOptions
 
 
-class _Origin:
-    """What the origins have in common: what a file is written of."""
+class _Written:
+    """What the origins have in common: files are written of their content."""
 
+    @abstractmethod
     def content(
         self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
     ) -> Content:
         """The model without code, and the code for each target."""
-        raise AssertionError
 
     def save(
         self,
@@ -46,7 +47,7 @@ class _Origin:
         return write_c_content(path, self.content(model, [target]), name)
 
 
-class FromGraph(_Origin):
+class FromGraph(_Written):
     """The origin of a model that was compiled here."""
 
     def __init__(self, graph: Graph, how: LoweringOptions) -> None:
@@ -74,7 +75,7 @@ class FromGraph(_Origin):
         return restored, (bytes_of(self.content(model, _here())), model.threads_wanted)
 
 
-class FromArtifact(_Origin):
+class FromArtifact(_Written):
     """The origin of a model that was loaded."""
 
     def __init__(self, artifact: Artifact) -> None:

@@ -25,7 +25,6 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -89,19 +88,6 @@ class ArtifactFile(NamedTuple):
         if offset + size > self.manifest_at - self.head_at:
             raise ValueError(f"piece {piece} of the head is outside the file")
         return self.head_data[offset : offset + size]
-
-    def changed(
-        self, pieces: Mapping[Piece, bytes], content: dict[str, Any]
-    ) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with the same weights and other pieces of the head and content."""
-        head = bytearray(self.head_data.tobytes())
-        for (offset, size), data in pieces.items():
-            assert len(data) == size
-            head[offset : offset + size] = data
-        from nnefc.runtime.artifact_writer import frame
-
-        header, manifest = frame(self.head_at, bytes(head), self.weights_digest, content)
-        yield from (header, self.data[START : self.head_at].data, bytes(head), manifest)
 
     def verify_weights(self) -> None:
         """Raise NnefError `artifact/damaged` if the weights are not as they were written.

@@ -281,13 +281,15 @@ class Artifact:
 
     def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
         """The bytes of a file with other present values of variables, by label, and no notes."""
+        from nnefc.runtime.artifact_writer import changed
+
         with self._reading():
             pieces = {
                 tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
                 for facts in self.states
             }
             content = {**self.file.content, "options": {"accuracy": self.accuracy}}
-            yield from self.file.changed(pieces, content)
+            yield from changed(self.file, pieces, content)
 
     def _value(self, facts: Facts, which: str) -> Array:
         items = self._head(facts[which])

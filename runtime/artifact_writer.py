@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from nnefc.formats.artifact import MAGIC
 from nnefc.formats.files import write_evenly
 from nnefc.hardware import ALIGNMENT
-from nnefc.runtime.artifact_file import FORMAT, HEADER, START, Piece, checksum
+from nnefc.runtime.artifact_file import FORMAT, HEADER, START, ArtifactFile, Piece, checksum
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +51,7 @@ class Writer:
         """Write what is left, the header last."""
         self._pad(_PAGE)
         head = bytes(self._head)
-        header, manifest = frame(self._at, head, self._digest.hexdigest(), content)
+        header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
         self._file.write(head)
         self._file.write(manifest)
         self._file.seek(0)
@@ -63,7 +64,19 @@ class Writer:
         self._at += len(padding)
 
 
-def frame(
+def changed(
+    file: ArtifactFile, pieces: Mapping[Piece, bytes], content: dict[str, Any]
+) -> Iterator[bytes | memoryview]:
+    """The bytes of a file with the same weights and other pieces of the head and content."""
+    head = bytearray(file.head_data.tobytes())
+    for (offset, size), data in pieces.items():
+        assert len(data) == size
+        head[offset : offset + size] = data
+    header, manifest = _frame(file.head_at, bytes(head), file.weights_digest, content)
+    yield from (header, file.data[START : file.head_at].data, bytes(head), manifest)
+
+
+def _frame(
     head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
 ) -> tuple[bytes, bytes]:
     """(header, manifest) of a file whose weights end at `head_at`."""

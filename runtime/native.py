@@ -28,6 +28,7 @@ Part = Literal["executor", "fast_call"]
 PARTS: Final[tuple[Part, ...]] = ("executor", "fast_call")
 """Modules of `nnefc.kernels`."""
 
+_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__))
 _codes: dict[Part, Code] = {}
 """Nothing is replaced: threads may be in it."""
 
@@ -69,9 +70,6 @@ _AGREEING: Final = (
     "runtime.team",
 )
 """Modules that mean the same by the same words and offsets."""
-
-
-_PACKAGE: Final = os.path.dirname(os.path.dirname(__file__))
 
 
 def _source(module: str) -> str:

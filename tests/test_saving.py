@@ -21,6 +21,7 @@ from nnefc.kernels.isa import host
 from nnefc.packing import VERSION
 from nnefc.runtime.artifact_file import open_file
 from nnefc.runtime.artifact_read import Artifact
+from nnefc.runtime.artifact_writer import changed
 from tests.saved import (
     COUNTER,
     MIXED,
@@ -306,7 +307,7 @@ def of_another_version(folder: Path, **changes: int) -> Path:
     for target in file.content["targets"]:
         target["interface"] = "0" * 32
     path = folder / "other.nnefc"
-    path.write_bytes(b"".join(file.changed({}, file.content)))
+    path.write_bytes(b"".join(changed(file, {}, file.content)))
     return path
 
 
