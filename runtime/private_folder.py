@@ -22,6 +22,7 @@ PARTIAL: Final = ".tmp-"
 _LARGEST: Final = 1 << 28
 """Bytes of a file that is read: no kernel comes near, and memory is not given to what is none."""
 _POSIX: Final = os.name == "posix"
+_EFFECTIVE: Final = os.access in os.supports_effective_ids
 _OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 _OPEN: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 
@@ -44,15 +45,11 @@ class PrivateFolder:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make the folder if it is not there, and see that nobody else can write to it."""
+        """Make the folder if it is not there, and see that it is of use and nobody else's."""
         try:
             status = self._made()
         except OSError as error:
-            raise NnefError.of(
-                "internal/cache",
-                f"the cache of kernels cannot be at {self.path}: {_reason(error)}",
-                hint="set NNEFC_CACHE to a folder of yours, or to off",
-            ) from error
+            raise self._of_no_use(_reason(error)) from error
         if _POSIX and status.st_uid != os.geteuid():
             raise NnefError.of(
                 "internal/cache",
@@ -67,6 +64,15 @@ class PrivateFolder:
                 f"{stat.S_IMODE(status.st_mode):03o}): code in it is not to be trusted",
                 hint=f"remove what you did not put there, then: chmod go-w {self.path}",
             )
+        if not os.access(self.path, os.R_OK | os.X_OK, effective_ids=_EFFECTIVE):
+            raise self._of_no_use("Permission denied")
+
+    def _of_no_use(self, why: str) -> NnefError:
+        return NnefError.of(
+            "internal/cache",
+            f"the cache of kernels cannot be at {self.path}: {why}",
+            hint="set NNEFC_CACHE to a folder of yours, or to off",
+        )
 
     def _made(self, tries: int = 20) -> os.stat_result:
         """Make the folder if it is not there, though somebody may be removing it meanwhile."""

@@ -281,9 +281,11 @@ def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         file.write(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new" and len(list(tmp_path.iterdir())) == 1
-    for bad in (tmp_path / "none" / "a", Path("/proc/version/a"), tmp_path / ("x" * 300)):
+    elsewhere = (tmp_path / "none" / "a", Path("/proc/version/a"), tmp_path / ("x" * 300))
+    for bad in (*elsewhere, f"{tmp_path}{os.sep}", f"{tmp_path / 'b'}{os.sep}"):
         with pytest.raises(NnefError, match="data/write"), replace_file(bad) as file:
             file.write(b"")
+    assert path.read_bytes() == b"new" and len(list(tmp_path.iterdir())) == 1
 
 
 def test_folders_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -138,6 +138,10 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(cache, "_complained", False)
             with one_warning("Permission denied"):
                 keep_and_find_nothing()
+            place.chmod(0o000)  # which hides what is in it
+            monkeypatch.setenv("NNEFC_CACHE", str(place))
+            with pytest.raises(NnefError, match="Permission denied"):
+                cache.opened()
         place.chmod(0o700)
         assert list(place.iterdir()) == [entry(place)]
 

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 from nnefc.errors import NnefError, Place
 from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, describe, printable, reason
 
+_SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -25,7 +26,15 @@ def replace_file(path: FilePath, at_least: int = 0) -> Generator[BinaryIO, None,
     existing file hands on its permissions. `at_least`: bytes that the file takes, as far as that is
     known. Raises NnefError `data/write` when the file cannot be written.
     """
-    place = Place(printable(os.fspath(path)))
+    name = os.fspath(path)
+    place = Place(printable(name))
+    if name.endswith(_SEPARATORS):  # which a Path would leave out
+        raise NnefError.of(
+            "data/write",
+            "cannot write a file here: this names a folder",
+            place,
+            "name a file in it",
+        )
     try:
         target = Path(path).resolve()
         permissions = _permissions(target, place)
