@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.compiling import lowered
 from nnefc.computed import Table
+from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
-from nnefc.lower.constants import Constants
+from nnefc.lower.constants import COPIED, Constants
 from nnefc.ops.reference import evaluate
 from nnefc.runtime.derived import Derived
 from nnefc.runtime.program import Buffer, Program, Ref
@@ -71,6 +73,20 @@ def test_the_same_bytes_are_kept_once() -> None:
     assert constants.place(DATA[:4]) is not constants.place(DATA)
     (kept, _) = program.constants
     assert np.shares_memory(kept, DATA)
+
+
+def test_small_pieces_of_files_are_copied(tmp_path: Path) -> None:
+    """The pages they lie in are let go, with all the weights around them."""
+    path = tmp_path / "weights"
+    path.write_bytes(bytes(2 * COPIED))
+    with path.open("rb") as file:
+        data = np.frombuffer(map_whole(file.fileno()), np.uint8)
+    for array, copied in ((data[:COPIED], True), (data[8:24], True), (data, False)):
+        for keep_sources in (False, True):
+            program = Program()
+            place = Constants(program, keep_sources=keep_sources).place(array)
+            shared = np.shares_memory(kept_at(program, place), data)
+            assert shared == (keep_sources or not copied)
 
 
 def test_tables_are_compared_by_items() -> None:

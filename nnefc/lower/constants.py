@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.computed import Table
 from nnefc.runtime.program import Buffer, Program, Ref
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 Key = tuple[Hashable, ...]
+
+COPIED: Final = 1 << 16
+"""Bytes of an array that is copied out of a file: reading it there would keep the whole page that
+it lies in, which may be a large one that is full of weights that nothing reads any more."""
 
 
 class Constants:
@@ -34,7 +38,8 @@ class Constants:
         """Arrays whose addresses are keys: these must not be used again."""
 
     def place(self, array: Array) -> Ref:
-        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned.
+        """Memory that holds `array`, kept by reference if it is C-contiguous and aligned, and no
+        small piece of a file.
 
         Raises TypeError if items depend on symbols: they are objects then.
         """
@@ -46,6 +51,8 @@ class Constants:
         found = self._places.get(memory)
         if found is None:
             kept = np.require(array, requirements=["C", "A"])
+            if not self._keep_sources and kept.nbytes <= COPIED and not owner(kept).flags.owndata:
+                kept = kept.copy()
             found = Ref(Buffer("constant", kept.nbytes, len(self._kept)))
             self._kept.append(kept)
             self._places[memory] = self._places[_memory(kept)] = found
