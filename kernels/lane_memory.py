@@ -70,9 +70,10 @@ def store(x: Lanes, pointer: Any, mask: Any = None, *, stream: int = 0) -> None:
         name = f"llvm.masked.store.{suffix(v, x.dtype)}.p0"
         v.call(name, ir.VoidType(), value, pointer, I32(align), mask)
         return
-    done = v.builder.store(value, pointer, align=stream or align)
     if stream:
-        done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
+        v.stream(value, pointer, align=stream)
+    else:
+        v.builder.store(value, pointer, align=align)
 
 
 def in_parts(function: Callable[..., Lanes], lanes: int, *operands: Lanes) -> Lanes:

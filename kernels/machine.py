@@ -19,7 +19,7 @@ from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector import I32, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector import Vector, lanes_of, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
 """Parameters of `machine.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
@@ -99,13 +99,10 @@ def _copy() -> Any:
     @vector_intrinsic("float32", lanes_of("float32"), 3)
     def run(v: Vector, x, nbytes, y):
         x, y = v.pointer(x), v.pointer(y)
-        passing = v.builder.module.add_metadata([ir.Constant(I32, 1)])
         with v.loop(0, nbytes, GROUP) as turn:
             source, target = v.at(x, turn.index), v.at(y, turn.index)
             for offset in range(0, GROUP, v.nbytes):
-                value = v.load(source, offset)
-                store = v.builder.store(value, v.at(target, offset), align=v.nbytes)
-                store.set_metadata("nontemporal", passing)
+                v.stream(v.load(source, offset), v.at(target, offset))
         # the next reader may be another thread
         v.builder.fence("seq_cst")
 

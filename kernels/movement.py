@@ -10,8 +10,10 @@ Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
 
 from __future__ import annotations
 
+from nnefc.hardware import CACHE_LINE
 from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
 from nnefc.kernels.parameters import Layout
+from nnefc.kernels.squares import square_lanes, transpose_squares
 from nnefc.kernels.template import Kernel, KernelFunction, family
 
 OUTER = 14
@@ -20,13 +22,14 @@ ITEM = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}
 
 STRIDED = Layout(
     "x:ref y:ref rank extents:14 x_pitches:14 y_pitches:14 rows x_row y_row width x_step y_step "
-    "row_block units unit_block"
+    "row_block units unit_block stream"
 )
 """Parameters of the strided copies.
 
 rows x width items, at distances of x_row and x_step bytes in x, y_row and y_step in y, repeated
 over `rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_block` units.
-`movement.copy`: both steps are the item size.  `movement.transpose`: x_row and y_step are.
+`movement.copy`: both steps are the item size.  `movement.transpose`: x_row and y_step are; if
+`stream`, results may go past the caches.
 """
 (
     X,
@@ -44,6 +47,7 @@ over `rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_b
     ROW_BLOCK,
     UNITS,
     UNIT_BLOCK,
+    STREAM,
 ) = STRIDED.offsets
 
 
@@ -57,8 +61,11 @@ def _offset(params, pitches, number):
     return offset
 
 
-def _strided(move) -> KernelFunction:
-    """The kernel that calls `move(params, x, y, rows)` for every unit."""
+def _strided(move, least: int = 1) -> KernelFunction:
+    """The kernel that calls `move(params, x, y, rows)` for every unit.
+
+    It has `least` rows, if there are so many: the last one may begin within the one before.
+    """
 
     def strided(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -68,9 +75,11 @@ def _strided(move) -> KernelFunction:
         blocks = (rows + row_block - 1) // row_block
         for t in range(first * unit_block, min(last * unit_block, units)):
             row = t % blocks * row_block
+            end = min(row + row_block, rows)
+            row = max(min(row, end - least), 0)
             source = x + _offset(params, X_PITCHES, t // blocks) + row * x_row
             target = y + _offset(params, Y_PITCHES, t // blocks) + row * y_row
-            move(params, source, target, min(row_block, rows - row))
+            move(params, source, target, end - row)
 
     return strided
 
@@ -112,28 +121,38 @@ def strided(itemsize: int) -> KernelFunction:
     return _strided(move)
 
 
-BLOCK = 16
-
-
 @family("movement.transpose")
 def transpose(itemsize: int) -> KernelFunction:
-    """In squares, so that the lines touched on both sides stay in the first cache."""
+    """In squares of registers; where there are too few rows or columns for one, item by item."""
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
+    lanes, squares = square_lanes(itemsize), transpose_squares(itemsize)
+
+    @helper
+    def stream(x, x_step, y, y_row, rows, width):
+        """Columns from one that is at the start of a cache line, and those at both ends apart."""
+        first = -y % CACHE_LINE // itemsize
+        whole = (width - first) // lanes * lanes
+        if first > 0:
+            squares(x, x_step, y, y_row, rows, lanes, 0)
+        squares(x + first * x_step, x_step, y + first * itemsize, y_row, rows, whole, 1)
+        if first + whole < width:
+            last = width - lanes
+            squares(x + last * x_step, x_step, y + last * itemsize, y_row, rows, lanes, 0)
 
     @helper
     def move(params, x, y, rows):
         y_row, x_step = load_word(params + Y_ROW), load_word(params + X_STEP)
         width = load_word(params + WIDTH)
-        for r0 in range(0, rows, BLOCK):
-            for i0 in range(0, width, BLOCK):
-                some = min(BLOCK, rows - r0)
-                for i in range(i0, min(i0 + BLOCK, width)):
-                    source = x + r0 * itemsize + i * x_step
-                    target = y + r0 * y_row + i * itemsize
-                    for r in range(some):
-                        write(target + r * y_row, read(source, r))
+        if rows < lanes or width < lanes:
+            for i in range(width):
+                for r in range(rows):
+                    write(y + r * y_row, i, read(x + i * x_step, r))
+        elif load_word(params + STREAM) and y_row % CACHE_LINE == 0 and width > CACHE_LINE:
+            stream(x, x_step, y, y_row, rows, width)
+        else:
+            squares(x, x_step, y, y_row, rows, width, 0)
 
-    return _strided(move)
+    return _strided(move, lanes)
 
 
 GATHER = Layout("x:ref y:ref indices:ref extent count inner rows row_block")

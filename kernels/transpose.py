@@ -28,7 +28,7 @@ def transpose(v: Vector, rows: Sequence[Any]) -> list[Any]:
     """
     lanes = v.lanes
     assert len(rows) == lanes and lanes & (lanes - 1) == 0
-    quarter = min(lanes, 4)
+    quarter = min(lanes, 16 // v.itemsize)
     groups = [_interleaved(v, rows[first : first + quarter]) for first in range(0, lanes, quarter)]
     # vector c of group g: quarter k has item 4k + c of the rows of the group
     columns: list[Any] = [None] * lanes

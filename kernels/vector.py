@@ -27,7 +27,8 @@ from nnefc.kernels.memory import WORD, native
 I8, I32, I64 = (ir.IntType(n) for n in (8, 32, 64))
 POINTER = ir.PointerType()
 FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
-BITS = {"float32": 32, "float64": 64}
+ITEMS = {"int8": I8, "int16": ir.IntType(16), **FLOATS}
+BITS = {"int8": 8, "int16": 16, "float32": 32, "float64": 64}
 
 
 @dataclass
@@ -40,16 +41,16 @@ class Loop:
 
 
 class Vector:
-    """A builder for vectors of `lanes` items of a floating-point type."""
+    """A builder for vectors of `lanes` items of a floating-point type, or of short ones to move."""
 
     def __init__(self, builder: Any, item: str, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
-        self.item = FLOATS[item]
+        self.item = ITEMS[item]
         self.type = ir.VectorType(self.item, lanes)
         self.itemsize = BITS[item] // 8
         self.nbytes = lanes * self.itemsize
-        self._suffix = f"v{lanes}f{BITS[item]}"
+        self._suffix = f"v{lanes}{'i' if item.startswith('int') else 'f'}{BITS[item]}"
         self._undefined = ir.Constant(self.type, ir.Undefined)
 
     @staticmethod
@@ -76,6 +77,14 @@ class Vector:
 
     def store(self, value: Any, pointer: Any, offset: Any = 0) -> None:
         self.builder.store(value, self.at(pointer, offset), align=self.itemsize)
+
+    def stream(self, value: Any, pointer: Any, *, align: int = 0) -> None:
+        """Store past the caches, which does not read the line first; nothing but a fence orders it.
+
+        `pointer` is aligned to `align` bytes, or to a whole vector.
+        """
+        done = self.builder.store(value, pointer, align=align or self.nbytes)
+        done.set_metadata("nontemporal", self.builder.module.add_metadata([ir.Constant(I32, 1)]))
 
     def prefetch(self, pointer: Any, offset: Any = 0) -> None:
         """Fetch a cache line into the second cache: what is used soon, but not at once."""

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,8 @@ def test_long_lists_look_like_short_ones(
 ) -> None:
     for arguments in ("('a long', 'argument')", "(2,)", "(33,)"):
         cache.keep(key(arguments), bytes(5000 * len(arguments)))
+    now = time.time()
+    monkeypatch.setattr(cache_shown, "time", SimpleNamespace(time=lambda: now))  # ages stay
     short = cli("cache", "list").out
     monkeypatch.setattr(printing, "_MANY", 2)
     assert cli("cache", "list").out == short

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nnefc.lower import movement
 from tests.one_op import Array, run, run_all
 
 SETTINGS = settings(max_examples=60, derandomize=True)
-DTYPES = ["float32", "float64", "int32", "int64", "bool"]
+DTYPES = ["float32", "float64", "int16", "int32", "int64", "bool"]
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), min_size=1, max_size=4)
 
 
@@ -33,14 +34,20 @@ def test_transpose_is_numpy(data: st.DataObject) -> None:
     np.testing.assert_array_equal(run("transpose", x, axes=axes), x.transpose(axes))
 
 
+@pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_large_transposes(dtype: str) -> None:
+def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if streams:  # past the caches, where rows of the result start as cache lines do
+        monkeypatch.setattr(movement, "STREAM_BYTES", 0)
+        monkeypatch.setattr(movement, "largest_cache", lambda: 0)
     for shape, axes in [
         ((300, 500), (1, 0)),
         ((2, 60, 70, 5), (0, 3, 1, 2)),
         ((2, 5, 60, 70), (0, 2, 3, 1)),
         ((20, 30, 64), (1, 0, 2)),
         ((9, 40, 50), (2, 1, 0)),
+        ((192, 700), (1, 0)),
+        ((2, 448, 27), (0, 2, 1)),
     ]:
         x = _items(shape, dtype)
         got = run("transpose", x, axes=axes, threads=2)

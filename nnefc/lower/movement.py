@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -19,11 +20,22 @@ from nnefc.lower.parts import taken_at
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
 from nnefc.ops.window_rules import pooling_window
+from nnefc.rates import VECTOR_ITEMS_PER_NS
+from nnefc.runtime.data_caches import largest_cache
 from nnefc.runtime.program import Appended, Ref
-from nnefc.symbolic import same
+from nnefc.symbolic import now, same
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
+
+
+STREAM_BYTES: Final = 6 << 20
+"""A transposed tensor goes past the caches from this size on, if a quarter of the last cache, which
+holds what it is read from as well, is not larger."""
+STREAM_ROWS: Final = 512
+"""Rows of a unit then: long streams are read."""
+SQUARE: Final = 16
+"""Rows of a unit otherwise are a multiple: squares are no larger."""
 
 
 def dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -54,9 +66,14 @@ def copy_strided(
             others = [d for d in [*outer, rows] if d is not contiguous[0]]
             outer, rows = [d for d in others if d[0] > 1], contiguous[0]
     assert len(outer) <= OUTER
-    row_block = portion(rows[0], width[0])
+    row_block, cost, streams = portion(rows[0], width[0]), width[0], False
+    if family == "transpose":
+        nbytes = now(itemsize * math.prod(d[0] for d in (*outer, rows, width)))
+        streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
+        cost = width[0] / VECTOR_ITEMS_PER_NS
+        row_block = STREAM_ROWS if streams else ceil_div(portion(rows[0], cost), SQUARE) * SQUARE
     units = math.prod(d[0] for d in outer) * ceil_div(rows[0], row_block)
-    unit_block = per_tile(units, min(row_block, rows[0]) * width[0], lower.threads)
+    unit_block = per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
     words = STRIDED.pack(
         x=x,
         y=y,
@@ -73,6 +90,7 @@ def copy_strided(
         row_block=row_block,
         units=units,
         unit_block=unit_block,
+        stream=int(streams),
     )
     lower.launch(Kernel(f"movement.{family}", (itemsize,)), words, ceil_div(units, unit_block))
 
