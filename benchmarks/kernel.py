@@ -24,6 +24,9 @@ Shape = tuple[int, ...]
 
 IMPLEMENTATIONS = ("nnefc", "torch", "numpy")
 
+TOLERANCE = 1e-3
+"""Of the largest item of a result."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -45,10 +48,12 @@ class Case:
     """Extensions and fragments."""
 
     def data(self) -> list[Array]:
-        """Inputs, then weights."""
+        """Inputs, then weights, of which sums are about as large as what they weigh."""
         rng = np.random.default_rng(0)
-        shapes = [*self.inputs.values(), *self.weights.values()]
-        return [rng.standard_normal(shape, np.float32) for shape in shapes]
+        inputs = [rng.standard_normal(shape, np.float32) for shape in self.inputs.values()]
+        weights = [rng.standard_normal(shape, np.float32) for shape in self.weights.values()]
+        scales = [math.prod(shape[1:]) ** -0.5 for shape in self.weights.values()]
+        return inputs + [np.float32(scale) * w for scale, w in zip(scales, weights, strict=True)]
 
     def calls(self, implementation: str) -> tuple[Callable[[], Any], Shape]:
         """(a call, the shape of its result)"""
@@ -67,6 +72,13 @@ class Case:
             pytest.skip("NumPy has no such function")
         function = self.numpy
         return lambda: function(*arrays), shape
+
+    def check(self, result: Any) -> None:
+        """Raise AssertionError unless it is what PyTorch computes."""
+        with torch.no_grad():
+            want = self.torch(*map(torch.from_numpy, self.data())).numpy()
+        result = np.reshape(result, want.shape)  # extents of 1 may be left out
+        np.testing.assert_allclose(result, want, 0, TOLERANCE * np.nanmax(np.abs(want)))
 
     def _model(self) -> tuple[Any, list[Array]]:
         lines = [f"{n} = external(shape = {list(s)});" for n, s in self.inputs.items()]
@@ -93,7 +105,7 @@ def measure(benchmark: Any, machine: Any, case: Case, implementation: str) -> No
     """Measure, and note the speed and what share of the machine's limit it is."""
     call, shape = case.calls(implementation)
     benchmark.group = case.name
-    call()
+    case.check(call())
     benchmark(call)
     if benchmark.stats is None:  # --benchmark-disable
         return

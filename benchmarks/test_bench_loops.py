@@ -40,7 +40,7 @@ def _torch_lstm(x: torch.Tensor, *weights: torch.Tensor) -> Any:
     w, u = weights[:4], weights[4:]
     module = _module(x.shape[2], u[0].shape[2])
     module.weight_ih_l0.data, module.weight_hh_l0.data = _joined(w), _joined(u)
-    return module(x)
+    return module(x)[0]
 
 
 @cache

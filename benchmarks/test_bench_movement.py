@@ -1,4 +1,6 @@
-"""Movement of data, and windows without arithmetic to speak of: transposes, joins, pooling."""
+"""Movement of data, and windows without arithmetic to speak of: transposes, joins, borders,
+enlarged images, pooling.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -34,6 +36,28 @@ def _concat(shape: Shape) -> Case:
     )
 
 
+def _pad(channels: int, extent: int, *around: int) -> Case:
+    before, after = around
+    return Case(
+        f"pad_{channels}x{extent}x{extent}_by_{before}_{after}",
+        f"output = pad(x, padding = [(0, 0), (0, 0), ({before}, {after}), ({before}, {after})], "
+        "border = 'constant', value = 0.0);",
+        {"x": (1, channels, extent, extent)},
+        lambda x: torch.nn.functional.pad(x, (before, after) * 2),
+        lambda x: np.pad(x, [(0, 0), (0, 0), around, around]),
+    )
+
+
+def _nearest(channels: int, extent: int) -> Case:
+    return Case(
+        f"nearest_upsample_{channels}x{extent}x{extent}",
+        "output = nearest_upsample(x, factor = [2, 2]);",
+        {"x": (1, channels, extent, extent)},
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=2),
+        lambda x: x.repeat(2, 2).repeat(2, 3),
+    )
+
+
 def _pool(kind: str, channels: int, extent: int, size: int, stride: int, padding: int) -> Case:
     border = "ignore" if kind == "max" else "constant"
 
@@ -54,10 +78,17 @@ def _pool(kind: str, channels: int, extent: int, size: int, stride: int, padding
 
 @each(
     _transpose((1024, 1024), 1, 0),
+    _transpose((4096, 4096), 1, 0),
+    _transpose((256, 3136), 1, 0),
+    _transpose((768, 3072), 1, 0),
     _transpose((1, 197, 6, 64), 0, 2, 1, 3),
     _transpose((1, 64, 112, 112), 0, 2, 3, 1),
+    _transpose((1, 112, 112, 64), 0, 3, 1, 2),
+    _transpose((1, 224, 224, 3), 0, 3, 1, 2),
     _transpose((1, 2, 58, 28, 28), 0, 2, 1, 3, 4),
     _concat((1, 128, 28, 28)),
+    _pad(64, 56, 1, 1),
+    _nearest(64, 56),
 )
 def test_movement(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
     measure(benchmark, machine, case, implementation)

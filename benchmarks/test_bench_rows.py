@@ -1,4 +1,4 @@
-"""What needs whole rows: softmax, layer normalisation, reductions."""
+"""What needs whole rows: softmax, normalisation of layers and neighbours, reductions, attention."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
@@ -42,6 +42,31 @@ def _layer_norm(tokens: int, width: int) -> Case:
     )
 
 
+def _local_response(channels: int, extent: int) -> Case:
+    """Over five neighbouring channels."""
+    return Case(
+        f"local_response_{channels}x{extent}x{extent}",
+        "output = local_response_normalization(x, size = [1, 5, 1, 1], alpha = 0.0001, "
+        "beta = 0.75, bias = 1.0);",
+        {"x": (1, channels, extent, extent)},
+        lambda x: torch.nn.functional.local_response_norm(x, 5, 1e-4, 0.75, 1.0),
+    )
+
+
+def _attention(heads: int, tokens: int, width: int) -> Case:
+    """Its scores are never in memory."""
+    shape = (1, heads, tokens, width)
+    return Case(
+        f"attention_{heads}x{tokens}x{width}",
+        f"s = matmul(q, k, transposeB = true) * {width**-0.5}; p = softmax(s, axes = [3]); "
+        "output = matmul(p, v);",
+        {"q": shape, "k": shape, "v": shape},
+        torch.nn.functional.scaled_dot_product_attention,
+        flops=4 * heads * tokens**2 * width,
+        preamble="extension KHR_enable_operator_expressions;",
+    )
+
+
 def _reduce(kind: str, shape: Shape, *axes: int) -> Case:
     of_torch, of_numpy = {
         "sum": (torch.sum, np.sum),
@@ -67,6 +92,13 @@ def _reduce(kind: str, shape: Shape, *axes: int) -> Case:
     _reduce("sum", (1024, 4096), 0),
     _reduce("sum", (1024, 4096), 1),
     _reduce("max", (64, 128, 256), 1),
+    _local_response(96, 55),
+    _local_response(192, 27),
 )
 def test_rows(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
+    measure(benchmark, machine, case, implementation)
+
+
+@each(_attention(6, 197, 64), _attention(12, 128, 64), _attention(8, 1024, 64))
+def test_attention(benchmark: Any, machine: Any, case: Case, implementation: str) -> None:
     measure(benchmark, machine, case, implementation)
