@@ -181,11 +181,22 @@ def gather(itemsize: int, index: str) -> KernelFunction:
         extent, count = load_word(params + EXTENT), load_word(params + COUNT)
         inner, rows = load_word(params + INNER), load_word(params + G_ROWS)
         row_block = load_word(params + G_ROW_BLOCK)
-        for row in range(first * row_block, min(last * row_block, rows)):
-            at = within(int(load_index(indices + row % count * index_size)), extent)
-            source = x + (row // count * extent + at) * inner * itemsize
+        row, end = first * row_block, min(last * row_block, rows)
+        while row < end:
+            outer, i = row // count, row % count
+            some = min(count - i, end - row)
+            source, numbers = x + outer * extent * inner * itemsize, indices + i * index_size
             target = y + row * inner * itemsize
-            for i in range(inner):
-                write(target, i, read(source, i))
+            if inner == 1:
+                for k in range(some):
+                    at = within(int(load_index(numbers + k * index_size)), extent)
+                    write(target, k, read(source, at))
+            else:
+                for k in range(some):
+                    at = within(int(load_index(numbers + k * index_size)), extent)
+                    item = source + at * inner * itemsize
+                    for j in range(inner):
+                        write(target + k * inner * itemsize, j, read(item, j))
+            row += some
 
     return gather
