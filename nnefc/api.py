@@ -187,8 +187,8 @@ def compile(
             that while much data is read.
         strict: As for `import_model`; not with a graph.
         accuracy: "fast" may compute convolutions by Winograd's method, whose rounding errors are
-            a few times larger: below 2e-4 of the largest result of a convolution.  "strict" keeps
-            to sums of products, below 1e-5.
+            a few times larger: below 2e-4 of the largest result of a convolution; a NaN or an
+            infinity spreads over some pixels more.  "strict" keeps to sums of products, below 1e-5.
         tuned: Compute convolutions as `tune` found to be fastest on this machine, where it has
             measured; False: as estimates suggest.
         keep: Keep the compiled model in the cache folder if it takes 4 MB or more, and take it from
