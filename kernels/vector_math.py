@@ -96,7 +96,7 @@ def _reduce(x: Lanes, bias: int = 0) -> tuple[Lanes, Lanes]:
 
 
 def exp(x: Lanes) -> Lanes:
-    """e**x, within 1 ulp."""
+    """e**x, within 1 ulp; here and below, 1.2 without a fused multiply-add."""
     r = select(x < -104.0, -104.0, x)
     r = select(r > 89.0, 89.0, r)
     n, y = _reduce(r)
@@ -161,10 +161,11 @@ def _saturating(x: Lanes, top: float, over: Sequence[float], under: Sequence[flo
 
 
 def tanh(x: Lanes) -> Lanes:
-    """Hyperbolic tangent, within 3 ulp."""
+    """Hyperbolic tangent, within 4 ulp."""
     over = (0.00010327417112421244, 0.026927398517727852, 0.904521644115448)
     under = (2.2207407255336875e-06, 0.0021819572430104017, 0.20460832118988037, 1.809043288230896)
-    return _saturating(x, 9.010889, over, under)
+    # no further: sums that are rounded twice would give more than 1 from 8.8245 on
+    return _saturating(x, 8.824374, over, under)
 
 
 def erf(x: Lanes) -> Lanes:

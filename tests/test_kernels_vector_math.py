@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
 
 from nnefc.kernels import lane_memory, vector_math
 from nnefc.kernels.isa import host
@@ -21,7 +20,7 @@ from nnefc.kernels.vector import Vector
 from nnefc.kernels.vector_kernel import VectorKernel
 from nnefc.runtime.code import compile_functions
 from tests.native import Array
-from tests.test_kernels_scalar import patterns, ulps
+from tests.test_kernels_scalar import EXPONENTIAL, USUAL, check_errors, patterns, ulps
 
 COUNT = 64
 """Lanes that the widest vector here has."""
@@ -45,27 +44,11 @@ def mapped(function: Callable[[Lanes], Lanes], x: Array, width: int = COUNT) -> 
     return result[: x.size]
 
 
-TABLE: dict[str, tuple[Callable[[Any], Any], float]] = {
-    "exp": (np.exp, 1),
-    "log": (np.log, 1),
-    "sin": (np.sin, 2),
-    "cos": (np.cos, 2),
-    "tanh": (np.tanh, 4),
-    "sigmoid": (special.expit, 4),
-    "erf": (special.erf, 4),
-}
-"""Function -> (float64 oracle, ulps allowed)."""
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize("name", USUAL)
 def test_errors_in_units_of_the_last_place(name: str) -> None:
-    oracle, allowed = TABLE[name]
     x = patterns()
-    got = mapped(getattr(vector_math, name), x)
-    errors = ulps(got, oracle(x.astype(np.float64)))
-    worst = int(np.argmax(errors))
-    assert errors[worst] <= allowed, f"{name}({x[worst]!r}): {errors[worst]} ulp"
+    check_errors(name, x, mapped(getattr(vector_math, name), x))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -91,7 +74,7 @@ def test_exponential_of_what_is_not_positive() -> None:
     exact = np.exp(x.astype(np.float64))
     got = mapped(vector_math.exp_nonpositive, x)
     normal = ~(exact < 2.0**-126)
-    assert ulps(got, exact)[normal].max() <= 1
+    assert ulps(got, exact)[normal].max() <= EXPONENTIAL
     assert (got[~normal] <= 2.0**-126).all()
     assert (mapped(vector_math.exp_nonpositive, x[x == -np.inf]) == 0).all()
 
