@@ -6,10 +6,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +18,6 @@ from nnefc.errors import NnefError
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.ir.verify import check
-from nnefc.kernels.isa import TABLE, host
 from nnefc.lower import lower
 from nnefc.lower.compressed import FEW_ROWS
 from nnefc.ops.build import build
@@ -34,7 +29,6 @@ from tests.test_block_quantized import decoded, random_blocks
 HALVES = ("float16", "bfloat16")
 FORMATS = (*HALVES, *BLOCK_BYTES)
 each_format = pytest.mark.parametrize("name", FORMATS)
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def constant(graph: Graph, label: str, data: Array) -> Value:
@@ -215,27 +209,3 @@ def test_one_table_serves_gather_and_product(m: int) -> None:
     rows = build(graph, "gather", [w, i], {"axis": 0}).output
     graph.add_output(build(graph, "matmul", [rows, w], {"transposeB": True}).output, "y")
     close(compiled(graph, indices), wide[indices] @ wide.T)
-
-
-def executable() -> list[str]:
-    able = [name for name, isa in TABLE.items() if isa.triple == host().triple]
-    return able[: able.index(host().name)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", executable())
-def test_shorter_vectors(row: str) -> None:
-    environment: dict[str, Any] = os.environ | {"NNEFC_ISA": row}
-    chosen = "float64 or follows or share or gathered"
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
-            *(__file__, "-k", f"({chosen}) and not shorter"),
-        ],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""Compiled models against the conformance cases: values, states, dtypes."""
+"""Compiled models against the conformance cases: values, states, dtypes, with any threads.
+
+On other rows than this machine's: `tests/test_rows.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,14 @@ def _id(path: Path) -> str:
     return f"{path.parent.name}-{path.name}"
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("case", cases("numeric*/*"), ids=_id)
-def test_compiled_values(case: Path) -> None:
+def test_compiled_values(case: Path, threads: int) -> None:
     facts: dict[str, Any] = json.loads((case / "case.json").read_text())
     arrays = np.load(case / "io.npz")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", nnefc.NnefWarning)
-        model = nnefc.compile(case, threads=2)
+        model = nnefc.compile(case, threads=threads)
     for step in range(max(1, facts["steps"])):
         suffix = f"@{step}" if facts["steps"] else ""
         outputs = model.run({name: arrays[name + suffix] for name in facts["inputs"]})
