@@ -99,12 +99,17 @@ def test_as_many_tiles_as_there_may_be(threads: int) -> None:
     each.close()
 
 
-@needs_threads
-def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
+def wide() -> nnefc.CompiledModel:
+    """A model that two threads share."""
     graph = Graph("wide")
     x = graph.add_input(TensorType(DType.FLOAT32, (1, 512, 1024)), "x")
     graph.add_output(build(graph, "exp", [build(graph, "sin", [x], {}).output], {}).output, "y")
-    model = nnefc.compile(graph, threads=2)
+    return nnefc.compile(graph, threads=2)
+
+
+@needs_threads
+def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
+    model = wide()
     profile = model.profile(np.zeros((1, 512, 1024), np.float32), seconds=0.2)
     assert max(launch.tiles for launch in model.launches) > 3
     shared = 0
@@ -233,6 +238,25 @@ LIVES = {
 @pytest.mark.parametrize("name", LIVES)
 def test_life_and_death(name: str) -> None:
     assert _child(LIVES[name]) == 0
+
+
+@needs_threads
+def test_models_that_nobody_calls_use_no_processor() -> None:
+    """A thread that looks for work all the time would use all of a second."""
+    script = """
+        import numpy as np
+        from tests.test_runtime_team import team, wide
+        model, x = wide(), np.ones((1, 512, 1024), np.float32)
+        y = model(x)
+        assert team(2)._workers
+        for _ in range(2):
+            time.sleep(.2)
+            before = time.process_time()
+            time.sleep(1)
+            assert time.process_time() - before < .015
+            assert (model(x) == y).all()
+    """
+    assert _child(script) == 0
 
 
 def test_the_executor_has_no_undefined_symbol_for_any_instruction_set() -> None:
