@@ -1,8 +1,8 @@
 """Passes on graphs written by hand: `tests/golden/*.ir` hold a graph and what a pass makes of it.
 
 The first line names the pass and its options, comments say what a case is about, and a line
-`[out]` parts the graphs.  `pytest --update-golden` writes what the passes give; read the
-difference before it is committed.
+`[out]` parts the graphs.  Stages follow each other, each after a comment with its turns.
+`pytest --update-golden` writes what the passes give; read the difference before it is committed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from nnefc.ops.table import operations
 from nnefc.passes.base import Pass
 from nnefc.passes.convolution_method import Chooser
 from nnefc.passes.pipeline import DEFAULT, for_machine, rule_problems
+from nnefc.passes.split_batch import SplitBatch
 from tests.graphs import fill_variables, sample_inputs
+from tests.test_passes_split_batch import same
 
 GOLDEN = Path(__file__).parent / "golden"
+STAGES = f"{SplitBatch.name}_*"
 PASSES = {pass_.name: type(pass_) for pass_ in (*DEFAULT, *for_machine(8))}
 
 
@@ -45,30 +48,54 @@ def _pass(head: str) -> Pass:
     return PASSES[name](**values)
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ir")), ids=lambda p: p.stem)
-def test_golden(path: Path, update_golden: bool) -> None:
-    head, before, after = _split(path.read_text())
-    pass_ = _pass(head)
-    assert path.stem.startswith(pass_.name)
-    graph = parse_graph(before, path.name)
+def _graph(path: Path) -> Graph:
+    """The graph before the pass."""
+    graph = parse_graph(_split(path.read_text())[1], path.name)
     fill_variables(graph)
     assert verify(graph, rule_problems) == []
+    return graph
+
+
+def _expect(path: Path, printed: str, text: str, update: bool) -> None:
+    """`text` is what the file says that a pass makes of the graph."""
+    head, _, after = _split(path.read_text())
+    if update:
+        path.write_text(f"{head}{printed}[out]\n{text}")
+    else:
+        assert text == after
+
+
+GRAPHS = sorted(set(GOLDEN.glob("*.ir")) - set(GOLDEN.glob(STAGES)))
+
+
+@pytest.mark.parametrize("path", GRAPHS, ids=lambda p: p.stem)
+def test_golden(path: Path, update_golden: bool) -> None:
+    pass_, graph = _pass(path.read_text()), _graph(path)
+    assert path.stem.startswith(pass_.name)
     printed = print_graph(graph)
     original = graph.clone()
     changed = pass_.run(graph)
     text = print_graph(graph)
     assert changed == (text != printed)
-    if update_golden:
-        path.write_text(f"{head}{printed}[out]\n{text}")
-    else:
-        assert text == after
+    _expect(path, printed, text, update_golden)
     assert verify(graph, rule_problems) == []
     if all(_computes(g) for g in (original, graph)):
         _same_values(original, graph)
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob(STAGES)), ids=lambda p: p.stem)
+def test_golden_stages(path: Path, update_golden: bool) -> None:
+    """`# pass: split_batch 1 2`: so many items at a time of what the operations compute."""
+    first, graph = path.read_text().splitlines()[0], _graph(path)
+    items = first.removeprefix(f"# pass: {SplitBatch.name}").split()
+    stages = SplitBatch(items=[int(n) for n in items]).run(graph)
+    text = "".join(f"# {stage.turns} turns\n{print_graph(stage.graph)}" for stage in stages)
+    _expect(path, print_graph(graph), text, update_golden)
+    same(graph, stages)
+
+
 def _computes(graph: Graph) -> bool:
-    known = (*operations(), *INTERNAL - {"layout"})
+    known = (*operations(), *INTERNAL)
     return all(op.name in known for op in graph.ops)
 
 
