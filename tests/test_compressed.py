@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 
 from nnefc.blocks import BLOCK_BYTES
 from nnefc.errors import NnefError
-from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.ir import DType, Graph, TensorType, Value, print_graph
 from nnefc.ir.graph import Variable
 from nnefc.ir.verify import check
 from nnefc.lower import lower
 from nnefc.lower.compressed import FEW_ROWS
 from nnefc.ops.build import build
+from nnefc.ops.reference import evaluate
 from nnefc.passes.pipeline import rule_problems, run_pipeline
+from nnefc.passes.sink_dequantization import SinkDequantization
 from tests.native import Array
 from tests.one_op import normal, run_graph
 from tests.test_block_quantized import decoded, random_blocks
@@ -209,3 +211,44 @@ def test_one_table_serves_gather_and_product(m: int) -> None:
     rows = build(graph, "gather", [w, i], {"axis": 0}).output
     graph.add_output(build(graph, "matmul", [rows, w], {"transposeB": True}).output, "y")
     close(compiled(graph, indices), wide[indices] @ wide.T)
+
+
+STEPS = ("view", "unsqueeze", "squeeze", "rows", "columns")
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(FORMATS),
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99)), min_size=1, max_size=6),
+)
+def test_views_and_gathers_of_rows_come_first(name: str, steps: list[tuple[str, int]]) -> None:
+    graph, inputs = Graph("moved"), dict[str, Array]()
+    values = [weights(graph, name, 6, 64, 5)[0]]
+    for step, seed in steps:
+        x = values[-2] if len(values) > 1 and seed % 4 == 0 else values[-1]
+        values.append(_moved(graph, inputs, x, step, seed) if x.type.rank else x)
+    for i, value in enumerate(values[1:]):
+        graph.add_output(value, f"y{i}")
+    wanted, text = evaluate(graph, inputs).outputs, print_graph(graph)
+    assert SinkDequantization().run(graph) == (print_graph(graph) != text)
+    check(graph, rule_problems)
+    for key, found in evaluate(graph, inputs).outputs.items():
+        np.testing.assert_array_equal(found, wanted[key], text)
+
+
+def _moved(graph: Graph, inputs: dict[str, Array], x: Value, step: str, seed: int) -> Value:
+    """A view of x, or items of it at indices that are another input."""
+    random, dims = np.random.default_rng(seed), x.type.dims
+    if step in ("rows", "columns"):
+        axis = 0 if step == "rows" else len(dims) - 1
+        shape = ((), (3,), (1, 2))[seed % 3]
+        name = f"i{len(inputs)}"
+        inputs[name] = np.asarray(random.integers(-dims[axis], dims[axis], shape))
+        indices = add_input(graph, inputs[name], name)
+        return build(graph, "gather", [x, indices], {"axis": axis}).output
+    if step == "unsqueeze":
+        return build(graph, step, [x], {"axes": (seed % (len(dims) + 1),)}).output
+    if step == "squeeze":
+        return build(graph, step, [x], {"axes": [i for i, n in enumerate(dims) if n == 1]}).output
+    first = random.choice([n for n in (1, 2, 4, 6, 12, 24) if x.type.volume % n == 0])
+    return build(graph, "reshape", [x], {"shape": (int(first), x.type.volume // int(first))}).output
