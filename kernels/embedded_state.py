@@ -38,7 +38,7 @@ MAGIC: Final = b"nnefc weights 1\n"
 
 MODEL: Final = Layout(
     f"weights:{HEADER_WORDS} features:{FEATURE_WORDS} cpuid xgetbv "
-    "alone together work futex setaffinity gettid spins "
+    "alone together work futex setaffinity getaffinity gettid spins "
     "block first_constant constants constant_table first_state states state_table "
     "first_input inputs outputs arena launches launch_count params parallel "
     f"texts:{len(STATUS) + 1}"
@@ -59,6 +59,7 @@ Where the arena is in an instance.  The plan.  Texts of `STATUS`, and of what is
     WORK,
     MODEL_FUTEX,
     MODEL_SETAFFINITY,
+    MODEL_GETAFFINITY,
     MODEL_GETTID,
     MODEL_SPINS,
     BLOCK,

@@ -7,6 +7,7 @@ from nnefc.kernels.embedded_state import (
     BLOCKED,
     HANDLES,
     MODEL_FUTEX,
+    MODEL_GETAFFINITY,
     MODEL_GETTID,
     MODEL_SETAFFINITY,
     MODEL_SPINS,
@@ -20,14 +21,15 @@ from nnefc.kernels.embedded_state import (
 from nnefc.kernels.foreign import function, store_addresses
 from nnefc.kernels.memory import LOAD, STORE, acquire, exchange, fetch_add, helper
 from nnefc.kernels.team_state import (
-    ALLOWED,
     EVERYBODY,
     FUTEX,
     FUTEX_WAKE,
+    GETAFFINITY,
     GETCPU,
     GETTID,
     MASK_BYTES,
     MAX_WORKERS,
+    PRESENT,
     SETAFFINITY,
     SPINS,
     STOP,
@@ -58,10 +60,10 @@ def start_threads(net: int, code: int, data: int, wanted: int):
     if _load(data + PARALLEL) == 0:
         return OK
     team = net + TEAM
-    _get_affinity(0, MASK_BYTES, team + ALLOWED)
     if wanted == 0:
+        _get_affinity(0, MASK_BYTES, team + PRESENT)
         for i in range(0, MASK_BYTES, 8):
-            word = _load(team + ALLOWED + i)
+            word = _load(team + PRESENT + i)
             for bit in range(64):
                 wanted += word >> bit & 1
     _store_syscall(team + SYSCALL)
@@ -69,6 +71,7 @@ def start_threads(net: int, code: int, data: int, wanted: int):
     _store(team + SPINS, _load(data + MODEL_SPINS))
     _store(team + FUTEX, _load(data + MODEL_FUTEX))
     _store(team + SETAFFINITY, _load(data + MODEL_SETAFFINITY))
+    _store(team + GETAFFINITY, _load(data + MODEL_GETAFFINITY))
     _store(team + GETTID, _load(data + MODEL_GETTID))
     # Signals of the program are for its own threads.
     for i in range(0, MASK_BYTES, 8):

@@ -38,11 +38,12 @@ from nnefc.kernels.memory import (
     system_call,
 )
 from nnefc.kernels.team_state import (
-    ALLOWED,
+    ASLEEP,
+    AWAKE,
     BASES,
+    CLAIMED,
     COUNT,
     DONE,
-    ELSEWHERE,
     END,
     EVERYBODY,
     FINISHED,
@@ -50,15 +51,20 @@ from nnefc.kernels.team_state import (
     FUTEX,
     FUTEX_WAIT,
     FUTEX_WAKE,
+    GETAFFINITY,
     GETCPU,
     GETTID,
     LAUNCHES,
     MASK_BYTES,
+    MASKS,
     MAX_TILES,
     PARKED,
+    PLACES,
+    PRESENT,
     SETAFFINITY,
     SLEEPERS,
     SPINS,
+    STEERED,
     STOP,
     SYSCALL,
     TICKET,
@@ -91,28 +97,51 @@ def run_alone(launches: int, count: int, bases: int) -> None:
 
 @helper
 def _steer(team: int):
-    """Before a wake-up: the workers may run anywhere but on this processor.
+    """Before a wake-up: workers that sleep may run where they might, but not on this processor.
 
     The system puts a thread that a futex wakes on the waker's processor, where it queues behind
     the very thread that wants its help, and load balancing takes many milliseconds to
     move it.  A woken worker lifts the restriction itself, so that it can still be moved
-    away from a processor that is busy with something else.
+    away from a processor that is busy with something else.  Its mask is read every time:
+    others change it, as `taskset` does.
     """
     cpu = call_int(_load(team + GETCPU))
     if cpu < 0 or cpu >= 8 * MASK_BYTES:
         return
-    for i in range(0, MASK_BYTES, 8):
-        _store(team + ELSEWHERE + i, _load(team + ALLOWED + i))
-    word = team + ELSEWHERE + cpu // 64 * 8
-    _store(word, _load(word) & ~(1 << cpu % 64))
+    libc, bit = _load(team + SYSCALL), 1 << cpu % 64
     for i in range(acquire(team + WORKERS)):
-        system_call(
-            _load(team + SYSCALL),
-            _load(team + SETAFFINITY),
-            _load(team + TIDS + 8 * i),
-            MASK_BYTES,
-            team + ELSEWHERE,
-        )
+        place, mask = team + PLACES + 8 * i, team + MASKS + MASK_BYTES * i
+        if compare_and_swap(place, ASLEEP, CLAIMED) == 0:
+            continue
+        thread, word, found = _load(team + TIDS + 8 * i), mask + cpu // 64 * 8, ASLEEP
+        size = system_call(libc, _load(team + GETAFFINITY), thread, MASK_BYTES, mask)
+        if size > 0 and (_load(word) & bit) != 0:
+            _store(word, _load(word) & ~bit)
+            if system_call(libc, _load(team + SETAFFINITY), thread, MASK_BYTES, mask) == 0:
+                found = STEERED + cpu
+        exchange(place, found)
+
+
+@helper
+def _awake(team: int, worker: int):
+    """A worker that sleeps no more may run where it might, unless its mask is another by now."""
+    place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
+    while compare_and_swap(place, ASLEEP, AWAKE) == 0:
+        cpu = acquire(place) - STEERED
+        if cpu < 0:  # claimed
+            pause()
+            continue
+        libc, present = _load(team + SYSCALL), team + PRESENT + MASK_BYTES * worker
+        system_call(libc, _load(team + GETAFFINITY), 0, MASK_BYTES, present)
+        changed = 0
+        for i in range(0, MASK_BYTES, 8):
+            changed |= _load(present + i) ^ _load(mask + i)
+        if changed == 0:
+            word = mask + cpu // 64 * 8
+            _store(word, _load(word) | 1 << cpu % 64)
+            system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, mask)
+        exchange(place, AWAKE)
+        return
 
 
 @helper
@@ -217,8 +246,10 @@ def work(team: int) -> int:
     """A worker's life: take tiles, spin a little, sleep, until STOP."""
     libc = _load(team + SYSCALL)
     thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
-    _store(team + TIDS + 8 * _load(team + WORKERS), thread)  # workers start one by one
-    back = 1 - fetch_add(team + WORKERS, 1) % 2
+    worker = _load(team + WORKERS)  # they start one by one
+    _store(team + TIDS + 8 * worker, thread)
+    fetch_add(team + WORKERS, 1)
+    back = 1 - worker % 2
     spins = 0
     while acquire(team + STOP) == 0:
         if _take(team, back) != 0:
@@ -228,10 +259,11 @@ def work(team: int) -> int:
         spins += 1
         if spins > _load(team + SPINS):
             word = acquire(team + WAKE)
+            exchange(team + PLACES + 8 * worker, ASLEEP)
             fetch_add(team + SLEEPERS, 1)
             if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
                 system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
-                system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, team + ALLOWED)
+            _awake(team, worker)
             spins = 0
     return 0
 

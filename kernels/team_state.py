@@ -38,20 +38,26 @@ GETCPU: Final = 664
 """Addresses of `syscall` and `sched_getcpu` in the C library."""
 FUTEX: Final = 672
 SETAFFINITY: Final = 680
-GETTID: Final = 688
+GETAFFINITY: Final = 688
+GETTID: Final = 696
 """System call numbers."""
 WORKERS: Final = 704
 """How many workers have registered."""
 TIDS: Final = 768
 """Their thread ids."""
-ALLOWED: Final = 1280
-"""CPU mask of the process."""
-ELSEWHERE: Final = 1408
-"""The same without the CPU of the thread that wakes others."""
-MASK_BYTES: Final = 128
-STATE_BYTES: Final = 1536
+PLACES: Final = 1280
+"""Of each worker `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` and the CPU it is kept from."""
 
-MAX_WORKERS: Final = (ALLOWED - TIDS) // 8
+MAX_WORKERS: Final = (PLACES - TIDS) // 8
+MASK_BYTES: Final = 128
+MASKS: Final = PLACES + 8 * MAX_WORKERS
+"""Of each worker the CPUs it is left, if it is steered."""
+PRESENT: Final = MASKS + MASK_BYTES * MAX_WORKERS
+"""Of each worker room for the CPUs it finds itself to have."""
+STATE_BYTES: Final = PRESENT + MASK_BYTES * MAX_WORKERS
+
+AWAKE, ASLEEP, CLAIMED, STEERED = range(4)
+"""`CLAIMED`: its mask is being changed."""
 TILE_BITS: Final = 10
 """Bits of the number of a tile in the ticket."""
 MAX_TILES: Final = (1 << TILE_BITS) - 1

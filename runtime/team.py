@@ -22,8 +22,8 @@ from nnefc.kernels import team_state as state
 from nnefc.runtime import native
 from nnefc.runtime.control_groups import cpu_quotas
 
-SYSTEM_CALLS = {"x86_64": (202, 203, 186), "aarch64": (98, 122, 178)}
-"""Numbers of futex, sched_setaffinity and gettid."""
+SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
+"""Numbers of futex, sched_setaffinity, sched_getaffinity and gettid."""
 SPINS = 2000
 """About 30 us: longer than between two launches, shorter than anybody notices."""
 _teams: weakref.WeakSet[Team]
@@ -87,17 +87,11 @@ class Team:
     def _start(self) -> None:
         """Start the workers; with fewer if the system gives no more threads."""
         libc = ctypes.CDLL(None)
-        masks = [0] * (state.MASK_BYTES // 8)
-        for cpu in os.sched_getaffinity(0):
-            if cpu // 64 < len(masks):
-                masks[cpu // 64] |= 1 << cpu % 64
-        for i, mask in enumerate(masks):
-            self._put(state.ALLOWED + 8 * i, ctypes.c_int64(mask).value)
         self._put(state.SPINS, self._spins)
         self._put(state.SYSCALL, _function_address(libc.syscall))
         self._put(state.GETCPU, _function_address(libc.sched_getcpu))
-        numbers = SYSTEM_CALLS[platform.machine()]
-        for offset, number in zip((state.FUTEX, state.SETAFFINITY, state.GETTID), numbers):
+        words = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID
+        for offset, number in zip(words, SYSTEM_CALLS[platform.machine()]):
             self._put(offset, number)
         for _ in range(self.threads - 1):
             handle = ctypes.c_size_t()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from nnefc.kernels.embedded_state import FEATURE_WORDS, STATUS
+from nnefc.runtime.team import usable_cpus
 from tests.c_programs import (
     LIBRARIES,
     Emitted,
@@ -144,6 +145,64 @@ int main(void) {
 def test_many_threads_with_instances_of_their_own_and_one_in_common(emitted: Emitted) -> None:
     (emitted.folder / "crowd.c").write_text(_CROWD)
     assert run(emitted.build("crowd.c", "crowd")) == "2\n0 wrong of 120\n"
+
+
+_NARROWED = r"""
+#define _GNU_SOURCE
+#include "mixed.h"
+#include <dirent.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static float x[MIXED_X_ITEMS], y[MIXED_Y_ITEMS], z[MIXED_Z_ITEMS];
+static int32_t n[MIXED_N_ITEMS];
+static int bound(cpu_set_t *narrow) { /* the threads; those on one processor if not to narrow */
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+    int count = 0;
+    while ((entry = readdir(tasks))) {
+        int thread = atoi(entry->d_name);
+        cpu_set_t found;
+        if (thread == 0) continue;
+        if (narrow) count += sched_setaffinity(thread, sizeof *narrow, narrow) == 0;
+        else if (sched_getaffinity(thread, sizeof found, &found) == 0)
+            count += CPU_COUNT(&found) == 1;
+    }
+    closedir(tasks);
+    return count;
+}
+int main(void) {
+    mixed_model *net = mixed_create("mixed.weights", 2, NULL);
+    mixed_inputs inputs;
+    mixed_outputs outputs;
+    cpu_set_t one;
+    int i, narrowed = 0;
+    inputs.x = x;
+    outputs.y = y;
+    outputs.z = z;
+    outputs.n = n;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    for (i = 0; i < 4; i++) {
+        if (i == 1) printf("%d before, ", bound(NULL));
+        if (i == 1) narrowed = bound(&one);
+        mixed_run(net, &inputs, &outputs);
+        usleep(50000);
+    }
+    printf("%d of %d after\n", bound(NULL), narrowed);
+    mixed_destroy(net);
+    return 0;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
+@of("mixed")
+def test_threads_that_are_narrowed_stay_so(emitted: Emitted) -> None:
+    (emitted.folder / "narrowed.c").write_text(_NARROWED)
+    assert run(emitted.build("narrowed.c", "narrowed")) == "0 before, 2 of 2 after\n"
 
 
 # -- what can be wrong

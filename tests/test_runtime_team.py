@@ -191,6 +191,7 @@ def _child(script: str, timeout: float = 100) -> int:
         import gc, os, random, signal, sys, threading, time
         from tests.test_runtime_team import Plan, Team
         p, t = Plan(random.Random(5)), Team(2)
+        before = set(map(int, os.listdir("/proc/self/task")))
         assert p.run(t)
     """
     text = textwrap.dedent(head) + textwrap.dedent(script)
@@ -234,6 +235,71 @@ LIVES = {
 }
 
 
+MASKS = {
+    "all threads are narrowed": """
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        runs()
+        assert mask() == {one}, mask()
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one, other})
+        runs()
+        assert mask() == {one, other}, mask()
+    """,
+    "a worker is kept where the caller is not": """
+        os.sched_setaffinity(worker, {other})
+        os.sched_setaffinity(me, {one})
+        runs()
+        assert mask() == {other}, mask()
+        os.sched_setaffinity(worker, {one})
+        runs()
+        assert mask() == {one}, mask()
+    """,
+    "what was steered comes back": """
+        os.sched_setaffinity(worker, {one})
+        steered({one}, other)
+        assert mask() == {one, other}, mask()
+    """,
+    "what was narrowed after it was steered does not": """
+        os.sched_setaffinity(worker, {one})
+        steered(set(range(8)) - {other}, other)
+        assert mask() == {one}, mask()
+    """,
+}
+
+
+@needs_threads
+@pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
+@pytest.mark.parametrize("name", MASKS)
+def test_affinity_masks_are_left_as_they_are(name: str) -> None:
+    head = """
+        from nnefc.kernels import team_state as state
+        one, other, *_ = sorted(os.sched_getaffinity(0))
+        me, [worker] = os.getpid(), set(map(int, os.listdir("/proc/self/task"))) - before
+        mask = lambda: os.sched_getaffinity(worker)
+        everything = mask()
+
+        def asleep():
+            while t._get(state.PLACES) != state.ASLEEP: time.sleep(.001)
+
+        def runs():
+            for _ in range(3):
+                asleep()
+                assert p.run(t)
+            asleep()
+
+        def steered(cpus, cpu):
+            "A run for which the worker is woken as if it had been left `cpus`, without `cpu`."
+            asleep()
+            t._put(state.MASKS, sum(1 << each for each in cpus))
+            t._put(state.PLACES, state.STEERED + cpu)
+            assert p.run(t)
+            asleep()
+
+        runs()
+        assert mask() == everything
+    """
+    assert _child(textwrap.dedent(head) + textwrap.dedent(MASKS[name])) == 0
+
+
 @needs_threads
 @pytest.mark.parametrize("name", LIVES)
 def test_life_and_death(name: str) -> None:
@@ -274,9 +340,11 @@ def test_state_of_the_team_fits() -> None:
     from nnefc.kernels import team_state as state
 
     offsets: dict[str, Any] = {k: v for k, v in vars(state).items() if isinstance(v, int)}
-    assert state.TIDS + 8 * state.MAX_WORKERS <= state.ALLOWED
-    assert state.ALLOWED + state.MASK_BYTES <= state.ELSEWHERE
-    assert state.ELSEWHERE + state.MASK_BYTES <= state.STATE_BYTES
+    words_of_workers, masks = 8 * state.MAX_WORKERS, state.MASK_BYTES * state.MAX_WORKERS
+    assert state.TIDS + words_of_workers <= state.PLACES
+    assert state.PLACES + words_of_workers <= state.MASKS
+    assert state.MASKS + masks <= state.PRESENT
+    assert state.PRESENT + masks <= state.STATE_BYTES
     words = [offsets[k] for k in ("TICKET", "DONE", "WAKE", "FINISHED", "LAUNCHES", "STOP")]
     assert len({w // 128 for w in words}) == len(words)  # no false sharing
     assert ctypes.sizeof(ctypes.c_int64) == 8

@@ -79,7 +79,7 @@ def embed(
     x86 = machine == "x86_64"
     cpuid = code.add(Image(_CPUID, {"nnefc_cpuid": 0}))["nnefc_cpuid"] if x86 else 0
     xgetbv = code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0
-    futex, setaffinity, gettid = SYSTEM_CALLS[machine]
+    futex, setaffinity, getaffinity, gettid = SYSTEM_CALLS[machine]
 
     data = Data(MODEL.nbytes)
     constants = Constants(file, data, arrays)
@@ -112,6 +112,7 @@ def embed(
         work=executor["nnefc_work"],
         futex=futex,
         setaffinity=setaffinity,
+        getaffinity=getaffinity,
         gettid=gettid,
         spins=SPINS,
         block=_aligned(arena + plan.arena_bytes, _PAGE),
