@@ -93,19 +93,12 @@ def winograd_choice(op: Op, *, warm: bool = False) -> str | None:
 
     The tiles fill the outputs exactly, so that the window reaches no further than that of sums.
     """
-    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    window = convolution_window(x, filter_, op.attributes)
-    byte = WARM_BYTE_COST if warm else BYTE_COST
-    batch = now(x[0])
-    costs = {
-        size: _winograd_cost(window, size, batch, x[1], filter_[0], byte)
-        for size in _winograd_sizes(op)
-    }
-    if not costs:
+    wanted = [f"winograd{size}" for size in _winograd_sizes(op)]
+    if not wanted:
         return None
-    best = min(costs, key=lambda size: costs[size])
-    gain = _direct_cost(window, batch, x[1], filter_[0], byte) / costs[best]
-    return f"winograd{best}" if gain > LEAST_GAIN else None
+    costs = {method: cost(op, method, warm=warm) for method in ("direct", *wanted)}
+    best = min(wanted, key=lambda method: costs[method])
+    return best if costs["direct"] / costs[best] > LEAST_GAIN else None
 
 
 def _winograd_sizes(op: Op) -> list[int]:
@@ -124,20 +117,24 @@ def _winograd_sizes(op: Op) -> list[int]:
     return sorted({cut: size for size, cut in cuts.items()}.values())
 
 
-def _direct_cost(window: Window, batch: int, inputs: int, outputs: int, byte: float) -> float:
-    weights = inputs * outputs * window.volume
-    return _products_cost(batch * math.prod(window.output) * weights, weights, byte)
-
-
-def _winograd_cost(
-    window: Window, size: int, batch: int, inputs: int, outputs: int, byte: float
-) -> float:
-    """With tiles of at most `size` outputs along each dimension that is transformed."""
-    tiles, points, elements = _winograd_counts(window, size, batch)
+def cost(op: Op, method: str, *, warm: bool = False) -> float:
+    """Of a convolution by a method that it can be computed by.  `warm`: see `Chooser`."""
+    x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
+    size = _winograd_size(method)
+    if not size:
+        return products_cost(now(macs(op)), now(math.prod(filter_)), warm=warm)
+    window = convolution_window(x, filter_, op.attributes)
+    tiles, points, elements = _winograd_counts(window, size, now(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
-    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * outputs)
-    weights = inputs * outputs
-    return _products_cost(products * weights, points * weights, byte) + transforms + LAUNCH_COST
+    transforms = elements * (INPUT_COST * x[1] + OUTPUT_COST * filter_[0])
+    weights = x[1] * filter_[0]
+    multiplied = products_cost(products * weights, points * weights, warm=warm)
+    return multiplied + transforms + LAUNCH_COST
+
+
+def _winograd_size(method: str) -> int:
+    """Of the largest tiles, along each dimension that is transformed; 0 for another method."""
+    return int(method.removeprefix("winograd")) if method.startswith("winograd") else 0
 
 
 def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, int]:
@@ -154,16 +151,16 @@ def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, i
 def products(op: Op) -> tuple[int, int]:
     """(multiply-adds, weights) of the products that a convolution is by its method."""
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    method = op.attributes["method"]
-    if not method.startswith("winograd"):
+    size = _winograd_size(op.attributes["method"])
+    if not size:
         return macs(op), math.prod(filter_)
     window = convolution_window(x, filter_, op.attributes)
-    size = int(method.removeprefix("winograd"))
     _, points, elements = _winograd_counts(window, size, x[0])
     channels = x[1] * filter_[0]
     return elements * channels, points * channels
 
 
-def _products_cost(macs: float, weights: float, byte: float) -> float:
-    reading = 4 * byte * weights
+def products_cost(macs: float, weights: float, *, warm: bool = False) -> float:
+    """Of multiply-adds with so many weights.  `warm`: see `Chooser`."""
+    reading = 4 * (WARM_BYTE_COST if warm else BYTE_COST) * weights
     return max(macs, reading) + (1 - OVERLAP) * min(macs, reading)

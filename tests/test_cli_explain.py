@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from nnefc.api import import_model
 from nnefc.cli.explain import Recorder, Stage, describe, kind
 from nnefc.compiling import compile_with
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ops.build import build
-from nnefc.ops.cost import macs, traffic_bytes
+from nnefc.ops.cost import traffic_bytes
+from nnefc.passes.graph_cost import multiplied
 from nnefc.passes.pipeline import Ran
 from tests.command_line import Cli
 
@@ -19,7 +21,14 @@ from tests.command_line import Cli
 def test_explain(cli: Cli, small: Path) -> None:
     arguments = ("compile", small, "--random-weights", 1, "--explain")
     shown = cli(*arguments).out
-    for text in ("multiply-adds", "expand_compounds", "passes: 3 to", "weights", "at least needed"):
+    for text in (
+        "multiply-adds",
+        "expand_compounds",
+        "passes: 3 to",
+        "for one core",
+        "weights",
+        "at least needed",
+    ):
         assert text in shown
     facts = json.loads(cli(*arguments, "--json").out)
     first, *_, last = facts["passes"]
@@ -27,10 +36,39 @@ def test_explain(cli: Cli, small: Path) -> None:
     assert first["operations"] == 3
     assert first["macs"] == 4 * 64 * 27
     assert last["macs"] == first["macs"]
+    assert all(1e-7 < fact["estimated_seconds"] < 1e-5 for fact in facts["passes"])
     assert facts["arena_lower_bound"] <= facts["arena_bytes"]
     assert facts["parameter_bytes"] == 4 * (4 * 27 + 4) <= facts["constant_bytes"]
     shown = cli("compile", small, "--random-weights", 1).out
     assert "expand_compounds" not in shown
+
+
+WIDE = """\
+version 1.0;
+graph wide( x ) -> ( y )
+{
+    x = external(shape = [1, 64, 56, 56]);
+    filter = variable(shape = [64, 64, 3, 3], label = 'filter');
+    y = relu(conv(x, filter));
+}
+"""
+
+
+def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
+    document = tmp_path / "graph.nnef"
+    document.write_text(WIDE)
+    arguments = ("compile", document, "--random-weights", 1, "--explain", "--json")
+    done: dict[str, list[dict[str, Any]]] = {}
+    for accuracy in ("fast", "strict"):
+        facts = json.loads(cli(*arguments, "--accuracy", accuracy).out)
+        at = [fact["pass"] for fact in facts["passes"]].index("assign_layouts")
+        done[accuracy] = facts["passes"][at - 1 : at + 1]
+    before, fast = done["fast"]
+    assert any(name.startswith("fused_conv (winograd") for name in fast["added"])
+    assert before["macs"] == 56 * 56 * 64 * 64 * 9 > 2 * fast["macs"]
+    _, strict = done["strict"]
+    assert strict["macs"] == before["macs"]
+    assert fast["estimated_seconds"] < strict["estimated_seconds"] < before["estimated_seconds"]
 
 
 def test_every_pass_is_told(small: Path) -> None:
@@ -40,7 +78,7 @@ def test_every_pass_is_told(small: Path) -> None:
 
     def hook(graph: Graph, ran: Ran) -> None:
         recorder(graph, ran)
-        passes.append((ran.name, sum(macs(op) for op in graph.ops), traffic_bytes(graph)))
+        passes.append((ran.name, sum(map(multiplied, graph.ops)), traffic_bytes(graph)))
 
     compile_with(import_model(small, random_weights=1), threads=1, hook=hook)
     facts = recorder.facts()
@@ -55,7 +93,7 @@ def test_every_pass_is_told(small: Path) -> None:
 
 
 def stage(changed: bool = True, **operations: int) -> Stage:
-    return Stage("pass", changed, 0.0, Counter(operations), 0, 0)
+    return Stage("pass", changed, 0.0, Counter(operations), 0, 0, 0.0)
 
 
 def test_changes_in_words() -> None:

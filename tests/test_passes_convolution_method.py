@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.winograd import largest_tile
-from nnefc.passes.convolution_method import methods, operation_key, winograd_choice
+from nnefc.passes.convolution_method import cost, methods, operation_key, winograd_choice
 
 
 def _choice(*convolution: Any, **attributes: Any) -> str | None:
@@ -96,6 +96,13 @@ def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
     chosen = _choice(data.draw(channels), data.draw(channels), extents, taps)
     if chosen is not None:
         assert 2 <= int(chosen.removeprefix("winograd")) <= largest_tile(taps)
+
+
+def test_the_choice_is_what_costs_least() -> None:
+    op = _convolution(64, 64, (56, 56), (3, 3))
+    costs = {method: cost(op, method) for method in methods(op)}
+    assert winograd_choice(op) == min(costs, key=lambda method: costs[method])
+    assert cost(op, "direct", warm=True) < costs["direct"]
 
 
 def test_keys_tell_apart_what_takes_different_times() -> None:

@@ -91,8 +91,9 @@ def compile_(
     Without native among the targets the plan is that of the first one: nothing is compiled for
     this processor, unless --explain or --tune ask about it.
 
-    With --explain also the passes over the graph: how many operations it had before and after, and
-    how many multiply-adds and bytes between operations there are then.
+    With --explain also the passes over the graph: how many operations it had before and after, how
+    many multiply-adds and bytes between operations there are then, and how long a call would take
+    as far as that is estimated.
 
     With --tune also where measuring chose another method than estimates, and what that gains. Use
     the number of threads and the shapes that the model will run with.

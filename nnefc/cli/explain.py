@@ -1,4 +1,8 @@
-"""What the passes did to a graph, and what it gained: told from the graph before and after."""
+"""What the passes did to a graph, and what it gained: told from the graph before and after.
+
+Multiply-adds are those that are done, by the method that a convolution has.  Times of a call are
+estimated as for choices between methods, and so rough: to be compared with each other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The graph after a pass: how often it has which operations, and what they cost."""
+    """The graph after a pass: how often it has which operations, and what they cost.
+
+    `seconds` took the pass; `estimate` is that of a call on one core.
+    """
 
     name: str
     changed: bool
@@ -26,6 +33,7 @@ class Stage:
     operations: Counter[str]
     macs: int
     traffic: int
+    estimate: float
 
     @property
     def size(self) -> int:
@@ -39,25 +47,34 @@ class Recorder:
     """A hook for `run_pipeline`: call it, then `facts` or `show` tell."""
 
     stages: list[Stage] = field(default_factory=list[Stage])
+    warm: bool = False
+    """Whether weights stay in the last cache."""
 
     def __call__(self, graph: Graph, ran: Ran) -> None:
         """Note what the graph is like now, or all of its stages together."""
         from nnefc.ir.graph import walk
-        from nnefc.ops.cost import macs, traffic_bytes
+        from nnefc.ops.cost import parameter_bytes, traffic_bytes
+        from nnefc.passes.graph_cost import multiplied, nanoseconds
+        from nnefc.runtime.data_caches import largest_cache
 
+        if not self.stages:
+            self.warm = parameter_bytes(graph) <= largest_cache()
         if self.stages and not ran.changed:
             last = self.stages[-1]
-            same = last.operations, last.macs, last.traffic
+            same = last.operations, last.macs, last.traffic, last.estimate
             self.stages.append(Stage(ran.name, False, ran.seconds, *same))
             return
         operations = Counter(kind(op) for op in walk(graph))
-        work = ran.turns * sum(macs(op) for op in graph.ops)
+        work = ran.turns * sum(map(multiplied, graph.ops))
         traffic = ran.turns * traffic_bytes(graph)
+        estimate = ran.turns * nanoseconds(graph, warm=self.warm) / 1e9
         if ran.stage:
             others = self.stages.pop()
             operations += others.operations
             work, traffic = work + others.macs, traffic + others.traffic
-        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, work, traffic))
+            estimate += others.estimate
+        cost = work, traffic, estimate
+        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, *cost))
 
     def facts(self) -> list[dict[str, Any]]:
         """A record for each pass, the import first."""
@@ -69,6 +86,7 @@ class Recorder:
                 "operations": stage.size,
                 "macs": stage.macs,
                 "traffic_bytes": stage.traffic,
+                "estimated_seconds": stage.estimate,
                 "removed": dict(before.operations - stage.operations),
                 "added": dict(stage.operations - before.operations),
             }
@@ -77,7 +95,7 @@ class Recorder:
 
     def show(self, out: Console) -> None:
         """Print a table."""
-        numeric = ["operations", "multiply-adds", "between them", "time"]
+        numeric = ["operations", "multiply-adds", "between them", "estimate", "time"]
         view = table("pass", *numeric, "what it did", numeric=numeric, fold=["what it did"])
         for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False):
             view.add_row(
@@ -85,6 +103,7 @@ class Recorder:
                 _change(before.size, stage.size, f"{stage.size:,}"),
                 _change(before.macs, stage.macs, quantity(stage.macs)),
                 _change(before.traffic, stage.traffic, size(stage.traffic)),
+                _change(before.estimate, stage.estimate, duration(stage.estimate)),
                 duration(stage.seconds) if stage.name != "import" else "",
                 describe(before, stage),
             )
@@ -92,7 +111,8 @@ class Recorder:
         first, last = self.stages[0], self.stages[-1]
         out.print(
             f"passes: {first.size:,} to {last.size:,} operations, {size(first.traffic)} to "
-            f"{size(last.traffic)} between them, in "
+            f"{size(last.traffic)} between them, {duration(first.estimate)} to "
+            f"{duration(last.estimate)} estimated for one core, in "
             f"{duration(sum(stage.seconds for stage in self.stages))}"
         )
 
@@ -105,12 +125,10 @@ def kind(op: Op) -> str:
     return f"{op.name} ({', '.join(notes)})" if notes else op.name
 
 
-def _change(before: int, after: int, text: str) -> str:
+def _change(before: float, after: float, text: str) -> str:
     """`text` of a number, marked if it grew or shrank."""
-    if after == before:
-        return text
-    share = f"{100 * (after - before) / before:+.0f} %, " if before else ""
-    return f"{share}{text}"
+    share = f"{100 * (after - before) / before:+.0f} %" if before else "+0 %"
+    return text if share in ("+0 %", "-0 %") else f"{share}, {text}"
 
 
 def describe(before: Stage, after: Stage) -> str:

@@ -88,18 +88,22 @@ def traffic_bytes(graph: Graph) -> int:
     count, nor do operations that give the memory of their operand another shape.
     """
     total = 0
-    for op in graph.ops:
-        spec = operations().get(op.name)
-        if op.name in ("constant", "variable") or (spec is not None and spec.view):
-            continue
+    for op in filter(computes, graph.ops):
         if op.name == scan.NAME:
             total += op.attributes["turns"] * traffic_bytes(op.attributes["body"])
-        taken = [v for v in dict.fromkeys(op.inputs) if not _is_stored(v)]
+        taken = [v for v in dict.fromkeys(op.inputs) if not is_stored(v)]
         total += sum(v.type.nbytes for v in (*taken, *op.outputs))
     return total
 
 
-def _is_stored(value: Value) -> bool:
+def computes(op: Op) -> bool:
+    """Whether an operation does something: stored data is there, and views share memory."""
+    spec = operations().get(op.name)
+    return op.name not in ("constant", "variable") and not (spec is not None and spec.view)
+
+
+def is_stored(value: Value) -> bool:
+    """Whether a value is a constant or a variable."""
     return value.op is not None and value.op.name in ("constant", "variable")
 
 
@@ -141,7 +145,7 @@ def live_bytes(graph: Graph) -> dict[Op, int]:
         live += sum(now(v.type.nbytes) for v in op.outputs if v in last_use)
         found[op] = live + max(map(largest_live_bytes, op.bodies), default=0)
         for value in dict.fromkeys(op.inputs):
-            stored = value.op is None or _is_stored(value)
+            stored = value.op is None or is_stored(value)
             if last_use[value] == position and not stored:
                 live -= now(value.type.nbytes)
     return found
