@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import artifacts
+from benchmarks.engines.tvm_cpu import Tvm
 from benchmarks.measure import compare
 from benchmarks.worker import Worker
 
@@ -37,6 +38,25 @@ def test_conversion_for_mnn_installs_nothing(
     finally:
         worker.close()
     assert not called.exists(), called.read_text()
+
+
+@pytest.mark.skipif(find_spec("tvm") is None, reason="TVM is not installed")
+@pytest.mark.parametrize("name", ["mlp", "squeezenet"])
+def test_tvm_agrees(name: str, tmp_path: Path) -> None:
+    network = artifacts.prepare(name, tmp_path, small=True)
+    found = compare(network, ["nnefc", "tvm"], 1, rounds=1, turn=0.0).engines["tvm"]
+    assert found.is_right, (found.failure, found.error)
+    assert found.turns
+
+
+def test_an_engine_that_is_not_installed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tvm, "modules", ("not_there",))
+    network = artifacts.prepare("mlp", tmp_path, small=True)
+    found = compare(network, ["nnefc", "tvm"], 1, rounds=1, turn=0.0)
+    assert found.engines["tvm"].failure == "not_there is not installed"
+    assert found.ours
 
 
 def test_kernels_are_warm_when_loading_is_measured(
