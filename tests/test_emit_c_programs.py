@@ -177,7 +177,7 @@ int main(void) {
     mixed_inputs inputs;
     mixed_outputs outputs;
     cpu_set_t one;
-    int i, narrowed = 0;
+    int i, k, narrowed = 0;
     inputs.x = x;
     outputs.y = y;
     outputs.z = z;
@@ -185,8 +185,11 @@ int main(void) {
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     for (i = 0; i < 4; i++) {
-        if (i == 1) printf("%d before, ", bound(NULL));
-        if (i == 1) narrowed = bound(&one);
+        if (i == 1) {
+            for (k = 0; k < 1000 && bound(NULL); k++) usleep(10000); /* a worker may be late */
+            printf("%d before, ", bound(NULL));
+            narrowed = bound(&one);
+        }
         mixed_run(net, &inputs, &outputs);
         usleep(50000);
     }

@@ -275,10 +275,11 @@ def test_affinity_masks_are_left_as_they_are(name: str) -> None:
         one, other, *_ = sorted(os.sched_getaffinity(0))
         me, [worker] = os.getpid(), set(map(int, os.listdir("/proc/self/task"))) - before
         mask = lambda: os.sched_getaffinity(worker)
-        everything = mask()
+        everything = os.sched_getaffinity(me)
 
         def asleep():
-            while t._get(state.PLACES) != state.ASLEEP: time.sleep(.001)
+            while t._get(state.PLACES) != state.ASLEEP or not t._get(state.SLEEPERS):
+                time.sleep(.001)
 
         def runs():
             for _ in range(3):
