@@ -28,8 +28,8 @@ from nnefc.kernels.team_state import (
     GETCPU,
     GETTID,
     MASK_BYTES,
+    MASKS,
     MAX_WORKERS,
-    PRESENT,
     SETAFFINITY,
     SPINS,
     STOP,
@@ -61,9 +61,9 @@ def start_threads(net: int, code: int, data: int, wanted: int):
         return OK
     team = net + TEAM
     if wanted == 0:
-        _get_affinity(0, MASK_BYTES, team + PRESENT)
+        _get_affinity(0, MASK_BYTES, team + MASKS)
         for i in range(0, MASK_BYTES, 8):
-            word = _load(team + PRESENT + i)
+            word = _load(team + MASKS + i)
             for bit in range(64):
                 wanted += word >> bit & 1
     _store_syscall(team + SYSCALL)

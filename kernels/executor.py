@@ -43,6 +43,7 @@ from nnefc.kernels.team_state import (
     BASES,
     CLAIMED,
     COUNT,
+    CPU_BITS,
     DONE,
     END,
     EVERYBODY,
@@ -60,7 +61,6 @@ from nnefc.kernels.team_state import (
     MAX_TILES,
     PARKED,
     PLACES,
-    PRESENT,
     SETAFFINITY,
     SLEEPERS,
     SPINS,
@@ -109,6 +109,7 @@ def _steer(team: int):
     if cpu < 0 or cpu >= 8 * MASK_BYTES:
         return
     libc, bit = _load(team + SYSCALL), 1 << cpu % 64
+    steered = STEERED + (system_call(libc, _load(team + GETTID), 0, 0, 0) << CPU_BITS | cpu)
     for i in range(acquire(team + WORKERS)):
         place, mask = team + PLACES + 8 * i, team + MASKS + MASK_BYTES * i
         if compare_and_swap(place, ASLEEP, CLAIMED) == 0:
@@ -118,27 +119,28 @@ def _steer(team: int):
         if size > 0 and (_load(word) & bit) != 0:
             _store(word, _load(word) & ~bit)
             if system_call(libc, _load(team + SETAFFINITY), thread, MASK_BYTES, mask) == 0:
-                found = STEERED + cpu
+                found = steered
         exchange(place, found)
 
 
 @helper
 def _awake(team: int, worker: int):
-    """A worker that sleeps no more may run where it might, unless its mask is another by now."""
+    """A worker that sleeps no more may run on the waker's processor again.
+
+    Unless the waker may not: then both have been sent elsewhere meanwhile.
+    """
     place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
     while compare_and_swap(place, ASLEEP, AWAKE) == 0:
-        cpu = acquire(place) - STEERED
-        if cpu < 0:  # claimed
+        steered = acquire(place) - STEERED
+        if steered < 0:  # claimed
             pause()
             continue
-        libc, present = _load(team + SYSCALL), team + PRESENT + MASK_BYTES * worker
-        system_call(libc, _load(team + GETAFFINITY), 0, MASK_BYTES, present)
-        changed = 0
-        for i in range(0, MASK_BYTES, 8):
-            changed |= _load(present + i) ^ _load(mask + i)
-        if changed == 0:
-            word = mask + cpu // 64 * 8
-            _store(word, _load(word) | 1 << cpu % 64)
+        cpu, waker = steered & (1 << CPU_BITS) - 1, steered >> CPU_BITS
+        word, bit = mask + cpu // 64 * 8, 1 << cpu % 64
+        libc, find = _load(team + SYSCALL), _load(team + GETAFFINITY)
+        gone = system_call(libc, find, waker, MASK_BYTES, mask) <= 0
+        if (gone or (_load(word) & bit) != 0) and system_call(libc, find, 0, MASK_BYTES, mask) > 0:
+            _store(word, _load(word) | bit)
             system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, mask)
         exchange(place, AWAKE)
         return

@@ -46,18 +46,18 @@ WORKERS: Final = 704
 TIDS: Final = 768
 """Their thread ids."""
 PLACES: Final = 1280
-"""Of each worker `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` and the CPU it is kept from."""
+"""Of each worker `AWAKE`, `ASLEEP`, `CLAIMED`, or `STEERED` + waker << CPU_BITS | CPU."""
 
 MAX_WORKERS: Final = (PLACES - TIDS) // 8
 MASK_BYTES: Final = 128
 MASKS: Final = PLACES + 8 * MAX_WORKERS
-"""Of each worker the CPUs it is left, if it is steered."""
-PRESENT: Final = MASKS + MASK_BYTES * MAX_WORKERS
-"""Of each worker room for the CPUs it finds itself to have."""
-STATE_BYTES: Final = PRESENT + MASK_BYTES * MAX_WORKERS
+"""Of each worker room for the mask of its CPUs."""
+STATE_BYTES: Final = MASKS + MASK_BYTES * MAX_WORKERS
 
 AWAKE, ASLEEP, CLAIMED, STEERED = range(4)
-"""`CLAIMED`: its mask is being changed."""
+"""`CLAIMED`: its mask is being changed.  `STEERED`: it is kept from the CPU of the waker, another
+thread."""
+CPU_BITS: Final = 10
 TILE_BITS: Final = 10
 """Bits of the number of a tile in the ticket."""
 MAX_TILES: Final = (1 << TILE_BITS) - 1

@@ -255,13 +255,21 @@ MASKS = {
     """,
     "what was steered comes back": """
         os.sched_setaffinity(worker, {one})
-        steered({one}, other)
+        steered(me, other)
         assert mask() == {one, other}, mask()
     """,
     "what was narrowed after it was steered does not": """
-        os.sched_setaffinity(worker, {one})
-        steered(set(range(8)) - {other}, other)
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(me, other)
         assert mask() == {one}, mask()
+    """,
+    "the thread that woke it is gone": """
+        gone = threading.Thread(target=int)
+        gone.start()
+        gone.join()
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(gone.native_id, other)
+        assert mask() == {one, other}, mask()
     """,
 }
 
@@ -287,11 +295,10 @@ def test_affinity_masks_are_left_as_they_are(name: str) -> None:
                 assert p.run(t)
             asleep()
 
-        def steered(cpus, cpu):
-            "A run for which the worker is woken as if it had been left `cpus`, without `cpu`."
+        def steered(waker, cpu):
+            "A run for which the worker is woken as if a thread had kept it from `cpu`."
             asleep()
-            t._put(state.MASKS, sum(1 << each for each in cpus))
-            t._put(state.PLACES, state.STEERED + cpu)
+            t._put(state.PLACES, state.STEERED + (waker << state.CPU_BITS | cpu))
             assert p.run(t)
             asleep()
 
@@ -344,8 +351,8 @@ def test_state_of_the_team_fits() -> None:
     words_of_workers, masks = 8 * state.MAX_WORKERS, state.MASK_BYTES * state.MAX_WORKERS
     assert state.TIDS + words_of_workers <= state.PLACES
     assert state.PLACES + words_of_workers <= state.MASKS
-    assert state.MASKS + masks <= state.PRESENT
-    assert state.PRESENT + masks <= state.STATE_BYTES
+    assert state.MASKS + masks <= state.STATE_BYTES
+    assert 1 << state.CPU_BITS == 8 * state.MASK_BYTES
     words = [offsets[k] for k in ("TICKET", "DONE", "WAKE", "FINISHED", "LAUNCHES", "STOP")]
     assert len({w // 128 for w in words}) == len(words)  # no false sharing
     assert ctypes.sizeof(ctypes.c_int64) == 8
