@@ -2,6 +2,9 @@
 
 Rows of taps are a loop over a table of byte offsets; within a row, every pixel of the input is
 read once and meets the weights, which are in registers, for all outputs of the piece.
+
+Outputs of a transposed convolution that are a stride apart meet neighbouring pixels, each of them
+with the same taps: they are a piece.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,29 +29,31 @@ def row_fits(row: int) -> bool:
     return host().registers - row - 2 >= 4
 
 
-def _relatives(block: int, step: int, row: int, residual: bool) -> list[Kernel]:
+def _relatives(block: int, step: int, row: int, residual: bool, apart: int) -> list[Kernel]:
     """With the other stride: networks have both."""
-    return [Kernel("depthwise.convolution", (block, each, row, False)) for each in (1, 2)]
+    steps = (1, 2) if apart == 1 else (step,)
+    return [Kernel("depthwise.convolution", (block, each, row, False, apart)) for each in steps]
 
 
 @family("depthwise.convolution", _relatives)
-def convolution(block: int, step: int, row: int, residual: bool) -> KernelFunction:
-    """The kind of a piece is its number of outputs, which are `step` pixels apart in x.
+def convolution(block: int, step: int, row: int, residual: bool, apart: int) -> KernelFunction:
+    """The kind of a piece is its number of outputs, which are `step` pixels apart in x and `apart`
+    in y and the residual.
 
-    Taps come in rows of `row` neighbouring pixels; the table has one entry per row.
-    Weights of a channel block: bias, then one vector per tap.  The residual has no gaps between
-    the pixels of a row.
+    Taps come in rows of `row` neighbouring pixels; the table has the offset of the weights, then
+    an entry per row.  Weights of a channel block: bias, then one vector per tap.
     """
     return pieces_kernel(
-        block, {h: _convolve(h, step, row, residual) for h in depthwise_heights(row)}
+        block, {h: _convolve(h, step, row, residual, apart) for h in depthwise_heights(row)}
     )
 
 
-def _convolve(height: int, step: int, row: int, residual: bool) -> Emit:
+def _convolve(height: int, step: int, row: int, residual: bool, apart: int) -> Emit:
     def emit(piece: Piece) -> None:
         v = piece.v
         bias = v.load(piece.weights)
-        with v.loop(0, piece.count, 1, [v.at(piece.weights, v.nbytes), *[bias] * height]) as turn:
+        weights_at = v.at(piece.weights, piece.tap(0))
+        with v.loop(1, piece.count, 1, [weights_at, *[bias] * height]) as turn:
             at, *sums = turn.values
             source = v.at(piece.x, piece.tap(turn.index))
             weights = [v.load(at, k * v.nbytes) for k in range(row)]
@@ -64,8 +69,9 @@ def _convolve(height: int, step: int, row: int, residual: bool) -> Emit:
             turn.next = [v.at(at, row * v.nbytes), *sums]
         low, high = (v.splat(v.load_item(piece.clamp, 4 * i)) for i in range(2))
         for i, total in enumerate(turn.values[1:]):
+            at = i * apart * v.nbytes
             if residual:
-                total = v.add(total, v.load(piece.other, i * v.nbytes))
-            v.store(clamp(v, total, low, high), piece.y, i * v.nbytes)
+                total = v.add(total, v.load(piece.other, at))
+            v.store(clamp(v, total, low, high), piece.y, at)
 
     return emit

@@ -74,10 +74,8 @@ class FuseConvolution:
         inputs, outputs = x.type.dims[1], op.output.type.dims[1]
         if not self._in_reach(window, inputs // groups):
             return False
-        if groups == 1:
+        if groups == 1 or groups == inputs == outputs:
             return True
-        if groups == inputs == outputs:
-            return op.name == "conv"
         return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
 
     def _in_reach(self, window: Window, channels: int) -> bool:

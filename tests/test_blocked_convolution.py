@@ -170,6 +170,15 @@ CASES = {
     "deconv-gaps": square(8, 8, 5, 2, 3, deconv=True),
     "deconv-dilated": square(8, 8, 6, 3, 2, dilation=(3, 2), deconv=True),
     "deconv-groups": square(32, 64, 5, 3, 2, 1, groups=2, deconv=True),
+    "deconv-depthwise": square(24, 24, 9, 4, 2, 1, groups=24, deconv=True, residual=True),
+    "deconv-depthwise-uneven": square(
+        20, 20, 19, 3, 2, 1, groups=20, batch=2, deconv=True, residual=True, activation="silu"
+    ),
+    "deconv-depthwise-gaps": square(5, 5, 6, 2, 3, 1, groups=5, deconv=True, activation="relu6"),
+    "deconv-depthwise-wide": square(3, 3, 4, 16, 8, 4, groups=3, deconv=True, activation="silu"),
+    "deconv-depthwise-line": Case(
+        17, 17, (300,), (9,), (1,), (2,), ((3, 5),), groups=17, deconv=True
+    ),
 }
 
 
@@ -226,6 +235,44 @@ def cases(draw: st.DrawFn) -> Case:
 def test_any_case(case: Case) -> None:
     with halves():
         compare(case, threads=1, accuracy="strict")
+
+
+@settings(max_examples=60)
+@given(case=cases(), data=st.data())
+def test_any_depthwise_case(case: Case, data: st.DataObject) -> None:
+    """Transposed ones by longer filters, too: no dimension is cut to nothing."""
+    channels = data.draw(st.integers(2, 40))
+    case = replace(case, inputs=channels, outputs=channels, groups=channels)
+    if case.deconv:
+        sizes = st.tuples(*[st.integers(1, 6)] * case.rank)
+        padding = tuple((data.draw(st.integers(0, 1)), 0) for _ in case.spatial)
+        case = replace(case, kernel=data.draw(sizes), padding=padding)
+    compare(case, threads=data.draw(st.integers(1, 2)), accuracy="strict")
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(("size", "stride"), [(4, 2), (3, 2), (2, 3), (3, 1)])
+def test_transposed_depthwise_keeps_to_its_window(number: float, size: int, stride: int) -> None:
+    """No other channel meets a number, and no pixel outside of the filter."""
+    graph = Graph("convolution")
+    x = random(1, 1, 20, 5, 5)
+    x[0, 7, 2, 3] = number
+    w, b = np.abs(random(2, 20, 1, size, size)) + 1, random(3, 1, 20)
+    value = graph.add_input(TensorType(DType.FLOAT32, x.shape), "x")
+    attributes = {
+        "border": "constant",
+        "padding": ((0, 0),) * 2,
+        "stride": (stride,) * 2,
+        "dilation": (1, 1),
+        "groups": 20,
+    }
+    operands = [value, variable(graph, "w", w), variable(graph, "b", b)]
+    graph.add_output(build(graph, "deconv", operands, attributes).output, "y")
+    got = nnefc.compile(graph, threads=1)(x)
+    met = np.zeros(got.shape, np.bool_)
+    rows, columns = (slice(stride * i, stride * i + size) for i in (2, 3))
+    met[0, 7, rows, columns] = True
+    assert np.array_equal(~np.isfinite(got), met)
 
 
 @pytest.mark.parametrize("ending", ["clamp(h, -1e39, 1e39)", "min(h, 1e39)", "max(h, -1e39)"])

@@ -109,6 +109,12 @@ def grow(chain: Chain, outputs: int, size: int) -> None:
     chain.add(f"deconv(x@, {filter_}, 0.0, {chain.window(size, 2, 1, size // 2)})", outputs, "*")
 
 
+def grow_apart(chain: Chain, size: int, stride: int) -> None:
+    filter_ = chain.weight(chain.channels, 1, *[size] * chain.rank)
+    window = f"{chain.window(size, stride, 1, size // 2)}, groups = {chain.channels}"
+    chain.add(f"deconv(x@, {filter_}, 0.5, {window})", moved="*")
+
+
 def pool(chain: Chain, name: str, size: int, stride: int, dilation: int = 1) -> None:
     n = chain.rank
     sizes, strides, dilations = ([1, 1, *[x] * n] for x in (size, stride, dilation))
@@ -179,6 +185,7 @@ STEPS = st.one_of(
     st.tuples(st.just(grouped), st.sampled_from((3, 5)), st.sampled_from((1, 2))),
     st.tuples(st.just(surround), st.sampled_from(("constant", "replicate", "reflect"))),
     st.tuples(st.just(grow), st.sampled_from((8, 12)), st.sampled_from((2, 3, 4))),
+    st.tuples(st.just(grow_apart), st.sampled_from((2, 3, 4)), st.sampled_from((2, 3))),
     st.tuples(
         st.just(pool),
         st.sampled_from(("max_pool", "box")),
@@ -222,6 +229,7 @@ def network(rank: int) -> Chain:
     convolve(chain, 24, 1, 1, 1)
     pool(chain, "box", 3, 1)
     grow(chain, 16, 4)
+    grow_apart(chain, 3, 2)
     repeat(chain)
     border = [(0, 0), (0, 0), *[(2, 1)] * rank]
     chain.add(f"pad(x@, padding = {border}, border = 'reflect')", moved="+3")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +21,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.panels import Panels, group_panels, panels_of
 from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
+from nnefc.lower.phases import Phase, Row, phases, pixels_of, tap_count, tap_grid
 from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 from nnefc.runtime.program import Ref
@@ -89,92 +88,21 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     simple, ending = read_simple(lower, op), read_ending(lower, op, y)
     fill = lower.must_fill_with_zeros(op.output)
     it = Convolution(x, y, window, groups, filter_, bias, simple, ending, fill)
-    for phase in _phases(window):
+    for phase in phases(window):
         _launch(lower, it, phase)
 
 
-_Tap = tuple[int, int]
-"""Number of the tap, distance."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """Numbers that are equally far apart."""
-
-    first: int
-    count: int
-    step: int
-
-    @property
-    def numbers(self) -> range:
-        return range(self.first, self.first + self.count * self.step, self.step)
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """Outputs along a dimension that meet the same taps at the same distances."""
-
-    outputs: _Row
-    inputs: _Row
-    """What these outputs meet with a tap at distance 0."""
-    taps: tuple[_Tap, ...]
-
-
-_Phase = tuple[_Axis, ...]
-"""Outputs that meet the same taps; one item per dimension."""
-
-
-def _phases(window: Window) -> Iterator[_Phase]:
-    """conv: all outputs. deconv: those with the same remainder by the stride."""
-    return itertools.product(*(_axis_phases(window, i) for i in range(window.rank)))
-
-
-def _axis_phases(window: Window, axis: int) -> Iterator[_Axis]:
-    size, stride, dilation = window.size[axis], window.stride[axis], window.dilation[axis]
-    before, outputs = window.padding[axis][0], window.output[axis]
-    if not window.reverse:
-        taps = tuple((t, t * dilation) for t in range(size))
-        yield _Axis(_Row(0, outputs, 1), _Row(-before, outputs, stride), taps)
-        return
-    # output o meets input (o + before - t * dilation) / stride where that is whole
-    for remainder in range(stride):
-        first = (remainder - before) % stride
-        if first >= outputs:
-            continue
-        count = ceil_div(outputs - first, stride)
-        start = (first + before - remainder) // stride
-        taps = tuple(
-            (t, -((t * dilation - remainder) // stride))
-            for t in range(size)
-            if (t * dilation - remainder) % stride == 0
-        )
-        yield _Axis(_Row(first, count, stride), _Row(start, count, 1), taps)
-
-
-def _pixels(phase: _Phase) -> int:
-    return math.prod(axis.outputs.count for axis in phase)
-
-
-def _tap_count(phase: _Phase) -> int:
-    return math.prod(len(axis.taps) for axis in phase)
-
-
-def _tap_grid(phase: _Phase) -> list[tuple[_Tap, ...]]:
-    """The taps that meet something: one along each dimension."""
-    return list(itertools.product(*(axis.taps for axis in phase)))
-
-
-def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
+def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
     """The outputs of a phase, panel by panel of channels."""
     x, y = it.x, it.y
     lanes = lanes_of("float32")
     assert y.layout.block == lanes
     outputs = it.filter.shape[1]
-    taps = _tap_grid(phase)
+    taps = tap_grid(phase)
     places = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = x.layout.entry
     depth = ceil_div(it.filter.shape[2], step) * len(taps) if taps else 1
-    macs = now(x.batch * _pixels(phase)) * depth * step
+    macs = now(x.batch * pixels_of(phase)) * depth * step
     done = 0
     for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(outputs):
         blocks = panels.vectors * panels.count
@@ -190,7 +118,7 @@ def _launch(lower: Lowering, it: Convolution, phase: _Phase) -> None:
         done += blocks
 
 
-def _offsets(phase: _Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
+def _offsets(phase: Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
     """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
 
     An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.
@@ -198,7 +126,7 @@ def _offsets(phase: _Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
     pitches = x.pitches
     distances = [
         sum(pitch * distance for pitch, (_, distance) in zip(pitches, tap, strict=True))
-        for tap in _tap_grid(phase)
+        for tap in tap_grid(phase)
     ]
     if not distances:
         return np.zeros(1, np.int32)
@@ -213,7 +141,7 @@ def _offsets(phase: _Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
 
 
 def _runs(
-    phase: _Phase, x: Plane, channels: int, depth_block: int
+    phase: Phase, x: Plane, channels: int, depth_block: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(runs, taps) as the kernel reads them: taps that rows meet in the halo alone are left out.
 
@@ -221,8 +149,8 @@ def _runs(
     """
     entries = _offsets(phase, x, channels)
     numbers = np.arange(len(entries))
-    taps = max(_tap_count(phase), 1)
-    row = _pixels(phase[1:])
+    taps = max(tap_count(phase), 1)
+    row = pixels_of(phase[1:])
     starts = range(0, len(entries) + depth_block, depth_block)
     runs: list[list[int]] = []
     chosen: list[npt.NDArray[np.int64]] = []
@@ -239,16 +167,16 @@ def _runs(
     return np.array(runs, np.int32), table.astype(np.int32)
 
 
-def _rows(phase: _Phase, x: Plane) -> list[tuple[range, npt.NDArray[np.bool_]]]:
+def _rows(phase: Phase, x: Plane) -> list[tuple[range, npt.NDArray[np.bool_]]]:
     """Rows (of the first dimension) that meet the same rows of taps outside the halo, and which."""
     axis, *others = phase
     every = range(axis.outputs.count)
-    if not _tap_count(phase):
+    if not tap_count(phase):
         return [(every, np.ones(1, np.bool_))]
     distances = [distance for _, distance in axis.taps]
     met = np.add.outer(axis.inputs.numbers, distances)
     met = (met >= 0) & (met < x.spatial[0])
-    few = _pixels(tuple(others)) < LEAST_ROW
+    few = pixels_of(tuple(others)) < LEAST_ROW
     if few or met.mean() > 1 - LEAST_SKIPPED:
         return [(every, np.ones(len(distances), np.bool_))]
     changes = np.flatnonzero((met[1:] != met[:-1]).any(1)) + 1
@@ -267,7 +195,7 @@ def _depth_block(depth: int, entry_bytes: int) -> int:
 def _launch_tiles(
     lower: Lowering,
     it: Convolution,
-    phase: _Phase,
+    phase: Phase,
     packed: Ref,
     bias: Array,
     panels: Panels,
@@ -278,7 +206,7 @@ def _launch_tiles(
     """Panels of each group, the first one from channel block `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
     vectors, count = panels.vectors, panels.count
-    pixels = _pixels(phase)
+    pixels = pixels_of(phase)
     runs, taps = computed(_runs, phase, x.plane, it.filter.shape[2], depth_block)
     filter_bytes = packed.buffer.nbytes
     macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
@@ -326,17 +254,17 @@ def _launch_tiles(
     it.ending.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
 
 
-def _source(lower: Lowering, it: Convolution, phase: _Phase) -> dict[str, Any]:
+def _source(lower: Lowering, it: Convolution, phase: Phase) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
     x = it.x
-    if _tap_count(phase):
+    if tap_count(phase):
         return {
             "x": x.at,
             "x_pixels": _pixel_table(lower, x, tuple(axis.inputs for axis in phase)),
             "x_batch": x.batch_bytes,
             "x_group": x.plane_bytes * x.channels // it.groups // x.layout.block,
         }
-    (nowhere,) = computed(_nowhere, _pixels(phase))
+    (nowhere,) = computed(_nowhere, pixels_of(phase))
     return {
         "x": lower.table(np.zeros(x.layout.entry, np.float32)),
         "x_pixels": lower.table(nowhere),
@@ -349,13 +277,13 @@ def _nowhere(pixels: int) -> tuple[npt.NDArray[np.int32]]:
     return (np.zeros(pixels, np.int32),)
 
 
-def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[_Row, ...]) -> Ref:
+def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Row, ...]) -> Ref:
     """Where the pixels of a grid are."""
     (offsets,) = computed(_grid_offsets, tensor.plane, grid)
     return lower.table(offsets)
 
 
-def _grid_offsets(plane: Plane, grid: tuple[_Row, ...]) -> tuple[npt.NDArray[np.int32]]:
+def _grid_offsets(plane: Plane, grid: tuple[Row, ...]) -> tuple[npt.NDArray[np.int32]]:
     return (plane.offsets(*(row.numbers for row in grid)),)
 
 

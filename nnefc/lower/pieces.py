@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -94,10 +94,12 @@ def launch(
     weights: Weights | None = None,
     clamp: int = 0,
     ending: Ending | None = None,
+    columns: Callable[[], Sequence[int]] | None = None,
 ) -> None:
     """`plane_ns`: about how long all pieces of one plane take, in nanoseconds.
 
-    `ending` is for pieces whose kind is their number of pixels, in the order of the pixels.
+    `ending` is for pieces whose kind is their number of pixels, row by row; `columns` gives the
+    positions of the pixels of a row in their order, if that is another one.
     """
     third, weights = other or y, weights or Weights(x.at, 0)
     count, plane_ns = length(pieces), now(plane_ns)
@@ -140,4 +142,6 @@ def launch(
         for plane in range(x.blocks)
     ]
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
-    ending.launch(lower, kernel, words, grouped, [range(n) for n in y.spatial])
+    *rows, width = map(range, y.spatial)
+    positions = [*rows, width if columns is None else columns()]
+    ending.launch(lower, kernel, words, grouped, positions)
