@@ -80,7 +80,7 @@ def _relatives(vectors: int, channels: int, half: bool) -> Iterator[Kernel]:
     if host().halves:
         yield Kernel("direct.convolution", (2, min(lanes, 8), True))
     for stride in (1, 2):
-        yield Kernel("depthwise.convolution", (lanes, stride, 3, False, 1))
+        yield Kernel("depthwise.convolution", (lanes, stride, 3, False, 1, (1, 1, 0)))
     yield Kernel("layout.unblock", (lanes,))
     yield Kernel("chain.tiles")
 

@@ -152,6 +152,11 @@ class Vector:
         zeros = ir.Constant(vector.type, [0.0] * vector.type.count)
         return self.builder.shuffle_vector(vector, zeros, order)
 
+    def shuffled(self, vector: Any, order: Sequence[int]) -> Any:
+        """The items at these lanes."""
+        kind = ir.VectorType(I32, self.lanes)
+        return self.builder.shuffle_vector(vector, self._undefined, ir.Constant(kind, order))
+
     def even(self, low: Any, high: Any) -> Any:
         """Every other item of two vectors."""
         kind = ir.VectorType(I32, self.lanes)

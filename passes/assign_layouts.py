@@ -52,13 +52,12 @@ class AssignLayouts:
         chosen = self._blocked_operations(graph, known)
         if not chosen:
             return False
-        for op in chosen:
-            if op.name in CONVOLUTIONS:
-                op.attributes["method"] = self.choose(op)
         halos = _halos(chosen, known, self.block)
         for op in chosen:
             for value in op.outputs:
                 value.type = value.type.with_layout(Blocked(self.block, halos[value]))
+            if op.name in CONVOLUTIONS:
+                op.attributes["method"] = self.choose(op)
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
 

@@ -38,9 +38,12 @@ FEW_CHANNELS = 4
 
 def methods(op: Op) -> tuple[str, ...]:
     """All ways to compute a `fused_conv` or `fused_deconv`; the first one is plain sums."""
-    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
-    if groups > 1 and groups == op.inputs[0].type.dims[1]:
+    x, y = op.inputs[0].type.dims, op.output.type
+    groups = convolution_groups(x, op.attributes)
+    if groups > 1 and groups == x[1] == y.dims[1]:
         return ("depthwise",)
+    if groups > 1 and y.layout is not None and x[1] // groups < y.layout.block:
+        return ("grouped",)
     if op.name == "fused_deconv":
         return ("direct",)
     return ("direct", *(f"winograd{size}" for size in _winograd_sizes(op)))

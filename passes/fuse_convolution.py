@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
 from nnefc.ops.epilogue import simple_epilogue
@@ -14,6 +14,9 @@ from nnefc.passes.blocked_rules import MAX_PLANE, elementwise, in_reach
 from nnefc.passes.epilogues import absorb, joined, only_used_by, producer
 from nnefc.passes.known import Known
 from nnefc.symbolic import largest, make_do
+
+MOST_PARTS: Final = 4
+"""Outputs for each input of a group: kernels are specialised by the part of a block they read."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,11 @@ class FuseConvolution:
         %1: float32[1,16,8,8] = fused_conv(%x, %w, %b, %z) {..., expression = ...}
 
     Taken are float32 convolutions with known filter and bias, zeros around the input, and one
-    group, one channel per group or groups of whole blocks of `block` channels, not too large for
-    tables of offsets; `deconv` in the same way.  An expression joins if its other operands have the
-    shape of the result or are known items per channel; where shapes depend on symbols, only if it
-    is one that tiles can do in registers.  Of two convolutions that are added the
-    later one adds.
+    group, groups of one channel or another part of a block of `block` channels, or of whole
+    blocks, not too large for tables of offsets; `deconv` in the same way.  An expression joins if
+    its other operands have the shape of the result or are known items per channel; where shapes
+    depend on symbols, only if it is one that tiles can do in registers.  Of two convolutions that
+    are added the later one adds.
     """
 
     name: ClassVar[str] = "fuse_convolution"
@@ -74,9 +77,15 @@ class FuseConvolution:
         inputs, outputs = x.type.dims[1], op.output.type.dims[1]
         if not self._in_reach(window, inputs // groups):
             return False
-        if groups == 1 or groups == inputs == outputs:
+        return groups == 1 or self._splits(inputs // groups, outputs // groups)
+
+    def _splits(self, inputs: int, outputs: int) -> bool:
+        """Whether groups of so many channels are whole blocks, or parts that vectors shuffle."""
+        if inputs % self.block == 0 and outputs % self.block == 0:
             return True
-        return inputs // groups % self.block == 0 and outputs // groups % self.block == 0
+        return (
+            self.block % outputs == 0 and outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
+        )
 
     def _in_reach(self, window: Window, channels: int) -> bool:
         """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""

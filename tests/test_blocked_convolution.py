@@ -129,7 +129,9 @@ def compare(case: Case, **options: Any) -> nnefc.CompiledModel:
         y = build(graph, "mul", [y, build(graph, "sigmoid", [y], {}).output], {}).output
     graph.add_output(y, "y")
     model = nnefc.compile(graph, **options)
-    methods = ("depthwise",) if case.groups == case.inputs > 1 else ("direct",)
+    methods = (
+        ("depthwise",) if case.groups > 1 and inside[0] < host().float32_lanes else ("direct",)
+    )
     if sums[0, 0].size == 1:  # of all of the image it is a product
         methods = (*methods, "matmul")
     assert any(launch.kernel.startswith(methods) for launch in model.launches)
@@ -158,6 +160,10 @@ CASES = {
     "one-pixel": square(130, 70, 2, 1, 2, activation="relu6"),
     "one-pixel-out": square(20, 33, 7, 6, 2),
     "groups": square(64, 96, 8, 3, pad=1, groups=2, batch=2),
+    "groups-of-two": square(20, 20, 9, 3, 1, 1, groups=10, residual=True, activation="silu"),
+    "groups-of-four": square(40, 40, 16, 3, 2, 1, groups=10, batch=2, activation="relu"),
+    "groups-that-widen": square(20, 40, 9, 3, 1, 1, groups=10, residual=True, activation="silu"),
+    "multiplier": square(9, 36, 8, 5, 1, 2, groups=9, batch=2, activation="relu6"),
     "depthwise": square(24, 24, 15, 3, 2, 1, groups=24, batch=2, activation="relu6"),
     "depthwise-dilated": square(20, 20, 9, 3, pad=2, dilation=(2, 2), groups=20, residual=True),
     "wide-border": square(8, 8, 4, 3, pad=5),
@@ -176,6 +182,8 @@ CASES = {
     ),
     "deconv-depthwise-gaps": square(5, 5, 6, 2, 3, 1, groups=5, deconv=True, activation="relu6"),
     "deconv-depthwise-wide": square(3, 3, 4, 16, 8, 4, groups=3, deconv=True, activation="silu"),
+    "deconv-groups-of-four": square(20, 20, 9, 4, 2, 1, groups=5, deconv=True, residual=True),
+    "deconv-groups-that-widen": square(6, 12, 9, 3, 2, 1, groups=3, deconv=True, batch=2),
     "deconv-depthwise-line": Case(
         17, 17, (300,), (9,), (1,), (2,), ((3, 5),), groups=17, deconv=True
     ),
@@ -237,12 +245,15 @@ def test_any_case(case: Case) -> None:
         compare(case, threads=1, accuracy="strict")
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(case=cases(), data=st.data())
-def test_any_depthwise_case(case: Case, data: st.DataObject) -> None:
+def test_any_case_of_small_groups(case: Case, data: st.DataObject) -> None:
     """Transposed ones by longer filters, too: no dimension is cut to nothing."""
-    channels = data.draw(st.integers(2, 40))
-    case = replace(case, inputs=channels, outputs=channels, groups=channels)
+    lanes = host().float32_lanes
+    inputs = data.draw(st.sampled_from([n for n in (1, 1, 2, 4, 8) if n < lanes]))
+    outputs = data.draw(st.sampled_from([n * inputs for n in (1, 2, 4) if n * inputs <= lanes]))
+    groups = data.draw(st.integers(2, 40 // inputs))
+    case = replace(case, inputs=inputs * groups, outputs=outputs * groups, groups=groups)
     if case.deconv:
         sizes = st.tuples(*[st.integers(1, 6)] * case.rank)
         padding = tuple((data.draw(st.integers(0, 1)), 0) for _ in case.spatial)
@@ -251,27 +262,30 @@ def test_any_depthwise_case(case: Case, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
 @pytest.mark.parametrize(("size", "stride"), [(4, 2), (3, 2), (2, 3), (3, 1)])
-def test_transposed_depthwise_keeps_to_its_window(number: float, size: int, stride: int) -> None:
-    """No other channel meets a number, and no pixel outside of the filter."""
+def test_transposed_groups_keep_to_their_window(
+    number: float, inputs: int, outputs: int, size: int, stride: int
+) -> None:
+    """No other group meets a number, and no pixel outside of the filter."""
     graph = Graph("convolution")
-    x = random(1, 1, 20, 5, 5)
-    x[0, 7, 2, 3] = number
-    w, b = np.abs(random(2, 20, 1, size, size)) + 1, random(3, 1, 20)
+    x = random(1, 1, 10 * inputs, 5, 5)
+    x[0, 3 * inputs, 2, 3] = number
+    w, b = np.abs(random(2, 10 * inputs, outputs, size, size)) + 1, random(3, 1, 10 * outputs)
     value = graph.add_input(TensorType(DType.FLOAT32, x.shape), "x")
     attributes = {
         "border": "constant",
         "padding": ((0, 0),) * 2,
         "stride": (stride,) * 2,
         "dilation": (1, 1),
-        "groups": 20,
+        "groups": 10,
     }
     operands = [value, variable(graph, "w", w), variable(graph, "b", b)]
     graph.add_output(build(graph, "deconv", operands, attributes).output, "y")
     got = nnefc.compile(graph, threads=1)(x)
     met = np.zeros(got.shape, np.bool_)
     rows, columns = (slice(stride * i, stride * i + size) for i in (2, 3))
-    met[0, 7, rows, columns] = True
+    met[0, 3 * outputs : 4 * outputs, rows, columns] = True
     assert np.array_equal(~np.isfinite(got), met)
 
 

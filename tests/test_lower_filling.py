@@ -80,7 +80,7 @@ def test_what_sums_read_is_found_in_one_walk() -> None:
 
 
 @pytest.mark.parametrize("channels", [12, 16])
-@pytest.mark.parametrize("method", ["direct", "depthwise"])
+@pytest.mark.parametrize("method", ["direct", "depthwise", "grouped"])
 def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
     """The second stage of three passes on what it makes of the result of the first."""
     graphs = [BlockedGraph(8) for _ in range(3)]
@@ -98,6 +98,24 @@ def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
         Stage(graphs[2].graph, 2, (passed[1],), ()),
     ]
     assert zero_filled(stages) == ({*values, y} if (method, channels) == ("direct", 12) else set())
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
+@pytest.mark.parametrize("groups", [3, 5, 9])
+def test_groups_within_blocks_meet_no_infinity(groups: int, inputs: int, outputs: int) -> None:
+    """Where sums read what they make of channels that fill up the last block."""
+    rcp = Expression((FLOAT,), (Step("rcp", (0,), FLOAT),), (1,))
+    x = np.abs(normal(0, 1, 5, 9, 9)) + 1
+    shapes = [(groups * inputs, 5, 1, 1), (groups * outputs, inputs, 3, 3)]
+    first, second, last = (np.abs(normal(1, *s)) for s in (*shapes, (7, groups * outputs, 1, 1)))
+    g = BlockedGraph(lanes_of("float32"))
+    y = _convolve(g, g.input(x), first, "direct", expression=rcp)
+    y = _convolve(g, y, second, "grouped", groups=groups)
+    (found,) = g.run(_convolve(g, y, last, "direct"))
+    tensors = [torch.from_numpy(each).double() for each in (x, first, second, last)]
+    convolve = torch.nn.functional.conv2d
+    made = convolve(1 / convolve(tensors[0], tensors[1]), tensors[2], groups=groups)
+    np.testing.assert_allclose(found, convolve(made, tensors[3]).numpy(), rtol=1e-4, atol=1e-3)
 
 
 WAYS = [("direct", 1), ("direct", 3), ("winograd2", 3), ("winograd4", 3)]
@@ -163,6 +181,7 @@ def _convolve(
     method: str,
     others: Sequence[Value] = (),
     expression: Expression = NOTHING,
+    groups: int = 1,
 ) -> Value:
     size, spatial = w.shape[2:], x.type.dims[2:]
     attributes: dict[str, Any] = {
@@ -170,7 +189,7 @@ def _convolve(
         "padding": ((0, 0),) * 2,
         "stride": (1, 1),
         "dilation": (1, 1),
-        "groups": 1,
+        "groups": groups,
         "expression": expression,
         "method": method,
     }

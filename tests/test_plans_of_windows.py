@@ -90,12 +90,14 @@ def depthwise(chain: Chain, size: int, stride: int) -> None:
     chain.add(f"conv(x@, {filter_}, 0.0, {window})", moved=f"/{stride}" if stride > 1 else "")
 
 
-def grouped(chain: Chain, size: int, stride: int) -> None:
-    """Of a few channels: row-major."""
+def grouped(chain: Chain, size: int, stride: int, times: int) -> None:
+    """Of a few channels, of which there are some times as many in the result; row-major if 3."""
     inputs = math.gcd(chain.channels, 4)
-    filter_ = chain.weight(chain.channels, inputs, *[size] * chain.rank)
+    outputs = chain.channels * times
+    filter_ = chain.weight(outputs, inputs, *[size] * chain.rank)
     window = f"{chain.window(size, stride, 1, size // 2)}, groups = {chain.channels // inputs}"
-    chain.add(f"conv(x@, {filter_}, 0.5, {window})", moved=f"/{stride}" if stride > 1 else "")
+    moved = f"/{stride}" if stride > 1 else ""
+    chain.add(f"conv(x@, {filter_}, 0.5, {window})", outputs, moved)
 
 
 def surround(chain: Chain, border: str) -> None:
@@ -182,7 +184,12 @@ STEPS = st.one_of(
         st.sampled_from((1, 2)),
     ),
     st.tuples(st.just(depthwise), st.sampled_from((3, 5)), st.sampled_from((1, 2))),
-    st.tuples(st.just(grouped), st.sampled_from((3, 5)), st.sampled_from((1, 2))),
+    st.tuples(
+        st.just(grouped),
+        st.sampled_from((3, 5)),
+        st.sampled_from((1, 2)),
+        st.sampled_from((1, 1, 2, 3)),
+    ),
     st.tuples(st.just(surround), st.sampled_from(("constant", "replicate", "reflect"))),
     st.tuples(st.just(grow), st.sampled_from((8, 12)), st.sampled_from((2, 3, 4))),
     st.tuples(st.just(grow_apart), st.sampled_from((2, 3, 4)), st.sampled_from((2, 3))),
@@ -328,29 +335,29 @@ LAYERS = {
         2,
         "conv(x, f, 0.0, groups = 4, stride = [2, 1], padding = [(1, 1), (3, 3)])",
         lambda x, f: F.conv2d(x, f, stride=(2, 1), padding=(1, 3), groups=4),
-        16,
-        (16, 4, 3, 5),
+        12,
+        (12, 3, 3, 5),
     ),
     "groups, dilated": Layer(
         2,
         "conv(x, f, 0.0, groups = 4, dilation = [2, 3], padding = [(2, 2), (3, 3)])",
         lambda x, f: F.conv2d(x, f, padding=(2, 3), dilation=(2, 3), groups=4),
-        16,
-        (24, 4, 3, 3),
+        12,
+        (24, 3, 3, 3),
     ),
     "groups, points": Layer(
         2,
         "conv(x, f, 0.0, groups = 4, padding = [(0, 0), (0, 0)])",
         lambda x, f: F.conv2d(x, f, groups=4),
-        16,
-        (16, 4, 1, 1),
+        12,
+        (12, 3, 1, 1),
     ),
     "groups of a sequence": Layer(
         1,
         "conv(x, f, 0.0, groups = 4, padding = [(4, 4)])",
         lambda x, f: F.conv1d(x, f, padding=4, groups=4),
-        16,
-        (16, 4, 9),
+        12,
+        (12, 3, 9),
     ),
     "groups of a volume": Layer(
         3,
@@ -363,29 +370,29 @@ LAYERS = {
         2,
         "conv(x, f, 0.0, groups = 2, stride = [9, 9], padding = [(4, 4), (4, 4)])",
         lambda x, f: F.conv2d(x, f, stride=9, padding=4, groups=2),
-        8,
-        (8, 4, 9, 9),
+        6,
+        (6, 3, 9, 9),
     ),
     "multiplier": Layer(
         2,
         "conv(x, f, 0.0, groups = 3, padding = [(2, 2), (1, 1)])",
         lambda x, f: F.conv2d(x, f, padding=(2, 1), groups=3),
         3,
-        (6, 1, 5, 3),
+        (9, 1, 5, 3),
     ),
     "reverse groups": Layer(
         2,
         "deconv(x, f, 0.0, groups = 4, stride = [2, 3], padding = [(1, 1), (2, 2)])",
         lambda x, f: F.conv_transpose2d(x, _turned(f, 4), stride=(2, 3), padding=(1, 2), groups=4),
-        16,
-        (16, 4, 4, 5),
+        12,
+        (12, 3, 4, 5),
     ),
     "reverse multiplier": Layer(
         1,
         "deconv(x, f, 0.0, groups = 4, stride = [2], padding = [(1, 1)])",
         lambda x, f: F.conv_transpose1d(x, _turned(f, 4), stride=2, padding=1, groups=4),
         4,
-        (8, 1, 4),
+        (12, 1, 4),
     ),
     "maxima": Layer(
         2,

@@ -98,7 +98,7 @@ def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
         Kernel("direct.convolution", (3, 1, False)),
-        Kernel("depthwise.convolution", (lanes, 1, 5, True, 1)),
+        Kernel("depthwise.convolution", (lanes, 1, 5, True, 1, (1, 1, 0))),
         Kernel("movement.copy", (4,)),
         Kernel("pooling.window", ("sum", lanes, None)),
         Kernel("winograd.transform_input", ((1, 7), 4)),

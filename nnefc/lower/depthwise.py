@@ -1,4 +1,4 @@
-"""Convolutions with one input channel per output channel, reverse ones phase by phase."""
+"""Convolutions by groups that lie within channel blocks, reverse ones phase by phase."""
 
 from __future__ import annotations
 
@@ -15,50 +15,71 @@ from nnefc.ir import Op
 from nnefc.kernels.depthwise import depthwise_heights, row_fits
 from nnefc.kernels.template import Kernel
 from nnefc.lower import pieces
-from nnefc.lower.blocked import Plane, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
-from nnefc.lower.direct import read_bias
+from nnefc.lower.direct import by_groups, read_bias
 from nnefc.lower.ending import read_ending, read_simple
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.phases import Tap, axis_phases, axis_taps
-from nnefc.ops.window_rules import Window, convolution_window
+from nnefc.ops.window_rules import Window, convolution_groups, convolution_window
 from nnefc.rates import MACS_PER_NS
 
 Array = npt.NDArray[np.float32]
 
 
+MOST_WEIGHTS = 40
+"""Of a row of taps of several channels: the code has a multiply-add for each, and every output."""
+
+
 def lower_depthwise(lower: Lowering, op: Op) -> None:
-    """A `fused_conv` or `fused_deconv` with as many groups as channels."""
+    """A `fused_conv` or `fused_deconv` by groups of one channel, or of some within a block."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     reverse = op.name == "fused_deconv"
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes, reverse=reverse)
-    end = read_simple(lower, op)
+    groups = convolution_groups(x.shape, op.attributes)
+    inputs, outputs = x.channels // groups, y.channels // groups
+    row = _row(window, inputs)
+    end, ending = read_simple(lower, op), read_ending(lower, op, y)
+    weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
+    step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
+    planes = (each.plane for each in (x, y, end.residual or y))
+    found, taps = computed(_pieces, window, row, inputs, *planes)
+    meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
+    # output blocks that meet the same part of their input block
+    parts = outputs // inputs
+    for part in range(min(parts, y.blocks)):
+        specialised = (x.layout.block, step, row, end.residual is not None, apart)
+        pieces.launch(
+            lower,
+            Kernel("depthwise.convolution", (*specialised, (inputs, outputs, part))),
+            x,
+            y,
+            found,
+            taps,
+            math.prod(window.output) * (meets + 2) * x.layout.block / MACS_PER_NS,
+            other=end.residual,
+            weights=weights,
+            clamp=end.clamp,
+            ending=ending,
+            columns=lambda: _columns(window, row),
+            blocks=range(part, y.blocks, parts),
+        )
+
+
+def _read_weights(
+    lower: Lowering, op: Op, y: Tensor, groups: int, order: tuple[int, ...]
+) -> pieces.Weights:
     data = lower.data(op.inputs[1])
     assert data is not None
     bias, block = read_bias(lower, op.inputs[2], y.channels), y.layout.block
-    order = _order(window)
-    weights = lower.derived(
-        [data, bias], ("depthwise", block, order), lambda: _pack(data, bias, block, order)
-    )
-    step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
-    row, residual = _row(window), end.residual is not None
-    taps_met = window.volume / math.prod(window.stride) if reverse else window.volume
-    planes = (each.plane for each in (x, y, end.residual or y))
-    found, taps = computed(_pieces, window, row, *planes)
-    pieces.launch(
-        lower,
-        Kernel("depthwise.convolution", (x.layout.block, step, row, residual, apart)),
-        x,
-        y,
-        found,
-        taps,
-        math.prod(window.output) * (taps_met + 2) * x.layout.block / MACS_PER_NS,
-        other=end.residual,
-        weights=pieces.Weights(weights, weights.buffer.nbytes // y.blocks),
-        clamp=end.clamp,
-        ending=read_ending(lower, op, y),
-        columns=lambda: _columns(window, row),
-    )
+    reverse = op.name == "fused_deconv"
+    how = ("depthwise", block, groups, reverse, order)
+
+    def make() -> Array:
+        return _pack(by_groups(data, groups, reverse=reverse), bias, block, order)
+
+    weights = lower.derived([data, bias], how, make)
+    return pieces.Weights(weights, weights.buffer.nbytes // y.blocks)
 
 
 def _phases(window: Window) -> list[list[tuple[Tap, ...]]]:
@@ -72,26 +93,34 @@ def _phases(window: Window) -> list[list[tuple[Tap, ...]]]:
     return [list(itertools.product(*chosen)) for chosen in itertools.product(*along)]
 
 
-def _order(window: Window) -> tuple[int, ...]:
-    """The numbers of all taps, phase by phase."""
-    numbers = np.arange(window.volume).reshape(window.size)
-    every = itertools.chain.from_iterable(_phases(window))
-    return tuple(int(numbers[tuple(number for number, _ in tap)]) for tap in every)
+def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
+    """The numbers of all weights [inputs, *taps], phase by phase and row by row."""
+    numbers = np.arange(inputs * window.volume).reshape(inputs, *window.size)
+    return tuple(
+        int(numbers[channel, *(number for number, _ in tap)])
+        for taps in _phases(window)
+        for first in range(0, len(taps), row)
+        for channel in range(inputs)
+        for tap in taps[first : first + row]
+    )
 
 
-def _row(window: Window) -> int:
+def _row(window: Window, inputs: int) -> int:
     """Taps that meet neighbouring pixels, if every phase has as many: they are done together."""
     along = axis_taps(window, window.rank - 1)
     row = len(along[0])
     distances = [sorted(distance for _, distance in taps) for taps in along]
     whole = all(each == list(range(each[0], each[0] + row)) for each in distances if each)
-    return row if row_fits(row) and whole and all(distances) else 1
+    fits = row_fits(row) and (inputs == 1 or inputs * row <= MOST_WEIGHTS)
+    return row if fits and whole and all(distances) else 1
 
 
 def _pack(
     filter_: npt.NDArray[np.generic], bias: Array, block: int, order: tuple[int, ...]
 ) -> Array:
-    """[channels, 1, *taps] and [channels] -> [blocks, 1 + taps, block], the bias first."""
+    """[groups, outputs, inputs, *taps] and [channels] -> [blocks, 1 + weights, block], the bias
+    first.
+    """
     channels = len(bias)
     blocks = ceil_div(channels, block)
     packed = np.zeros((blocks * block, 1 + len(order)), np.float32)
@@ -137,7 +166,7 @@ def _columns(window: Window, row: int) -> list[int]:
 
 
 def _pieces(
-    window: Window, row: int, x: Plane, y: Plane, other: Plane
+    window: Window, row: int, inputs: int, x: Plane, y: Plane, other: Plane
 ) -> tuple[pieces.Records, npt.NDArray[np.int32]]:
     """(pieces, row by row; the table of what they meet)."""
     along = list(_rows_and_columns(window, row))
@@ -146,7 +175,7 @@ def _pieces(
     numbers = [[each.phase for each in stretches] for stretches in along]
     counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
     phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
-    tables = _tables(window, row, x)
+    tables = _tables(window, row, inputs, x)
     lengths = np.array([len(table) for table in tables])
     made = pieces.records(
         np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
@@ -159,7 +188,7 @@ def _pieces(
     return made, np.concatenate(tables).astype(np.int32)
 
 
-def _tables(window: Window, row: int, x: Plane) -> list[list[int]]:
+def _tables(window: Window, row: int, inputs: int, x: Plane) -> list[list[int]]:
     """For each phase: where its weights begin, and offsets of all rows of `row` taps."""
     tables: list[list[int]] = []
     done = 1  # the bias
@@ -169,5 +198,5 @@ def _tables(window: Window, row: int, x: Plane) -> list[list[int]]:
             for tap in taps[::row]
         ]
         tables.append([done * x.pixel_bytes, *offsets])
-        done += len(taps)
+        done += len(taps) * inputs
     return tables

@@ -72,6 +72,15 @@ def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
     return np.broadcast_to(np.asarray(data, np.float32).reshape(-1), channels)
 
 
+def by_groups(filter_: Array, groups: int, *, reverse: bool) -> Array:
+    """[groups, outputs, inputs, *taps] of a group.
+
+    conv has [groups * outputs, inputs, *taps], deconv [groups * inputs, outputs, *taps].
+    """
+    found = filter_.reshape(groups, -1, *filter_.shape[1:])
+    return found.swapaxes(1, 2) if reverse else found
+
+
 def lower_direct(lower: Lowering, op: Op) -> None:
     reverse = op.name == "fused_deconv"
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
@@ -80,10 +89,7 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     groups = convolution_groups(x.shape, op.attributes)
     data = lower.stored(op.inputs[1])
     assert data is not None
-    # conv has the filter [groups * outputs, inputs, ...], deconv [groups * inputs, outputs, ...]
-    filter_ = data.reshape(groups, kernel[0] // groups, *kernel[1:])
-    if reverse:
-        filter_ = filter_.swapaxes(1, 2)
+    filter_ = by_groups(data, groups, reverse=reverse)
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
     simple, ending = read_simple(lower, op), read_ending(lower, op, y)
     fill = lower.must_fill_with_zeros(op.output)

@@ -20,7 +20,7 @@ from nnefc.lower.blocked import Tensor, read_blocked
 from nnefc.lower.blocked_elementwise import channel_items
 from nnefc.lower.context import Lowering
 from nnefc.lower.elementwise import kernel_expression, literals
-from nnefc.lower.filling import channel_mask, is_depthwise, keeps_zeros, masked, writes_zeros
+from nnefc.lower.filling import channel_mask, keeps_apart, keeps_zeros, masked, writes_zeros
 from nnefc.ops.epilogue import SimpleEpilogue, simple_epilogue
 from nnefc.runtime.program import Ref
 
@@ -168,7 +168,7 @@ def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
     simple = simple_ending(op) is not None
     # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
     alone = simple or all(value.type.layout is None for value in kept[1:])
-    from_zeros = is_depthwise(op) or (writes_zeros(op) and alone)
+    from_zeros = keeps_apart(op) or (writes_zeros(op) and alone)
     fill = lower.must_fill_with_zeros(op.output)
     fill = fill and not (from_zeros and keeps_zeros(expression))
     operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]

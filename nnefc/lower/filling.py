@@ -46,7 +46,7 @@ def zero_filled(stages: Sequence[Stage]) -> set[Value]:
 
 def _summed(op: Op, found: Container[Value]) -> tuple[Value, ...]:
     """Operands of which a sum over channels reads what fills them up, here or in the results."""
-    if op.name in ("fused_conv", "fused_deconv") and not is_depthwise(op):
+    if op.name in ("fused_conv", "fused_deconv") and not keeps_apart(op):
         # what is added to sums is in their result, which has zeros of its own
         return op.inputs[:1]
     if op.name == "layout" and op.output.type.layout is None:
@@ -59,9 +59,11 @@ def _is_filled_up(value: Value) -> bool:
     return value.type.dims[1] % layout_of(value.type).entry != 0
 
 
-def is_depthwise(op: Op) -> bool:
-    """Whether a fused convolution keeps channels apart: what it makes of zeros is its ending's."""
-    return op.attributes["method"] == "depthwise"
+def keeps_apart(op: Op) -> bool:
+    """Whether lanes of a fused convolution meet nothing that fills a block up, unless they do so
+    themselves: what it makes of zeros is its ending's.
+    """
+    return op.attributes["method"] in ("depthwise", "grouped")
 
 
 def writes_zeros(op: Op) -> bool:

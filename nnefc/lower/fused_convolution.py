@@ -14,7 +14,7 @@ def fused_convolution(lower: Lowering, op: Op) -> None:
     match op.attributes["method"]:
         case "direct":
             lower_direct(lower, op)
-        case "depthwise":
+        case "depthwise" | "grouped":
             lower_depthwise(lower, op)
         case method if method.startswith("winograd"):
             lower_winograd(lower, op)

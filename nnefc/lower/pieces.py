@@ -95,34 +95,38 @@ def launch(
     clamp: int = 0,
     ending: Ending | None = None,
     columns: Callable[[], Sequence[int]] | None = None,
+    blocks: range | None = None,
 ) -> None:
     """`plane_ns`: about how long all pieces of one plane take, in nanoseconds.
 
     `ending` is for pieces whose kind is their number of pixels, row by row; `columns` gives the
-    positions of the pixels of a row in their order, if that is another one.
+    positions of the pixels of a row in their order, if that is another one.  `blocks`: the channel
+    blocks of y that are made of those of x, one of each.
     """
     third, weights = other or y, weights or Weights(x.at, 0)
+    blocks = range(y.blocks) if blocks is None else blocks
+    first, every = blocks.start, blocks.step
     count, plane_ns = length(pieces), now(plane_ns)
     least = bands(now(math.prod(y.spatial)), lower.threads)
     parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, now(count))
     band = ceil_div(count, parts)
-    units = x.batch * x.blocks * ceil_div(count, band)
+    units = x.batch * len(blocks) * ceil_div(count, band)
     unit_block = per_tile(units, plane_ns / parts, lower.threads)
     words = PIECES.pack(
         x=Ref(x.at.buffer, x.at.offset),
-        y=y.at,
-        other=Ref(third.at.buffer, third.at.offset, third is y),
-        weights=weights.at,
+        y=Ref(y.at.buffer, y.at.offset + first * y.plane_bytes, y.at.writes),
+        other=Ref(third.at.buffer, third.at.offset + first * third.plane_bytes, third is y),
+        weights=Ref(weights.at.buffer, weights.at.offset + first * weights.plane_bytes),
         pieces=lower.table(pieces),
         taps=lower.table(taps),
-        blocks=x.blocks,
+        blocks=len(blocks),
         x_batch=x.batch_bytes,
         x_plane=x.plane_bytes,
         y_batch=y.batch_bytes,
-        y_plane=y.plane_bytes,
+        y_plane=y.plane_bytes * every,
         other_batch=third.batch_bytes,
-        other_plane=third.plane_bytes,
-        weights_plane=weights.plane_bytes,
+        other_plane=third.plane_bytes * every,
+        weights_plane=weights.plane_bytes * every,
         clamp=clamp,
         count=count,
         band=band,
@@ -139,7 +143,7 @@ def launch(
         Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
         for batch in range(x.batch)
         for piece in range(0, count, band)
-        for plane in range(x.blocks)
+        for plane in blocks
     ]
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
     *rows, width = map(range, y.spatial)
