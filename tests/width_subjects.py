@@ -45,6 +45,8 @@ NARROW: Final = {
         y_dilated = silu(conv(x, W(24, 1, 3, 3), groups = 0, dilation = [2, 2]));
         y_add = add(conv(x, W(24, 1, 3, 3), groups = 0), x);
         y_more = conv(x, W(48, 1, 3, 3), groups = 0);
+        y_groups = silu(conv(x, W(24, 4, 3, 3), W(1, 24), groups = 6));
+        y_deconv = silu(deconv(x, W(24, 1, 4, 4), W(1, 24), groups = 0, stride = [2, 2]));
         y_separable = separable_conv(x, W(24, 1, 3, 3), W(20, 24, 1, 1));
         """,
     "instances": """
