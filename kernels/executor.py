@@ -124,10 +124,19 @@ def _steer(team: int):
 
 
 @helper
+def _is_worker(team: int, thread: int):
+    found = False
+    for i in range(acquire(team + WORKERS)):
+        found |= _load(team + TIDS + 8 * i) == thread
+    return found
+
+
+@helper
 def _awake(team: int, worker: int):
     """A worker that sleeps no more may run on the waker's processor again.
 
-    Unless the waker may not: then both have been sent elsewhere meanwhile.
+    Unless the waker may not: then both have been sent elsewhere meanwhile.  What a waker that is
+    a worker may does not tell: it may be kept from a processor itself just now.
     """
     place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
     while compare_and_swap(place, ASLEEP, AWAKE) == 0:
@@ -138,8 +147,9 @@ def _awake(team: int, worker: int):
         cpu, waker = steered & (1 << CPU_BITS) - 1, steered >> CPU_BITS
         word, bit = mask + cpu // 64 * 8, 1 << cpu % 64
         libc, find = _load(team + SYSCALL), _load(team + GETAFFINITY)
-        gone = system_call(libc, find, waker, MASK_BYTES, mask) <= 0
-        if (gone or (_load(word) & bit) != 0) and system_call(libc, find, 0, MASK_BYTES, mask) > 0:
+        unknown = _is_worker(team, waker) or system_call(libc, find, waker, MASK_BYTES, mask) <= 0
+        back = unknown or (_load(word) & bit) != 0
+        if back and system_call(libc, find, 0, MASK_BYTES, mask) > 0:
             _store(word, _load(word) | bit)
             system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, mask)
         exchange(place, AWAKE)

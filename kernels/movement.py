@@ -126,6 +126,7 @@ def transpose(itemsize: int) -> KernelFunction:
     """In squares of registers; where there are too few rows or columns for one, item by item."""
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
     lanes, squares = square_lanes(itemsize), transpose_squares(itemsize)
+    streamed = CACHE_LINE // itemsize + lanes  # up to the first whole line, and a square
 
     @helper
     def stream(x, x_step, y, y_row, rows, width):
@@ -133,7 +134,7 @@ def transpose(itemsize: int) -> KernelFunction:
         first = -y % CACHE_LINE // itemsize
         whole = (width - first) // lanes * lanes
         if first > 0:
-            squares(x, x_step, y, y_row, rows, lanes, 0)
+            squares(x, x_step, y, y_row, rows, max(first, lanes), 0)
         squares(x + first * x_step, x_step, y + first * itemsize, y_row, rows, whole, 1)
         if first + whole < width:
             last = width - lanes
@@ -147,7 +148,7 @@ def transpose(itemsize: int) -> KernelFunction:
             for i in range(width):
                 for r in range(rows):
                     write(y + r * y_row, i, read(x + i * x_step, r))
-        elif load_word(params + STREAM) and y_row % CACHE_LINE == 0 and width > CACHE_LINE:
+        elif load_word(params + STREAM) and y_row % CACHE_LINE == 0 and width >= streamed:
             stream(x, x_step, y, y_row, rows, width)
         else:
             squares(x, x_step, y, y_row, rows, width, 0)

@@ -19,7 +19,7 @@ from nnefc.kernels.vector import Vector, vector_intrinsic
 
 _ITEM: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
 """The type that items of so many bytes are moved as."""
-_MOST_LANES: Final = 16
+MOST_LANES: Final = 16
 """A square of more vectors does not fit into the registers."""
 _LONG: Final = 256
 """Rows that are read as streams where the result goes past the caches: more than are written so."""
@@ -27,7 +27,7 @@ _LONG: Final = 256
 
 def square_lanes(itemsize: int) -> int:
     """Rows and columns of a square of items of so many bytes."""
-    return min(host().vector_bits // (8 * itemsize), _MOST_LANES)
+    return min(host().vector_bits // (8 * itemsize), MOST_LANES)
 
 
 @cache

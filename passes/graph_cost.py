@@ -42,7 +42,7 @@ def _computing(graph: Graph, warm: bool) -> float:
 def _arithmetic(op: Op, warm: bool) -> float:
     if _has_method(op):
         return cost(op, op.attributes["method"], warm=warm)
-    times = _ROW_MAJOR if op.name.removeprefix("fused_").endswith(("conv", "deconv")) else 1.0
+    times = _ROW_MAJOR if op.name.removeprefix("fused_").endswith("conv") else 1.0
     weights = sum(v.type.nbytes for v in op.inputs if is_stored(v)) / 4
     return products_cost(times * macs(op), weights, warm=warm) if macs(op) else 0.0
 

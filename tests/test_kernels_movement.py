@@ -48,6 +48,10 @@ def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyP
         ((9, 40, 50), (2, 1, 0)),
         ((192, 700), (1, 0)),
         ((2, 448, 27), (0, 2, 1)),
+        # rows that lie alike, but not at the start of a line
+        ((201, 64, 40), (2, 1, 0)),
+        ((203, 16, 50), (2, 1, 0)),
+        ((203, 8, 70), (2, 1, 0)),
     ]:
         x = _items(shape, dtype)
         got = run("transpose", x, axes=axes, threads=2)

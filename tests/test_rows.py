@@ -25,6 +25,7 @@ TESTS = Path(__file__).parent
     [
         ("test_compressed.py", "float64 or follows or share or gathered"),
         pytest.param("test_conformance.py", "", marks=needs_conformance),
+        ("test_kernels_movement.py", "transpose"),
         ("test_kernels_scalar.py", ""),
         ("test_kernels_vector_math.py", ""),
     ],

@@ -263,6 +263,11 @@ MASKS = {
         steered(me, other)
         assert mask() == {one}, mask()
     """,
+    "a worker woke it, which is kept elsewhere itself": """
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(worker, other)
+        assert mask() == {one, other}, mask()
+    """,
     "the thread that woke it is gone": """
         gone = threading.Thread(target=int)
         gone.start()

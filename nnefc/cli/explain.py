@@ -126,9 +126,9 @@ def kind(op: Op) -> str:
 
 
 def _change(before: float, after: float, text: str) -> str:
-    """`text` of a number, marked if it grew or shrank."""
-    share = f"{100 * (after - before) / before:+.0f} %" if before else "+0 %"
-    return text if share in ("+0 %", "-0 %") else f"{share}, {text}"
+    """`text` of a number, marked if it grew or shrank by half a percent or more of what it was."""
+    percent = round(100 * (after - before) / before) if before else 0
+    return f"{percent:+d} %, {text}" if percent else text
 
 
 def describe(before: Stage, after: Stage) -> str:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Key = tuple[Hashable, ...]
 
 COPIED: Final = 1 << 16
-"""Bytes of an array that is copied out of a file: reading it there would keep the whole page that
-it lies in, which may be a large one that is full of weights that nothing reads any more."""
+"""Bytes of an array that is copied out of memory of others, as that of a file: it would keep the
+whole page there, which may be a large one that is full of weights that nothing reads any more."""
 
 
 class Constants:
@@ -39,7 +39,7 @@ class Constants:
 
     def place(self, array: Array) -> Ref:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned, and no
-        small piece of a file.
+        small piece of memory of others.
 
         Raises TypeError if items depend on symbols: they are objects then.
         """

@@ -11,11 +11,12 @@ import numpy as np
 
 from nnefc.ir import Op, Shape
 from nnefc.kernels.movement import OUTER, STRIDED
+from nnefc.kernels.squares import MOST_LANES
 from nnefc.kernels.template import Kernel
 from nnefc.lower import taps, window
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.gathering import gather_rows
-from nnefc.lower.partition import ceil_div, per_tile, portion
+from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
 from nnefc.lower.parts import taken_at
 from nnefc.ops.shape import permutation
 from nnefc.ops.slicing import slice_ranges
@@ -23,7 +24,7 @@ from nnefc.ops.window_rules import pooling_window
 from nnefc.rates import VECTOR_ITEMS_PER_NS
 from nnefc.runtime.data_caches import largest_cache
 from nnefc.runtime.program import Appended, Ref
-from nnefc.symbolic import now, same
+from nnefc.symbolic import now, same, smallest
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
@@ -33,9 +34,9 @@ STREAM_BYTES: Final = 6 << 20
 """A transposed tensor goes past the caches from this size on, if a quarter of the last cache, which
 holds what it is read from as well, is not larger."""
 STREAM_ROWS: Final = 512
-"""Rows of a unit then: long streams are read."""
-SQUARE: Final = 16
-"""Rows of a unit otherwise are a multiple: squares are no larger."""
+"""Rows of a unit then, at most: long streams are read."""
+STREAM_UNITS: Final = 4
+"""Units of each thread then, at least."""
 
 
 def dense(shape: Sequence[int], itemsize: int) -> list[int]:
@@ -71,7 +72,11 @@ def copy_strided(
         nbytes = now(itemsize * math.prod(d[0] for d in (*outer, rows, width)))
         streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
         cost = width[0] / VECTOR_ITEMS_PER_NS
-        row_block = STREAM_ROWS if streams else ceil_div(portion(rows[0], cost), SQUARE) * SQUARE
+        row_block = portion(rows[0], cost)
+        if streams:
+            parts = ceil_div(STREAM_UNITS * sharing(lower.threads), math.prod(d[0] for d in outer))
+            row_block = smallest([STREAM_ROWS, ceil_div(rows[0], parts)])
+        row_block = ceil_div(row_block, MOST_LANES) * MOST_LANES  # squares are no larger
     units = math.prod(d[0] for d in outer) * ceil_div(rows[0], row_block)
     unit_block = per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
     words = STRIDED.pack(
