@@ -21,7 +21,7 @@ from nnefc.symbolic import is_symbolic, largest, now, same, smallest
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
 STREAM_BYTES = 6 << 20
-"""Results may go past the caches from this size on, if half of the last cache is not larger."""
+"""Results may go past the caches from this size on, if a part of the last cache is not larger."""
 COLUMN_STEP = 256
 """Tiles of parts of rows are so many columns, or a multiple: whole vectors, several at a time."""
 

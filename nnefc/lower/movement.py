@@ -15,6 +15,7 @@ from nnefc.kernels.squares import MOST_LANES
 from nnefc.kernels.template import Kernel
 from nnefc.lower import taps, window
 from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise import STREAM_BYTES
 from nnefc.lower.gathering import gather_rows
 from nnefc.lower.partition import ceil_div, per_tile, portion, sharing
 from nnefc.lower.parts import taken_at
@@ -30,11 +31,8 @@ MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
 
 
-STREAM_BYTES: Final = 6 << 20
-"""A transposed tensor goes past the caches from this size on, if a quarter of the last cache, which
-holds what it is read from as well, is not larger."""
 STREAM_ROWS: Final = 512
-"""Rows of a unit then, at most: long streams are read."""
+"""Rows of a unit of what goes past the caches, at most: long streams are read."""
 STREAM_UNITS: Final = 4
 """Units of each thread then, at least."""
 
@@ -67,17 +65,19 @@ def copy_strided(
             others = [d for d in [*outer, rows] if d is not contiguous[0]]
             outer, rows = [d for d in others if d[0] > 1], contiguous[0]
     assert len(outer) <= OUTER
-    row_block, cost, streams = portion(rows[0], width[0]), width[0], False
+    planes, cost, streams = math.prod(d[0] for d in outer), width[0], False
     if family == "transpose":
-        nbytes = now(itemsize * math.prod(d[0] for d in (*outer, rows, width)))
-        streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
         cost = width[0] / VECTOR_ITEMS_PER_NS
-        row_block = portion(rows[0], cost)
-        if streams:
-            parts = ceil_div(STREAM_UNITS * sharing(lower.threads), math.prod(d[0] for d in outer))
-            row_block = smallest([STREAM_ROWS, ceil_div(rows[0], parts)])
+        # the last cache holds what it is read from as well
+        nbytes = now(itemsize * planes * rows[0] * width[0])
+        streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
+    row_block = portion(rows[0], cost)
+    if streams:
+        parts = ceil_div(STREAM_UNITS * sharing(lower.threads), planes)
+        row_block = smallest([STREAM_ROWS, ceil_div(rows[0], parts)])
+    if family == "transpose":
         row_block = ceil_div(row_block, MOST_LANES) * MOST_LANES  # squares are no larger
-    units = math.prod(d[0] for d in outer) * ceil_div(rows[0], row_block)
+    units = planes * ceil_div(rows[0], row_block)
     unit_block = per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
     words = STRIDED.pack(
         x=x,
