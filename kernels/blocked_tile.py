@@ -8,6 +8,7 @@ nothing to the tile; a product of matrices is one whose pixels are rows.
 
 Where the last channel block is at most half full the tile computes it with vectors of half the
 length, if the machine is faster with them (`Isa.halves`): a filter is packed as for whole ones.
+Where groups of channels share blocks, each tile has the half of a block that is its group's.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -17,10 +18,11 @@ length, if the machine is faster with them (`Isa.halves`): a filter is packed as
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from llvmlite import ir
 
@@ -45,13 +47,19 @@ complete results of channels that only fill up the last block become zero; compl
 upper bound that is no infinity."""
 
 
+Half = Literal["", "filled", "first", "last"]
+"""Which vector of a tile is half as long: none; the last one, and the rest of its block becomes
+zero; the first one, in the second half of its block, or the last one, in the first half, and the
+rest of the block is for others."""
+
+
 class _Words(NamedTuple):
     """What tiles are told: 64-bit integers, most of them addresses.
 
     depth: entries of the reduction; taps: int32 [depth, 2], an offset that is added to those of
     pixels, and which weights are for it.  x, y, residual: planes, with int32 offsets of the pixels
     (`_pixels`) and the bytes from one channel block to the next (`_plane`).  filter: [weights,
-    channels, vectors * lanes]; bias: [vectors * lanes].
+    channels, panel_width]; bias: [panel_width].
     clamp: the lowest and the highest result, two float32.  last_channels: those that there are of
     the last block, if `mode` has FILLED.
     """
@@ -88,11 +96,16 @@ def tile_pixels(vectors: int) -> int:
     return min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT)
 
 
+def panel_width(vectors: int, half: Half) -> int:
+    """Items that a tile has of each pixel, those that it makes zero included."""
+    lanes = lanes_of("float32")
+    return vectors * lanes - (lanes // 2 if half in ("first", "last") else 0)
+
+
 @cache
-def cover(vectors: int, channels: int, half: bool = False) -> Any:
+def cover(vectors: int, channels: int, half: Half = "") -> Any:
     """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
 
-    `half`: of the last vector only the first half is computed, the rest is zero.
     Of two neighbouring heights, the higher ones first, so that none is much narrower than others.
     """
     highest = tile_pixels(vectors)
@@ -106,8 +119,8 @@ def cover(vectors: int, channels: int, half: bool = False) -> Any:
             switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
             builder.position_at_end(builder.function.blocks[-1])
             with v.loop(0, tiles, 1) as turn:
-                lanes = [v.lanes] * (vectors - half) + [v.lanes // 2] * half
-                tile = _Tile(v, pixels, lanes, channels, turn.index, tiles, _Words(*words))
+                shape = _Shape(v, pixels, vectors, half)
+                tile = _Tile(v, shape, channels, turn.index, tiles, _Words(*words))
                 tile.emit()
             builder.branch(out)
         builder.position_at_end(out)
@@ -128,24 +141,52 @@ def cover(vectors: int, channels: int, half: bool = False) -> Any:
     return cover
 
 
+class _Shape:
+    """Vectors of a tile: `height` pixels, and of each what is computed, and what is in memory."""
+
+    def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
+        whole = [v] * (vectors - (half != ""))
+        part = [] if half == "" else [Vector(v.builder, "float32", v.lanes // 2)]
+        self.height = height
+        self.computed = part + whole if half == "first" else whole + part
+        """Multiply-adds of such vectors."""
+        self.shares = half in ("first", "last")
+        """Whether the rest of a block is for others."""
+        self.stored = self.computed if self.shares else [v] * vectors
+        """What results are; bias, weights of a step and residual are so, too."""
+        self.within = [v.nbytes // 2 if half == "first" else 0, *[0] * (vectors - 1)]
+        """Bytes from the start of the block of each vector."""
+
+    @property
+    def vectors(self) -> int:
+        return len(self.computed)
+
+    @property
+    def has_both(self) -> bool:
+        """Whether vectors of both lengths are computed."""
+        return len({column.lanes for column in self.computed}) > 1
+
+    @property
+    def starts(self) -> list[int]:
+        """Bytes from the first one to each vector of a row of weights or of the bias."""
+        return [0, *itertools.accumulate(column.nbytes for column in self.stored[:-1])]
+
+    @property
+    def row(self) -> int:
+        """Bytes of weights of a step."""
+        return sum(column.nbytes for column in self.stored)
+
+
 class _Tile:
-    """One tile of `height` pixels."""
+    """One tile: what it computes from start to end."""
 
     def __init__(
-        self,
-        v: Vector,
-        height: int,
-        lanes: Sequence[int],
-        channels: int,
-        number: Any,
-        tiles: Any,
-        words: _Words,
+        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Words
     ) -> None:
-        """`lanes`: those of each vector that are computed; `number`: which of a strip's `tiles`."""
+        """`number`: which of a strip's `tiles`."""
         self.v, self.builder = v, v.builder
-        self.columns = [Vector(v.builder, "float32", n) for n in lanes]
-        self._has_both = len(set(lanes)) > 1
-        self.height, self.vectors, self.channels = height, len(lanes), channels
+        self.shape, self.channels = shape, channels
+        self.height, self.vectors = shape.height, shape.vectors
         self.last_channels = words.last_channels
         self.number, self.tiles, self.depth, self.mode = number, tiles, words.depth, words.mode
         self.taps, self.filter = v.pointer(words.taps), v.pointer(words.filter)
@@ -153,7 +194,7 @@ class _Tile:
         self.residual = v.pointer(words.residual)
         self.bias, self.clamp = v.pointer(words.bias), v.pointer(words.clamp)
         self.y_plane, self.residual_plane = words.y_plane, words.residual_plane
-        skipped = self.builder.mul(number, v.word(4 * height))
+        skipped = self.builder.mul(number, v.word(4 * self.height))
         self.x_pixels, self.y_pixels, self.residual_pixels = (
             v.at(v.pointer(table), skipped)
             for table in (words.x_pixels, words.y_pixels, words.residual_pixels)
@@ -162,18 +203,20 @@ class _Tile:
     def emit(self) -> None:
         v = self.v
         sums = self._sums()
+        columns = self.shape.stored * self.height
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
         with self._if(FIRST) as start:
-            start.values = [v.load(self.bias, j * v.nbytes) for j in range(self.vectors)]
-            start.values *= self.height
+            each = zip(self.shape.stored, self.shape.starts, strict=True)
+            start.values = [column.load(self.bias, at) for column, at in each] * self.height
         with start.otherwise():
-            start.values = [v.load(at) for at in places]
+            start.values = [c.load(at) for c, at in zip(columns, places, strict=True)]
         # not from the start: sums that are small beside it would lose more by rounding
         totals = [v.add(x, y) for x, y in zip(start.join(), sums, strict=True)]
         with self._if(LAST) as end:
             with self._if(RESIDUAL) as added:
                 others = self._places(self.residual, self.residual_pixels, self.residual_plane)
-                added.values = [v.add(x, v.load(at)) for x, at in zip(totals, others, strict=True)]
+                each = zip(columns, totals, others, strict=True)
+                added.values = [c.add(x, c.load(at)) for c, x, at in each]
             with added.otherwise():
                 added.values = totals
             self._store(added.join(), places)
@@ -190,51 +233,63 @@ class _Tile:
         then storing all of them took a twentieth of the time of tiles with 16 input channels.
         """
         v = self.v
-        low, high = (v.splat(v.load_item(self.clamp, 4 * i)) for i in range(2))
+        low, high = (
+            {column.lanes: column.splat(item) for column in self.shape.stored}
+            for item in (v.load_item(self.clamp, 4 * i) for i in range(2))
+        )
 
-        def store(high: Any, mask: Any) -> None:
+        def store(*, bounded: bool, mask: Any = None) -> None:
             for k, (x, at) in enumerate(zip(complete, places, strict=True)):
-                x = clamp(v, x, low, high)
+                column = self.shape.stored[k % self.vectors]
+                top = high[column.lanes] if bounded else None
+                x = clamp(column, x, low[column.lanes], top)
                 if mask is not None and (k + 1) % self.vectors == 0:
                     x = v.builder.select(mask, x, v.zero())
                 v.store(x, at)
 
-        with self._if(FILLED) as filled:
-            store(high, v.mask(self.last_channels))
-        with filled.otherwise():
+        def clamped() -> None:
             with self._if(BOUNDED) as bounded:
-                store(high, None)
+                store(bounded=True)
             with bounded.otherwise():
-                store(None, None)
+                store(bounded=False)
             bounded.join()
+
+        if self.shape.shares:  # nothing is only there to fill up a block
+            clamped()
+            return
+        with self._if(FILLED) as filled:
+            store(bounded=True, mask=v.mask(self.last_channels))
+        with filled.otherwise():
+            clamped()
         filled.join()
 
     def _sums(self) -> list[Any]:
         """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
-        row = self.vectors * v.nbytes
-        zeros = [column.zero() for column in self.columns] * self.height
+        columns, row = self.shape.computed, self.shape.row
+        zeros = [column.zero() for column in columns] * self.height
         with v.loop(0, self.depth, 1, zeros) as turn:
             sums = list(turn.values)
             tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
             offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
-            again = self._offset_again(tap) if self._has_both else offset
+            again = self._offset_again(tap) if self.shape.has_both else offset
             at = v.at(self.filter, self.builder.mul(number, v.word(self.channels * row)))
             sources = [(v.at(p, offset), v.at(p, again)) for p in base]
             if self.channels > 1:
                 self._prefetch(at, self.channels * row)
             for c in range(self.channels):
-                places = [c * row + j * v.nbytes for j in range(self.vectors)]
-                weights = [w.load(at, n) for w, n in zip(self.columns, places, strict=True)]
+                places = [c * row + start for start in self.shape.starts]
+                weights = [w.load(at, n) for w, n in zip(columns, places, strict=True)]
                 for i, (whole, half) in enumerate(sources):
-                    for j, column in enumerate(self.columns):
+                    for j, column in enumerate(columns):
                         source = whole if column.lanes == v.lanes else half
                         item = column.splat(v.load_item(source, 4 * c))
                         k = i * self.vectors + j
                         sums[k] = column.fma(item, weights[j], sums[k])
             turn.next = sums
-        return [v.extended(x) for x in turn.values]
+        stored = self.shape.stored * self.height
+        return [column.extended(x) for column, x in zip(stored, turn.values, strict=True)]
 
     def _offset_again(self, tap: Any) -> Any:
         """The offset of an entry, by an atomic load: LLVM does not know that it is the same.
@@ -265,7 +320,10 @@ class _Tile:
     def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
         """Pointers to the vectors of the tile in a blocked tensor."""
         v = self.v
-        planes = [v.at(tensor, self.builder.mul(plane, v.word(j))) for j in range(self.vectors)]
+        planes = [
+            v.at(v.at(tensor, self.builder.mul(plane, v.word(j))), within)
+            for j, within in enumerate(self.shape.within)
+        ]
         for i in range(self.height):
             offset = table_offset(v, pixels, i)
             yield from (v.at(p, offset) for p in planes)

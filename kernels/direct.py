@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, cover
+from nnefc.kernels.blocked_tile import FILLED, FIRST, LAST, TAP_BYTES, Half, cover, panel_width
 from nnefc.kernels.isa import host
 from nnefc.kernels.memory import address, load_word
 from nnefc.kernels.parameters import Layout
@@ -19,17 +19,18 @@ from nnefc.kernels.vector import lanes_of
 
 DIRECT = Layout(
     "x:ref y:ref filter:ref bias:ref residual:ref taps:ref runs:ref x_pixels:ref y_pixels:ref "
-    "residual_pixels:ref x_batch x_group y_batch y_plane residual_batch residual_plane "
+    "residual_pixels:ref x_batch x_group y_batch y_group y_plane "
+    "residual_batch residual_group residual_plane "
     "groups group_tiles pixels depth run_count mode clamp last_channels "
     "pixel_block depth_block part_tiles units unit_block"
 )
 """Parameters of `direct.convolution`.
 
 x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
-(`_plane`) and groups of input channels (`x_group`).  x_pixels, y_pixels, residual_pixels: int32
+(`_plane`) and groups of channels (`_group`).  x_pixels, y_pixels, residual_pixels: int32
 [pixels], offsets from the start of a plane.  filter: [groups, pieces of depth, group_tiles,
-depth_block, channels, vectors * lanes], the last piece without gaps; bias: one item per output
-channel.  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
+depth_block, channels, panel_width], the last piece without gaps; bias: [groups, group_tiles,
+panel_width].  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
 and its end, for each piece its first entry in taps, and the end of those of the last; taps: int32
 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are for it.
 mode: of RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word;
@@ -53,8 +54,10 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
     X_BATCH,
     X_GROUP,
     Y_BATCH,
+    Y_GROUP,
     Y_PLANE,
     RESIDUAL_BATCH,
+    RESIDUAL_GROUP,
     RESIDUAL_PLANE,
     GROUPS,
     GROUP_TILES,
@@ -72,13 +75,13 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
 ) = DIRECT.offsets
 
 
-def _relatives(vectors: int, channels: int, half: bool) -> Iterator[Kernel]:
+def _relatives(vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
     """What most networks of convolutions have some of; entries are of 8 channels or of a block."""
     lanes = lanes_of("float32")
     for vectors in (1, 2, 3):
-        yield Kernel("direct.convolution", (vectors, min(lanes, 8), False))
+        yield Kernel("direct.convolution", (vectors, min(lanes, 8), ""))
     if host().halves:
-        yield Kernel("direct.convolution", (2, min(lanes, 8), True))
+        yield Kernel("direct.convolution", (2, min(lanes, 8), "filled"))
     for stride in (1, 2):
         yield Kernel("depthwise.convolution", (lanes, stride, 3, False, 1, (1, 1, 0)))
     yield Kernel("layout.unblock", (lanes,))
@@ -86,13 +89,10 @@ def _relatives(vectors: int, channels: int, half: bool) -> Iterator[Kernel]:
 
 
 @family("direct.convolution", _relatives)
-def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
-    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction.
-
-    `half`: the last block has at most half of its channels.
-    """
+def convolution(vectors: int, channels: int, half: Half) -> KernelFunction:
+    """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction."""
     run = cover(vectors, channels, half)
-    width = vectors * lanes_of("float32") * 4
+    width = panel_width(vectors, half) * 4
     step = channels * width
 
     def convolution(bases, params, first, last):
@@ -120,10 +120,11 @@ def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
             rest = rest // pixel_blocks
             group, n = rest % groups, rest // groups
             source = x + n * load_word(params + X_BATCH) + group * load_word(params + X_GROUP)
-            begin = group * group_tiles + part * part_tiles
-            end = min(begin + part_tiles, (group + 1) * group_tiles)
-            target = y + n * load_word(params + Y_BATCH)
+            begin = part * part_tiles
+            end = min(begin + part_tiles, group_tiles)
+            target = y + n * load_word(params + Y_BATCH) + group * load_word(params + Y_GROUP)
             other = residual + n * load_word(params + RESIDUAL_BATCH)
+            other += group * load_word(params + RESIDUAL_GROUP)
             for k in range(0, depth, depth_block):
                 some = min(depth_block, depth - k)
                 mode = 0
@@ -135,7 +136,7 @@ def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
                 piece = 8 + k // depth_block * 4
                 for o in range(begin, end):
                     filled = 0
-                    if last_channels > 0 and o + 1 == groups * group_tiles:
+                    if last_channels > 0 and group + 1 == groups and o + 1 == group_tiles:
                         filled = FILLED
                     for r in range(run_count):
                         record = runs + r * run_bytes
@@ -149,11 +150,11 @@ def convolution(vectors: int, channels: int, half: bool) -> KernelFunction:
                                 taps + TAP_BYTES * entry,
                                 source,
                                 x_pixels + 4 * low,
-                                panels + (o - group * group_tiles) * some * step,
+                                panels + o * some * step,
                                 target + o * vectors * y_plane,
                                 y_pixels + 4 * low,
                                 y_plane,
-                                bias + o * width,
+                                bias + (group * group_tiles + o) * width,
                                 other + o * vectors * residual_plane,
                                 residual_pixels + 4 * low,
                                 residual_plane,

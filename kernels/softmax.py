@@ -19,7 +19,7 @@ from nnefc.kernels.conversion import convert
 from nnefc.kernels.expression import emit
 from nnefc.kernels.lane_memory import load, store
 from nnefc.kernels.lanes import Lanes, constant, select
-from nnefc.kernels.memory import ITEMSIZE, NUMBER, STORE, address, load_word
+from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.reduce import (
     CHUNK,
     OUTPUTS,
@@ -28,6 +28,7 @@ from nnefc.kernels.reduce import (
     WIDTH,
     X,
     Y,
+    following_rows,
     kept_place,
     reduced_place,
 )
@@ -232,12 +233,52 @@ def softmax_rows(item: str) -> KernelFunction:
     return softmax_rows
 
 
+FOLDED = 4
+"""Vectors: of rows that are shorter, as many as fill these are combined as if they were one row."""
+
+
+@cache
+def fold(item: str) -> Any:
+    """Helpers (largest, total): all of `rows` rows of `count` items become that of their columns.
+
+    The largest items, or the sums, which are in float64.
+    """
+    load, put = LOAD[item], STORE[item]
+    load_sum, put_sum = LOAD["float64"], STORE["float64"]
+
+    @helper
+    def largest(tops, rows, count):
+        for i in range(count):
+            top = load(tops, i)
+            for k in range(i + count, rows * count, count):
+                other = load(tops, k)
+                if other > top:
+                    top = other
+            for k in range(i, rows * count, count):
+                put(tops, k, top)
+
+    @helper
+    def total(sums, rows, count):
+        for i in range(count):
+            value = 0.0
+            for k in range(i, rows * count, count):
+                value += load_sum(sums, k)
+            for k in range(i, rows * count, count):
+                put_sum(sums, k, value)
+
+    return largest, total
+
+
 @family("softmax.columns")
 def softmax_columns(item: str) -> KernelFunction:
-    """The row is kept: its items are independent."""
+    """The row is kept: its items are independent.
+
+    Rows that follow each other are reduced together, so several short ones are a longer one.
+    """
     largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
+    fold_largest, fold_total = fold(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
-    size = ITEMSIZE[item]
+    size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)
     largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 
     def softmax_columns(bases, params, first, last):
@@ -247,19 +288,34 @@ def softmax_columns(item: str) -> KernelFunction:
         libm = load_word(bases + 8 * BASE_LIBM)
         tops, sums = largest_items(), sums_of_items()
         chunks = (width + CHUNK - 1) // CHUNK
+        following = following_rows(params)
+        rows = max(min(folded // width, following), 1)
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
             base = kept_place(params, t // chunks) + begin * size
-            for i in range(count):
+            for i in range(rows * count):
                 put(tops, i, lowest)
                 put_sum(sums, i, 0.0)
-            for i in range(volume):
-                largest(tops, x + base + reduced_place(params, i), count)
-            for i in range(volume):
-                offset = base + reduced_place(params, i)
-                powers(tops, x + offset, y + offset, sums, count, libm)
-            for i in range(volume):
-                scale(y + base + reduced_place(params, i), sums, count)
+            for i in range(0, volume, following):
+                at = base + reduced_place(params, i)
+                for k in range(0, following, rows):
+                    some = min(rows, following - k) * count
+                    largest(tops, x + at + k * width * size, some)
+            if rows > 1:
+                fold_largest(tops, rows, count)
+            for i in range(0, volume, following):
+                at = base + reduced_place(params, i)
+                for k in range(0, following, rows):
+                    offset = at + k * width * size
+                    some = min(rows, following - k) * count
+                    powers(tops, x + offset, y + offset, sums, some, libm)
+            if rows > 1:
+                fold_total(sums, rows, count)
+            for i in range(0, volume, following):
+                at = base + reduced_place(params, i)
+                for k in range(0, following, rows):
+                    some = min(rows, following - k) * count
+                    scale(y + at + k * width * size, sums, some)
 
     return softmax_columns

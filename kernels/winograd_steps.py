@@ -11,14 +11,14 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.blocked_tile import FIRST, cover
+from nnefc.kernels.blocked_tile import FIRST, Half, cover
 from nnefc.kernels.memory import address, helper, load_word
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector import lanes_of
 from nnefc.kernels.winograd_transforms import Taps, input_tiles, output_tiles
 
-Panel = tuple[int, bool]
-"""Channel blocks of the output, and whether only the first half of the last one is computed."""
+Panel = tuple[int, Half]
+"""Channel blocks of the output, and which of them is half as long."""
 
 WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "

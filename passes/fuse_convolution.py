@@ -33,9 +33,10 @@ class FuseConvolution:
 
     Taken are float32 convolutions with known filter and bias, zeros around the input, and one
     group, groups of one channel or another part of a block of `block` channels, or of whole
-    blocks, not too large for tables of offsets; `deconv` in the same way.  An expression joins if
-    its other operands have the shape of the result or are known items per channel; where shapes
-    depend on symbols, only if it is one that tiles can do in registers.  Of two convolutions that
+    blocks, perhaps with half of one, not too large for tables of offsets; `deconv` in the same way.
+    An expression joins if its other operands have the shape of the result or are known items per
+    channel; where shapes depend on symbols, or groups share blocks, only if it is one that tiles
+    can do in registers.  Of two convolutions that
     are added the later one adds.
     """
 
@@ -80,8 +81,13 @@ class FuseConvolution:
         return groups == 1 or self._splits(inputs // groups, outputs // groups)
 
     def _splits(self, inputs: int, outputs: int) -> bool:
-        """Whether groups of so many channels are whole blocks, or parts that vectors shuffle."""
+        """Whether groups of so many channels are whole blocks, perhaps with half of one, or parts
+        that vectors shuffle.
+        """
         if inputs % self.block == 0 and outputs % self.block == 0:
+            return True
+        entry = Blocked(self.block, ()).entry
+        if inputs >= self.block >= 2 * entry and inputs % entry == outputs % entry == 0:
             return True
         return (
             self.block % outputs == 0 and outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
@@ -97,7 +103,15 @@ class FuseConvolution:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""
         if not (only_used_by(graph, value, op) and elementwise(op, known)):
             return False
-        return _is_simple(op, value) or not any(map(make_do, value.type.dims))
+        if _is_simple(op, value):
+            return True
+        return not (any(map(make_do, value.type.dims)) or self._share_blocks(producer(value)))
+
+    def _share_blocks(self, convolution: Op) -> bool:
+        """Whether tiles leave blocks that others complete."""
+        x, y = convolution.inputs[0].type.dims, convolution.output.type.dims
+        groups = convolution_groups(x, convolution.attributes)
+        return x[1] // groups >= self.block and y[1] // groups % self.block > 0 and groups > 1
 
 
 def _is_simple(op: Op, value: Value) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,34 +99,53 @@ def lower_direct(lower: Lowering, op: Op) -> None:
         _launch(lower, it, phase)
 
 
-def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
-    """The outputs of a phase, panel by panel of channels."""
-    x, y = it.x, it.y
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a launch computes: some panels of channels, of groups that begin at the same lane."""
+
+    groups: range
+    panels: Panels
+    first: int
+    """Of the outputs of a group, the first one."""
+
+
+def _shares(it: Convolution, macs: float) -> Iterator[_Share]:
+    """All outputs; `macs`: multiply-adds for each channel."""
+    _, outputs, inputs = it.filter.shape[:3]
     lanes = lanes_of("float32")
-    assert y.layout.block == lanes
-    outputs = it.filter.shape[1]
+    whole = it.groups == 1 or inputs % lanes == outputs % lanes == 0
+    for groups in [range(it.groups)] if whole else [range(n, it.groups, 2) for n in range(2)]:
+        first = 0
+        lane = groups.start * outputs % lanes
+        for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(lane, outputs):
+            yield _Share(groups, panels, first)
+            first += panels.width * panels.count
+
+
+def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
+    """The outputs of a phase, share by share."""
+    assert it.y.layout.block == lanes_of("float32")
     taps = tap_grid(phase)
     places = tuple(tuple(number for number, _ in tap) for tap in taps)
-    step = x.layout.entry
+    step = it.x.layout.entry
     depth = ceil_div(it.filter.shape[2], step) * len(taps) if taps else 1
-    macs = now(x.batch * pixels_of(phase)) * depth * step
-    done = 0
-    for panels in panels_of(outputs, macs) if it.groups == 1 else group_panels(outputs):
-        blocks = panels.vectors * panels.count
-        columns = slice(done * lanes, (done + blocks) * lanes)
-        width = panels.vectors * lanes
-        depth_block = _depth_block(depth, step * width * ITEM)
-        packing = (places, step, width, depth_block)
-        packed = lower.packed(it.filter[:, columns], "direct", packing, DType.FLOAT32)
-        bias = np.zeros((it.groups, blocks * lanes), np.float32)
-        part = it.bias.reshape(it.groups, outputs)[:, columns]
+    macs = now(it.x.batch * pixels_of(phase)) * depth * step
+    for share in _shares(it, macs):
+        panels, groups = share.panels, slice(share.groups.start, None, share.groups.step)
+        columns = slice(share.first, share.first + panels.width * panels.count)
+        depth_block = _depth_block(depth, step * panels.width * ITEM)
+        packing = (places, step, panels.width, depth_block)
+        packed = lower.packed(it.filter[groups, columns], "direct", packing, DType.FLOAT32)
+        bias = np.zeros((len(share.groups), panels.width * panels.count), np.float32)
+        part = it.bias.reshape(it.groups, -1)[groups, columns]
         bias[:, : part.shape[1]] = part
-        _launch_tiles(lower, it, phase, packed, bias, panels, done, depth, depth_block)
-        done += blocks
+        _launch_tiles(lower, it, phase, share, packed, bias, depth, depth_block)
 
 
-def _offsets(phase: Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
+def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np.int32]:
     """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
+
+    The channels are those from `lane` of a block on.
 
     An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.
     """
@@ -138,7 +158,7 @@ def _offsets(phase: Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
         return np.zeros(1, np.int32)
     step = x.layout.entry
     per_block = x.layout.block // step
-    steps = np.arange(ceil_div(channels, step))
+    steps = lane // step + np.arange(ceil_div(channels, step))
     first = steps // per_block * x.nbytes + steps % per_block * step * ITEM
     offsets = np.add.outer(first, distances)
     if np.abs(offsets).max() >= 1 << 31:
@@ -147,13 +167,13 @@ def _offsets(phase: Phase, x: Plane, channels: int) -> npt.NDArray[np.int32]:
 
 
 def _runs(
-    phase: Phase, x: Plane, channels: int, depth_block: int
+    phase: Phase, x: Plane, lane: int, channels: int, depth_block: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(runs, taps) as the kernel reads them: taps that rows meet in the halo alone are left out.
 
-    `channels`: of a group.
+    `channels`: of a group, from `lane` of a block on.
     """
-    entries = _offsets(phase, x, channels)
+    entries = _offsets(phase, x, lane, channels)
     numbers = np.arange(len(entries))
     taps = max(tap_count(phase), 1)
     row = pixels_of(phase[1:])
@@ -202,30 +222,31 @@ def _launch_tiles(
     lower: Lowering,
     it: Convolution,
     phase: Phase,
+    share: _Share,
     packed: Ref,
     bias: Array,
-    panels: Panels,
-    first_block: int,
     depth: int,
     depth_block: int,
 ) -> None:
-    """Panels of each group, the first one from channel block `first_block` on."""
     x, y, residual = it.x, it.y, it.simple.residual
+    groups, panels = share.groups, share.panels
     vectors, count = panels.vectors, panels.count
     pixels = pixels_of(phase)
-    runs, taps = computed(_runs, phase, x.plane, it.filter.shape[2], depth_block)
+    inputs = it.filter.shape[2]
+    lane = groups.start * inputs % x.layout.block
+    runs, taps = computed(_runs, phase, x.plane, lane, inputs, depth_block)
     filter_bytes = packed.buffer.nbytes
     macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
-    pixel_block, part_tiles = _units(it, pixels, panels, filter_bytes, lower.threads)
-    units = x.batch * it.groups * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
+    pixel_block, part_tiles = _units(it, pixels, share, filter_bytes, lower.threads)
+    units = x.batch * len(groups) * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
     other = residual or y
     outputs = tuple(axis.outputs for axis in phase)
-    offset = first_block * y.plane_bytes
-    ends = it.groups * (first_block + vectors * count) == y.blocks
+    first_block, group_blocks = _blocks(it, share)
+    ends = first_block + (len(groups) - 1) * group_blocks + vectors * count == y.blocks
     words = DIRECT.pack(
-        **_source(lower, it, phase),
-        y=Ref(y.at.buffer, y.at.offset + offset, writes=True),
+        **_source(lower, it, phase, groups),
+        y=Ref(y.at.buffer, y.at.offset + first_block * y.plane_bytes, writes=True),
         filter=packed,
         bias=lower.table(bias),
         residual=Ref(other.at.buffer, other.at.offset + first_block * other.plane_bytes),
@@ -235,10 +256,12 @@ def _launch_tiles(
         y_pixels=_pixel_table(lower, y, outputs),
         residual_pixels=_pixel_table(lower, other, outputs),
         y_batch=y.batch_bytes,
+        y_group=group_blocks * y.plane_bytes,
         y_plane=y.plane_bytes,
         residual_batch=other.batch_bytes,
+        residual_group=group_blocks * other.plane_bytes,
         residual_plane=other.plane_bytes,
-        groups=it.groups,
+        groups=len(groups),
         group_tiles=count,
         pixels=pixels,
         depth=depth,
@@ -255,20 +278,28 @@ def _launch_tiles(
     if it.ending is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
-    made = _unit_list(it, pixels, pixel_block, count, part_tiles, vectors, first_block)
+    made = _unit_list(it, share, pixels, pixel_block, part_tiles)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
     it.ending.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
 
 
-def _source(lower: Lowering, it: Convolution, phase: Phase) -> dict[str, Any]:
+def _blocks(it: Convolution, share: _Share) -> tuple[int, int]:
+    """Of y: (the first channel block of a share, blocks from one of its groups to the next)."""
+    outputs, lanes = it.filter.shape[1], it.y.layout.block
+    first = (share.groups.start * outputs + share.first) // lanes
+    return first, share.groups.step * outputs // lanes
+
+
+def _source(lower: Lowering, it: Convolution, phase: Phase, groups: range) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
-    x = it.x
+    x, inputs = it.x, it.filter.shape[2]
     if tap_count(phase):
+        skipped = groups.start * inputs // x.layout.block * x.plane_bytes
         return {
-            "x": x.at,
+            "x": replace(x.at, offset=x.at.offset + skipped),
             "x_pixels": _pixel_table(lower, x, tuple(axis.inputs for axis in phase)),
             "x_batch": x.batch_bytes,
-            "x_group": x.plane_bytes * x.channels // it.groups // x.layout.block,
+            "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
         }
     (nowhere,) = computed(_nowhere, pixels_of(phase))
     return {
@@ -294,42 +325,42 @@ def _grid_offsets(plane: Plane, grid: tuple[Row, ...]) -> tuple[npt.NDArray[np.i
 
 
 def _unit_list(
-    it: Convolution,
-    pixels: int,
-    pixel_block: int,
-    count: int,
-    part_tiles: int,
-    vectors: int,
-    first_block: int,
+    it: Convolution, share: _Share, pixels: int, pixel_block: int, part_tiles: int
 ) -> list[Unit]:
     """The units of a launch, in the order of the kernel."""
+    panels = share.panels
+    assert panels.half not in ("first", "last"), "blocks that groups share are never complete"
+    first, group_blocks = _blocks(it, share)
     return [
         Unit(
             batch,
             range(
-                first_block + (group * count + part) * vectors,
-                first_block + (group * count + min(part + part_tiles, count)) * vectors,
+                first + group * group_blocks + part * panels.vectors,
+                first
+                + group * group_blocks
+                + min(part + part_tiles, panels.count) * panels.vectors,
             ),
             range(pixel, min(pixel + pixel_block, pixels)),
         )
         for batch in range(it.x.batch)
-        for group in range(it.groups)
+        for group in range(len(share.groups))
         for pixel in range(0, pixels, pixel_block)
-        for part in range(0, count, part_tiles)
+        for part in range(0, panels.count, part_tiles)
     ]
 
 
 def _units(
-    it: Convolution, pixels: int, panels: Panels, filter_bytes: int, threads: int
+    it: Convolution, pixels: int, share: _Share, filter_bytes: int, threads: int
 ) -> tuple[int, int]:
     """(pixels, panels) of a unit: what it reads stays close, and all threads get some.
 
     A part of the channels needs all of the input, which is close; a part of the pixels needs all
     of the weights.
     """
+    panels, groups = share.panels, len(share.groups)
     height, count, pixels = tile_pixels(panels.vectors), panels.count, now(pixels)
-    planes = now(it.x.batch) * it.groups
-    plane_ns = pixels * (filter_bytes // ITEM) * panels.share / it.groups / MACS_PER_NS
+    planes = now(it.x.batch) * groups
+    plane_ns = pixels * (filter_bytes // ITEM) * panels.share / groups / MACS_PER_NS
     input_bytes = now(it.x.plane_bytes) * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from nnefc.kernels.blocked_tile import Half, panel_width
 from nnefc.kernels.isa import host
 from nnefc.kernels.vector import lanes_of
 from nnefc.lower.partition import ceil_div
@@ -20,18 +21,22 @@ class Panels:
 
     vectors: int
     count: int
-    half: bool = False
-    """Whether of the last block only the first half is computed."""
+    half: Half = ""
 
     @property
-    def panel(self) -> tuple[int, bool]:
+    def panel(self) -> tuple[int, Half]:
         """What kernels are specialised by."""
         return self.vectors, self.half
 
     @property
+    def width(self) -> int:
+        """Channels of a panel, those included that only fill it up."""
+        return panel_width(self.vectors, self.half)
+
+    @property
     def share(self) -> float:
-        """Of the arithmetic on all of the channel blocks."""
-        return 1 - self.half / (2 * self.vectors * self.count)
+        """Of the arithmetic on all of these channels."""
+        return 1 - (self.half == "filled") / (2 * self.vectors * self.count)
 
 
 def panels_of(channels: int, macs: float) -> list[Panels]:
@@ -43,7 +48,8 @@ def panels_of(channels: int, macs: float) -> list[Panels]:
     lanes = lanes_of("float32")
     blocks = ceil_div(channels, lanes)
     saved = macs * (lanes // 2) / MACS_PER_NS
-    half = host().halves and 0 < channels % lanes <= lanes // 2 and saved >= LEAST_SAVED
+    few = host().halves and 0 < channels % lanes <= lanes // 2 and saved >= LEAST_SAVED
+    half = "filled" if few else ""
     if blocks == 1:
         return [Panels(1, 1, half)]
     last = 3 if blocks % 2 else 2 if half else 0
@@ -51,8 +57,17 @@ def panels_of(channels: int, macs: float) -> list[Panels]:
     return [each for each in found if each.vectors * each.count]
 
 
-def group_panels(channels: int) -> list[Panels]:
-    """Equal panels of the channels of a group, whole blocks."""
-    blocks = channels // lanes_of("float32")
-    vectors = next(v for v in (2, 3, 1) if blocks % v == 0)
-    return [Panels(vectors, blocks // vectors)]
+def group_panels(first: int, channels: int) -> list[Panels]:
+    """Panels of the channels of a group, from lane `first` of a channel block on.
+
+    The group has whole blocks, or whole ones and a half one at its start or its end.
+    """
+    lanes = lanes_of("float32")
+    blocks, rest = divmod(channels, lanes)
+    if not first and not rest:
+        vectors = next(v for v in (2, 3, 1) if blocks % v == 0)
+        return [Panels(vectors, blocks // vectors)]
+    assert first in (0, lanes // 2) and rest == lanes // 2
+    beside = 1 if blocks % 2 else min(blocks, 2)
+    found = [Panels(2, (blocks - beside) // 2), Panels(beside + 1, 1, "first" if first else "last")]
+    return [each for each in (reversed(found) if first else found) if each.count]
