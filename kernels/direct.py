@@ -30,9 +30,10 @@ x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), 
 (`_plane`) and groups of channels (`_group`).  x_pixels, y_pixels, residual_pixels: int32
 [pixels], offsets from the start of a plane.  filter: [groups, pieces of depth, group_tiles,
 depth_block, channels, panel_width], the last piece without gaps; bias: [groups, group_tiles,
-panel_width].  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first pixel
-and its end, for each piece its first entry in taps, and the end of those of the last; taps: int32
-[entries, 2], an offset that is added to those of pixels, and which weights of the piece are for it.
+panel_width].  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first
+pixel and its end, for each piece its first entry in taps, and the end of those of the last; taps:
+int32 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are
+for it.
 mode: of RESIDUAL and BOUNDED; clamp: the lowest and the highest result, two float32 in a word;
 last_channels: those of the last block of the last tile, if results of others must become zero,
 else 0.
