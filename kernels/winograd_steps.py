@@ -23,9 +23,9 @@ Panel = tuple[int, Half]
 WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
     "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
-    "taps:ref x_batch x_plane x_row y_batch y_plane y_row "
+    "taps:ref x_batch x_plane x_tap x_row y_batch y_plane y_row "
     "residual_batch residual_plane residual_row residual_column "
-    "in_blocks out_blocks columns elements depth panels last_panels run_count class_count "
+    "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count class_count "
     "batch items item_tiles parts capacity v_element m_element v_slot m_slot slot_count clamp "
     "block units unit_block"
 )
@@ -33,7 +33,8 @@ WINOGRAD = Layout(
 
 x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows; in
 place of no residual, zeros that are no bytes apart.  bias: [out_blocks * lanes]; clamp: the lowest
-and the highest result, two float32 in a word; zeros: some vectors.
+and the highest result, two float32 in a word; zeros: some vectors.  The `in_blocks` channel blocks
+that are summed are `tap_blocks` for each plane of taps, x_tap bytes apart in x.
 
 A batch item has `item_tiles` tiles, those of one size next to each other.  x_tiles, y_tiles,
 residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
@@ -77,6 +78,7 @@ it is free.
     TAPS,
     X_BATCH,
     X_PLANE,
+    X_TAP,
     X_ROW,
     Y_BATCH,
     Y_PLANE,
@@ -86,6 +88,7 @@ it is free.
     RESIDUAL_ROW,
     RESIDUAL_COLUMN,
     IN_BLOCKS,
+    TAP_BLOCKS,
     OUT_BLOCKS,
     COLUMNS,
     ELEMENTS,
@@ -144,9 +147,12 @@ def transform_input(taps: Taps, largest: int) -> Any:
         offsets, row = address(bases, params + X_TILES), load_word(params + X_ROW)
         x = address(bases, params + X)
         x += _first_item(params, block) * load_word(params + X_BATCH)
+        blocks = load_word(params + TAP_BLOCKS)
         for c in range(first, end):
+            channels = c % blocks * load_word(params + X_PLANE)
+            channels += c // blocks * load_word(params + X_TAP)
             for n in range(_item_count(params, block)):
-                source = x + n * load_word(params + X_BATCH) + c * load_word(params + X_PLANE)
+                source = x + n * load_word(params + X_BATCH) + channels
                 target = v + c * load_word(params + CAPACITY) * vector + n * item_bytes
                 for r in range(run_count):
                     at = runs + 16 * r

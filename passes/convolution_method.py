@@ -110,12 +110,14 @@ def _winograd_sizes(op: Op) -> list[int]:
     window = convolution_window(x, filter_, op.attributes)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
         return []
-    if window.rank > 2 or any(n != 1 for n in (*window.stride, *window.dilation)):
+    plane = slice(-2, None)  # further dimensions are summed over
+    if window.rank > 3 or any(n != 1 for n in (*window.stride[plane], *window.dilation[plane])):
         return []
-    extents = [e for e, taps in zip(window.output, window.size, strict=True) if taps > 1]
-    if any(map(make_do, extents)):  # which filters are packed depends on them
+    taps_of_plane = window.size[plane]
+    extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
+    if any(map(make_do, window.output)):  # which filters are packed depends on them
         return []
-    sizes = range(2, largest_tile(window.size) + 1)
+    sizes = range(2, largest_tile(taps_of_plane) + 1)
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     return sorted({cut: size for size, cut in cuts.items()}.values())
 
@@ -129,8 +131,9 @@ def cost(op: Op, method: str, *, warm: bool = False) -> float:
     window = convolution_window(x, filter_, op.attributes)
     tiles, points, elements = _winograd_counts(window, size, now(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
-    transforms = elements * (INPUT_COST * x[1] + OUTPUT_COST * filter_[0])
-    weights = x[1] * filter_[0]
+    inputs = x[1] * math.prod(window.size[:-2])
+    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * filter_[0])
+    weights = inputs * filter_[0]
     multiplied = products_cost(products * weights, points * weights, warm=warm)
     return multiplied + transforms + LAUNCH_COST
 
@@ -142,8 +145,9 @@ def _winograd_size(method: str) -> int:
 
 def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, int]:
     """(tiles, points of the largest one, elements of all tiles)"""
-    tiles, points, elements = batch, 1, batch
-    for extent, taps in zip(window.output, window.size, strict=True):
+    planes = batch * math.prod(window.output[:-2])
+    tiles, points, elements = planes, 1, planes
+    for extent, taps in zip(window.output[-2:], window.size[-2:], strict=True):
         sizes = balanced(extent, size if taps > 1 else 1)
         tiles *= len(sizes)
         points *= sizes[0] + taps - 1
@@ -159,7 +163,7 @@ def products(op: Op) -> tuple[int, int]:
         return macs(op), math.prod(filter_)
     window = convolution_window(x, filter_, op.attributes)
     _, points, elements = _winograd_counts(window, size, x[0])
-    channels = x[1] * filter_[0]
+    channels = x[1] * math.prod(window.size[:-2]) * filter_[0]
     return elements * channels, points * channels
 
 

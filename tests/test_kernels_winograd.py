@@ -85,17 +85,22 @@ def test_balanced(extent: int, most: int) -> None:
 @given(st.data())
 def test_tiling(data: st.DataObject) -> None:
     extent = st.integers(1, 20)
-    outputs, most = (data.draw(st.tuples(e, e)) for e in (extent, st.integers(1, 6)))
+    outputs = data.draw(st.tuples(st.integers(1, 3), extent, extent))
+    most = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
     taps = data.draw(st.sampled_from([(3, 3), (3, 1), (1, 3)]))
     tiling = Tiling(outputs, most, taps)
     covered = np.zeros(outputs, int)
-    for top, left, rows, columns in tiling.tiles:
-        covered[top : top + rows, left : left + columns] += 1
+    for plane, (top, left, rows, columns) in zip(tiling.planes, tiling.tiles, strict=True):
+        covered[plane, top : top + rows, left : left + columns] += 1
     assert (covered == 1).all()
     for part in tiling.parts(min(3, tiling.count)):
         numbers = np.arange(covered.size).reshape(outputs)
-        tiles = tiling.tiles[part.start : part.stop].tolist()
-        expected = [numbers[t : t + r, left : left + c].ravel() for t, left, r, c in tiles]
+        some = slice(part.start, part.stop)
+        tiles = zip(tiling.planes[some].tolist(), tiling.tiles[some].tolist(), strict=True)
+        expected = [
+            numbers[plane, top : top + rows, left : left + columns].ravel()
+            for plane, (top, left, rows, columns) in tiles
+        ]
         found = [n for pixels in tiling.pixels(part) for n in pixels]
         assert found == sorted(np.concatenate(expected).tolist())
 
@@ -155,22 +160,25 @@ def _convolve(
     expression: Expression | None = None,
     threads: int = 1,
     y_halo: int = 0,
+    stride: int = 1,
+    dilation: int = 1,
 ) -> Array:
+    """`stride`, `dilation`: of planes."""
     g = BlockedGraph(lanes_of("float32"))
     around = tuple((max(before, 0), max(after, 0)) for before, after in padding)
     inputs = [g.input(x, around), constant(g.graph, w), constant(g.graph, b.reshape(1, -1))]
     if residual is not None:
         inputs.append(g.input(residual, halo(x.ndim, 0, 1)))
-    ones = (1,) * (x.ndim - 2)
+    ones = (1,) * (x.ndim - 3)
     (y,) = g.op(
         "fused_conv",
         inputs,
-        _shape(x, w, padding),
+        _shape(x, w, padding, stride, dilation),
         halo_=halo(x.ndim, y_halo),
         border="constant",
         padding=padding,
-        stride=ones,
-        dilation=ones,
+        stride=(stride, *ones),
+        dilation=(dilation, *ones),
         groups=1,
         expression=expression or _expression(residual=residual is not None, low=low, high=high),
         method=method,
@@ -179,22 +187,35 @@ def _convolve(
     return got
 
 
-def _shape(x: Array, w: Array, padding: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+def _shape(
+    x: Array, w: Array, padding: tuple[tuple[int, int], ...], stride: int = 1, dilation: int = 1
+) -> tuple[int, ...]:
+    ones = (1,) * (x.ndim - 3)
     spatial = (
-        n + before + after - k + 1
-        for n, (before, after), k in zip(x.shape[2:], padding, w.shape[2:], strict=True)
+        (n + before + after - (k - 1) * d - 1) // s + 1
+        for n, (before, after), k, s, d in zip(
+            x.shape[2:], padding, w.shape[2:], (stride, *ones), (dilation, *ones), strict=True
+        )
     )
     return (x.shape[0], w.shape[0], *spatial)
 
 
-def _reference(x: Array, w: Array, b: Array, padding: tuple[tuple[int, int], ...]) -> Array:
+def _reference(
+    x: Array,
+    w: Array,
+    b: Array,
+    padding: tuple[tuple[int, int], ...],
+    stride: int = 1,
+    dilation: int = 1,
+) -> Array:
     """In float64; negative padding leaves items out."""
     around = ((max(before, 0), max(after, 0)) for before, after in padding)
     left_out = (slice(-min(before, 0), min(after, 0) or None) for before, after in padding)
     padded = np.pad(x, ((0, 0), (0, 0), *around))[(slice(None), slice(None), *left_out)]
-    convolve: Any = {3: torch.conv1d, 4: torch.conv2d}[x.ndim]
+    convolve: Any = {3: torch.conv1d, 4: torch.conv2d, 5: torch.conv3d}[x.ndim]
     operands = (torch.from_numpy(a.astype(np.float64)) for a in (padded, w, b))
-    return convolve(*operands).numpy()
+    ones = (1,) * (x.ndim - 3)
+    return convolve(*operands, stride=(stride, *ones), dilation=(dilation, *ones)).numpy()
 
 
 def _check(got: Array, expected: Array, tolerance: float = 3e-5) -> None:
@@ -245,6 +266,61 @@ def test_shapes(
     for size in sorted({2, most // 2 + 1, most} - {0}):
         if size <= most:
             _check(_convolve(f"winograd{size}", x, w, b, padding), _reference(x, w, b, padding))
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "taps", "padding", "stride", "dilation"),
+    [
+        ((1, 8, 5, 9, 8), 8, (3, 3, 3), ((1, 1), *SAME), 1, 1),
+        ((2, 20, 4, 12, 7), 40, (3, 3, 3), ((0, 2), (0, 1), (2, 0)), 1, 1),
+        ((1, 35, 6, 10, 10), 17, (1, 3, 3), ((0, 0), *SAME), 1, 1),
+        ((2, 16, 7, 9, 11), 24, (3, 5, 5), ((1, 1), (2, 2), (2, 2)), 2, 1),
+        ((1, 24, 9, 8, 13), 33, (2, 1, 3), ((0, 1), (0, 0), (1, 1)), 3, 2),
+        ((1, 17, 8, 13, 8), 16, (4, 7, 1), ((3, 3), (3, 3), (0, 0)), 1, 2),
+    ],
+)
+def test_volumes(
+    shape: tuple[int, ...],
+    outputs: int,
+    taps: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    stride: int,
+    dilation: int,
+) -> None:
+    x, w, b = _case(shape, outputs, taps)
+    expected = _reference(x, w, b, padding, stride, dilation)
+    residual = normal(9, *expected.shape)
+    for size in {2, largest_tile(taps[-2:])}:
+        for threads in (1, 2):
+            got = _convolve(
+                f"winograd{size}",
+                x,
+                w,
+                b,
+                padding,
+                residual,
+                low=-2.0,
+                threads=threads,
+                y_halo=1,
+                stride=stride,
+                dilation=dilation,
+            )
+            wanted = np.maximum(expected + residual, -2)
+            assert abs(got - wanted).max() <= 3e-5 * abs(expected).max()
+
+
+@pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
+def test_any_expression_of_volumes(
+    apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
+    padding = ((1, 0), *SAME)
+    x, w, b = _case((2, 24, 5, 10, 9), 20, (3, 3, 3))
+    steps = Step("sigmoid", (0,), FLOAT), Step("mul", (0, 1), FLOAT)
+    expression = Expression((FLOAT,), steps, (2,))
+    got = _convolve("winograd4", x, w, b, padding, expression=expression, threads=2)
+    y = _reference(x, w, b, padding)
+    _check(got, y / (1 + np.exp(-y)))
 
 
 @pytest.mark.parametrize("apart", [True, False])

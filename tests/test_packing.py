@@ -130,6 +130,16 @@ def test_winograd_filters_are_products_of_matrices(
     assert not matrices[..., outputs:].any()
 
 
+def test_planes_of_winograd_filters_are_one_after_the_other() -> None:
+    source = np.random.default_rng(1).standard_normal((3, 5, 4, 3, 3)).astype(np.float32)
+    grid, entry, columns = (6, 6), 2, 4
+    parameters = (grid, entry, ((columns, 1),))
+    result = packed("winograd", source, parameters).reshape(*grid, 4, 6, columns)
+    for plane in range(4):
+        alone = packed("winograd", source[:, :, plane], parameters).reshape(*grid, 6, columns)
+        np.testing.assert_array_equal(result[:, :, plane], alone)
+
+
 @given(filters() | matrices())
 def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
     source, parameters = case

@@ -59,7 +59,16 @@ def test_a_batch_makes_up_for_a_larger_filter() -> None:
 
 @pytest.mark.parametrize(
     ("taps", "extents"),
-    [((5, 5), (28, 28)), ((1, 7), (17, 17)), ((7, 1), (17, 17)), ((3,), (400,)), ((5,), (400,))],
+    [
+        ((5, 5), (28, 28)),
+        ((1, 7), (17, 17)),
+        ((7, 1), (17, 17)),
+        ((3,), (400,)),
+        ((5,), (400,)),
+        ((3, 3, 3), (8, 28, 28)),
+        ((1, 3, 3), (8, 28, 28)),
+        ((3, 1, 3), (8, 56, 56)),
+    ],
 )
 def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
     assert _choice(128, 128, extents, taps) is not None
@@ -74,7 +83,9 @@ def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
         {"groups": 2},
         {"taps": (1, 1)},
         {"taps": (9, 9)},
-        {"taps": (3, 1, 3), "extents": (8, 56, 56)},
+        {"taps": (3, 1, 1), "extents": (8, 56, 56)},
+        {"taps": (3, 3, 3), "extents": (8, 56, 56), "stride": (1, 2, 1)},
+        {"taps": (1, 3, 3, 3), "extents": (2, 8, 28, 28)},
         {"inputs": 3},
         {"extents": (1, 1)},
     ],

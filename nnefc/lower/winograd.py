@@ -1,4 +1,8 @@
-"""Winograd's convolution: stride 1, filters of 3 to 7 taps along one or two dimensions."""
+"""Winograd's convolution: stride 1, filters of 3 to 7 taps along one or two dimensions.
+
+Of a filter of three dimensions the first one is planes: what each of its planes makes of a plane of
+the input is summed before it is transformed back, as if planes were channels.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ from nnefc.lower.winograd_parameters import (
     Winograd,
     common_fields,
     packed_filter,
+    planes_of,
     rows_and_columns,
 )
 from nnefc.lower.winograd_tiles import Tiling
@@ -65,19 +70,20 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     filter_ = lower.stored(op.inputs[1])
     assert filter_ is not None
     taps = rows_and_columns(window.size, 1)
+    planes = planes_of(window.output)
     most_down, most_across = (most if t > 1 else 1 for t in taps)
-    tiling = Tiling(rows_and_columns(window.output, 1), (most_down, most_across), taps)
-    apart, capacity = block_size(tiling, x, y, lower.threads, lower.room)
+    tiling = Tiling((planes, *rows_and_columns(window.output, 1)), (most_down, most_across), taps)
+    inputs = planes_of(window.size)
+    apart, capacity = block_size(tiling, x, y, lower.threads, lower.room, inputs)
     parts = ceil_div(tiling.count, capacity)
     it = Winograd(
         x=x,
         y=y,
         simple=read_simple(lower, op),
         ending=read_ending(lower, op, y),
-        taps=taps,
+        window=window,
         tiling=tiling,
-        padding=rows_and_columns([before for before, _ in window.padding], 0),
-        filter=filter_.reshape(*filter_.shape[:2], *taps),
+        filter=filter_.reshape(*filter_.shape[:2], *window.size[:-2], *taps),
         bias=read_bias(lower, op.inputs[2], y.channels),
         parts=parts,
         items=min(max(capacity // tiling.count, 1), now(x.batch)),
@@ -89,18 +95,22 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
         _steps_shared(lower, it, fields)
 
 
-def block_size(tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int) -> tuple[bool, int]:
+def block_size(
+    tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int, plane_taps: int = 1
+) -> tuple[bool, int]:
     """(whether each block is work for one thread, tiles of a block at most): what is faster.
 
     Threads that have a block each read all of the filter; those that share one read and write what
-    others have.  `room`: bytes of memory that v and m should keep to.
+    others have.  `room`: bytes of memory that v and m should keep to; `plane_taps`: planes of x
+    that are summed, each of which is transformed for itself.
     """
+    in_blocks = plane_taps * x.blocks
     batch = now(x.batch)
     every = tiling.count * batch
     elements = math.prod(tiling.grid)
-    tile_bytes = elements * (x.blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
-    tile_ns = elements * (x.blocks + y.blocks) * TRANSFORM_NS
-    tile_macs = elements * x.channels * y.channels
+    tile_bytes = elements * (in_blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
+    tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
+    tile_macs = elements * plane_taps * x.channels * y.channels
     filter_bytes = tile_macs * ITEM
     read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
 
@@ -201,7 +211,7 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     into = Kernel("winograd.transform_input", (it.taps, largest))
     multiply = Kernel("winograd.multiply", (it.channels, *(panels.panel for panels in it.panels)))
     out_of = Kernel("winograd.transform_output", (it.taps, largest))
-    into_size = per_tile(it.x.blocks, transform, lower.threads)
+    into_size = per_tile(it.in_blocks, transform, lower.threads)
     multiply_size = per_tile(panels, products, lower.threads)
     out_of_size = per_tile(it.y.blocks, transform, lower.threads)
     for number in range(it.blocks):
@@ -210,8 +220,8 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
             step = {"block": number, "units": units, "unit_block": size}
             return WINOGRAD.pack(**(fields | step | memory))
 
-        step = words(it.x.blocks, into_size, {"x": it.x.at, "v": v})
-        lower.launch(into, step, ceil_div(it.x.blocks, into_size))
+        step = words(it.in_blocks, into_size, {"x": it.x.at, "v": v})
+        lower.launch(into, step, ceil_div(it.in_blocks, into_size))
         step = words(panels, multiply_size, {"v": Ref(v.buffer), "m": m, "filter": filter_})
         lower.launch(multiply, step, ceil_div(panels, multiply_size))
         step = words(it.y.blocks, out_of_size, {"m": Ref(m.buffer), **_results(it)})
@@ -230,4 +240,4 @@ def _results(it: Winograd) -> dict[str, Ref]:
 
 def _memory(it: Winograd) -> tuple[int, int]:
     """Bytes of v and of m of one block."""
-    return it.elements * it.element_bytes(it.x), it.elements * it.element_bytes(it.y)
+    return it.elements * it.v_element, it.elements * it.m_element

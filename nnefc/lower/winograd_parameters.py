@@ -20,6 +20,7 @@ from nnefc.lower.ending import Ending, Simple
 from nnefc.lower.panels import Panels, panels_of
 from nnefc.lower.partition import ceil_div
 from nnefc.lower.winograd_tiles import Tiling
+from nnefc.ops.window_rules import Window
 from nnefc.runtime.program import Ref
 
 Array = npt.NDArray[Any]
@@ -33,16 +34,30 @@ class Winograd:
     y: Tensor
     simple: Simple
     ending: Ending | None
-    taps: Taps
+    window: Window
+    """Of one to three dimensions; if of three, the first one is the planes."""
     tiling: Tiling
-    padding: tuple[int, int]
-    """Rows and columns of zeros before the input."""
     filter: Array
     """[outputs, inputs, *taps]"""
     bias: Array
     parts: int
     """A block is one part of the tiles of `items` batch items."""
     items: int
+
+    @property
+    def taps(self) -> Taps:
+        """Of rows and columns."""
+        return rows_and_columns(self.window.size, 1)
+
+    @property
+    def plane_taps(self) -> int:
+        """Planes of the input that are summed."""
+        return planes_of(self.window.size)
+
+    @property
+    def in_blocks(self) -> int:
+        """Channel blocks that are summed: of one plane after those of the other."""
+        return self.plane_taps * self.x.blocks
 
     @property
     def capacity(self) -> int:
@@ -60,7 +75,8 @@ class Winograd:
     @property
     def macs(self) -> int:
         """Multiply-adds of a block, about."""
-        return self.capacity * self.elements * self.x.channels * self.y.channels
+        inputs = self.plane_taps * self.x.channels
+        return self.capacity * self.elements * inputs * self.y.channels
 
     @property
     def channels(self) -> int:
@@ -69,28 +85,43 @@ class Winograd:
 
     @property
     def entries(self) -> int:
+        """Of the reduction, for each plane."""
         return -(-self.x.channels // self.channels)
 
     @property
     def panels(self) -> tuple[Panels, Panels]:
         """Of output channels; there may be no panels of the second kind."""
-        macs = self.x.batch * self.tiling.count * self.elements * self.x.channels
+        inputs = self.plane_taps * self.x.channels
+        macs = self.x.batch * self.tiling.count * self.elements * inputs
         found = [*panels_of(self.y.channels, macs), Panels(0, 0)]
         return found[0], found[1]
 
-    def element_bytes(self, tensor: Tensor) -> int:
+    @property
+    def v_element(self) -> int:
+        return self._element_bytes(self.in_blocks * self.x.pixel_bytes)
+
+    @property
+    def m_element(self) -> int:
+        return self._element_bytes(self.y.blocks * self.y.pixel_bytes)
+
+    def _element_bytes(self, tile_bytes: int) -> int:
         """Bytes from one element to the next: an odd number of cache lines.
 
         Otherwise all elements of a tile might compete for the same set of the cache.
         """
-        nbytes = tensor.blocks * self.capacity * tensor.pixel_bytes
+        nbytes = self.capacity * tile_bytes
         return (-(-nbytes // CACHE_LINE) // 2 * 2 + 1) * CACHE_LINE
 
 
 def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
-    """Rows and columns: what has one dimension is one row."""
-    rows, columns = values if len(values) == 2 else (first, *values)
+    """Those of rows and columns, the last two dimensions: what has one dimension is one row."""
+    rows, columns = values[-2:] if len(values) > 1 else (first, *values)
     return rows, columns
+
+
+def planes_of(values: Sequence[int], first: int = 1) -> int:
+    """That of planes, the first of three dimensions: what has less is one plane."""
+    return values[0] if len(values) > 2 else first
 
 
 def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
@@ -103,10 +134,6 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
     classes = it.tiling.classes(it.parts, it.items, it.capacity)
     runs = it.tiling.runs(it.parts)
     residual = it.simple.residual
-    top, left, *_ = it.tiling.tiles.T
-    plane = it.capacity * x.pixel_bytes
-    steps = np.arange(it.entries) * it.channels
-    block_, inside = np.divmod(steps, x.layout.block)
     each, last_ones = it.panels
     bias = np.zeros(y.blocks * y.layout.block, np.float32)
     bias[: y.channels] = it.bias
@@ -120,20 +147,19 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "v": zeros,
         "m": zeros,
         "slots": zeros,
-        "x_tiles": lower.table(_offsets(x, top - it.padding[0], left - it.padding[1])),
-        "y_tiles": lower.table(_offsets(y, top, left)),
+        "x_tiles": lower.table(_input_tiles(it)),
+        "y_tiles": lower.table(_output_tiles(it, y)),
         "residual_tiles": lower.table(
-            _offsets(residual, top, left) if residual else np.zeros(len(top), np.int32)
+            _output_tiles(it, residual) if residual else np.zeros(it.tiling.count, np.int32)
         ),
         "runs": lower.table(runs),
         "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
         "counts": lower.table(classes.counts),
         "members": lower.table(classes.members),
-        "taps": lower.table(
-            np.stack([block_ * plane + inside * ITEM, range(it.entries)], 1).astype(np.int32)
-        ),
+        "taps": lower.table(_entries(it)),
         "x_batch": x.batch_bytes,
         "x_plane": x.plane_bytes,
+        "x_tap": planes_of(x.pitches, 0) * planes_of(it.window.dilation),
         "x_row": _rows(x),
         "y_batch": y.batch_bytes,
         "y_plane": y.plane_bytes,
@@ -142,11 +168,12 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "residual_plane": residual.plane_bytes if residual else 0,
         "residual_row": _rows(residual) if residual else 0,
         "residual_column": residual.pixel_bytes if residual else 0,
-        "in_blocks": x.blocks,
+        "in_blocks": it.in_blocks,
+        "tap_blocks": x.blocks,
         "out_blocks": y.blocks,
         "columns": it.tiling.grid[1],
         "elements": it.elements,
-        "depth": it.entries,
+        "depth": it.plane_taps * it.entries,
         "panels": each.count,
         "last_panels": last_ones.count,
         "run_count": runs.shape[1],
@@ -156,8 +183,8 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "item_tiles": it.tiling.count,
         "parts": it.parts,
         "capacity": it.capacity,
-        "v_element": it.element_bytes(x),
-        "m_element": it.element_bytes(y),
+        "v_element": it.v_element,
+        "m_element": it.m_element,
         "v_slot": 0,
         "m_slot": 0,
         "slot_count": 0,
@@ -171,10 +198,34 @@ def _rows(tensor: Tensor) -> int:
     return rows_and_columns(tensor.pitches, 0)[0]
 
 
-def _offsets(tensor: Tensor, rows: Array, columns: Array) -> Array:
-    """int32: bytes from the start of a plane to pixels."""
-    found = tensor.origin + rows * _rows(tensor) + columns * tensor.pixel_bytes
-    return found.astype(np.int32)
+def _input_tiles(it: Winograd) -> Array:
+    """What the tiles read: see `_offsets`."""
+    top, left, *_ = it.tiling.tiles.T
+    before = [before for before, _ in it.window.padding]
+    above, beside = rows_and_columns(before, 0)
+    planes = it.tiling.planes * planes_of(it.window.stride) - planes_of(before, 0)
+    return _offsets(it.x, planes, top - above, left - beside)
+
+
+def _output_tiles(it: Winograd, tensor: Tensor) -> Array:
+    """What the tiles write, or add: see `_offsets`."""
+    top, left, *_ = it.tiling.tiles.T
+    return _offsets(tensor, it.tiling.planes, top, left)
+
+
+def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
+    """int32: bytes from the start of a channel block to pixels."""
+    found = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
+    return (found + columns * tensor.pixel_bytes).astype(np.int32)
+
+
+def _entries(it: Winograd) -> Array:
+    """int32 [entries, 2]: offsets of the entries of the reduction in v, and their numbers."""
+    inside = np.arange(it.entries) * it.channels
+    channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
+    blocks, items = np.divmod(channels.ravel(), it.x.layout.block)
+    offsets = blocks * it.capacity * it.x.pixel_bytes + items * ITEM
+    return np.stack([offsets, range(len(offsets))], 1).astype(np.int32)
 
 
 def packed_filter(lower: Lowering, it: Winograd) -> Ref:

@@ -29,12 +29,13 @@ class Classes:
 
 
 class Tiling:
-    """The tiles of a plane of outputs: those of one size are neighbours, larger ones come first."""
+    """The tiles of planes of outputs: those of one size are neighbours, larger ones come first."""
 
-    def __init__(self, outputs: tuple[int, int], most: tuple[int, int], taps: Taps) -> None:
-        """`most`: outputs of a tile along rows and columns, at most."""
+    def __init__(self, outputs: tuple[int, int, int], most: tuple[int, int], taps: Taps) -> None:
+        """`outputs`: planes, rows and columns; `most`: rows and columns of a tile, at most."""
+        planes, *extents = outputs
         self._outputs, self._taps = outputs, taps
-        sizes = [balanced(n, m) for n, m in zip(outputs, most, strict=True)]
+        sizes = [balanced(n, m) for n, m in zip(extents, most, strict=True)]
         self._distinct = [sorted(set(axis), reverse=True) for axis in sizes]
         rows, columns = (np.array(axis) for axis in sizes)
         every = np.stack(
@@ -47,8 +48,10 @@ class Tiling:
             -1,
         ).reshape(-1, 4)
         order = np.lexsort((np.arange(len(every)), -every[:, 3], -every[:, 2]))
-        self.tiles: Integers = every[order]
+        self.tiles: Integers = np.repeat(every[order], planes, axis=0)
         """[count, 4]: first row and column, rows and columns of outputs."""
+        self.planes: Integers = np.tile(np.arange(planes), len(every))
+        """[count]: the plane of each tile."""
 
     @property
     def count(self) -> int:
@@ -67,10 +70,12 @@ class Tiling:
 
     def pixels(self, part: range) -> list[range]:
         """The outputs of these tiles, numbered row by row."""
-        width = self._outputs[1]
+        _, rows_of_plane, width = self._outputs
+        firsts = self.planes * rows_of_plane + self.tiles[:, 0]
+        tiles = zip(firsts.tolist(), self.tiles[:, 1:].tolist(), strict=True)
         rows = [
             range((top + i) * width + left, (top + i) * width + left + columns)
-            for top, left, height, columns in self.tiles[part.start : part.stop].tolist()
+            for top, (left, height, columns) in list(tiles)[part.start : part.stop]
             for i in range(height)
         ]
         joined: list[range] = []

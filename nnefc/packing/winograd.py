@@ -1,16 +1,20 @@
 """The transformed filter of Winograd's method, as `nnefc.kernels.winograd` reads it.
 
-The source is [outputs, inputs, rows, columns of taps].  Of each point of the grid there is a matrix
-[inputs, outputs], whose columns are in panels: [points, panels, inputs, columns of a panel].
+The source is [outputs, inputs, rows, columns of taps], or [outputs, inputs, planes, rows, columns],
+whose planes are apart: their inputs are those of one plane after those of the other.  Of each point
+of the grid there is a matrix [inputs, outputs], whose columns are in panels: [points, panels,
+inputs, columns of a panel].
 
 Parameters: the grid (rows, columns of points); inputs of an entry of the reduction, which zeros
-fill up to whole entries, as they do outputs to whole panels; the panels ((columns, number), ...).
+fill up to whole entries, plane by plane, as they do outputs to whole panels; the panels ((columns,
+number), ...).
 
 Computed in float64, rounded once.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +37,7 @@ def permutes(_shape: tuple[int, ...], _parameters: Parameters) -> bool:
 def size(shape: tuple[int, ...], parameters: Parameters) -> int:
     """Items of the transformed filter."""
     grid, entry, panels = parameters
-    depth = -(-shape[1] // entry) * entry
+    depth = -(-shape[1] // entry) * entry * math.prod(shape[2:-2])
     return math.prod(grid) * depth * sum(width * count for width, count in panels)
 
 
@@ -42,20 +46,24 @@ def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None
 
     grid, entry, panels = parameters
     outputs, inputs = source.shape[:2]
+    taps = source.shape[-2:]
     rows, columns = (
         np.array(filter_matrix(n, t), np.float64) if t > 1 else np.eye(n, 1)
-        for n, t in zip(grid, source.shape[2:], strict=True)
+        for n, t in zip(grid, taps, strict=True)
     )
-    depth = -(-inputs // entry) * entry
+    filled = -(-inputs // entry) * entry
+    planes = source.reshape(outputs, inputs, -1, *taps)
+    depth = filled * planes.shape[2]
     points = packed.reshape(math.prod(grid), -1)
     # some inputs at a time: what is between stays in the cache, and in memory that is there
     step = max(_CHUNK // outputs, 1)
-    for first in range(0, depth, step):
-        count = min(step, depth - first)
+    for plane, start in itertools.product(range(planes.shape[2]), range(0, filled, step)):
+        count, first = min(step, filled - start), plane * filled + start
         element = np.zeros((count, sum(width * n for width, n in panels)), np.float32)
         # [taps, taps, inputs, outputs]: turned once, the products come out as they are copied.
         # So small are the products that NumPy's library computes them without threads.
-        part = source[:, first : first + count].transpose(2, 3, 1, 0).astype(np.float64, "C")
+        part = planes[:, start : start + count, plane].transpose(2, 3, 1, 0)
+        part = part.astype(np.float64, "C")
         down = rows @ part.reshape(rows.shape[1], -1)
         for i, row in enumerate(down):
             across = columns @ row.reshape(columns.shape[1], -1)
