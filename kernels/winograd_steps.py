@@ -26,8 +26,8 @@ WINOGRAD = Layout(
     "taps:ref x_batch x_plane x_tap x_row y_batch y_plane y_row "
     "residual_batch residual_plane residual_row residual_column "
     "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count "
-    "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot slot_count "
-    "clamp block units unit_block"
+    "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
+    "slot_count clamp block units unit_block"
 )
 """Parameters of all kernels of family `winograd`.
 

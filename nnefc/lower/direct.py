@@ -145,9 +145,8 @@ def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
 def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np.int32]:
     """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
 
-    The channels are those from `lane` of a block on.
-
-    An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.
+    An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.  The first
+    one begins at `lane` of a block.
     """
     pitches = x.pitches
     distances = [
@@ -335,15 +334,13 @@ def _unit_list(
         Unit(
             batch,
             range(
-                first + group * group_blocks + part * panels.vectors,
-                first
-                + group * group_blocks
-                + min(part + part_tiles, panels.count) * panels.vectors,
+                start + part * panels.vectors,
+                start + min(part + part_tiles, panels.count) * panels.vectors,
             ),
             range(pixel, min(pixel + pixel_block, pixels)),
         )
         for batch in range(it.x.batch)
-        for group in range(len(share.groups))
+        for start in [first + number * group_blocks for number in range(len(share.groups))]
         for pixel in range(0, pixels, pixel_block)
         for part in range(0, panels.count, part_tiles)
     ]
