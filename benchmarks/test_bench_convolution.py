@@ -101,6 +101,8 @@ def test_depthwise(benchmark: Any, machine: Any, case: Case, implementation: str
     _conv(128, 128, 3, 56, 1, 32),
     _conv(512, 512, 3, 14, 1, 32),
     _conv(256, 256, 3, 28, 1, 4),
+    _conv(120, 120, 3, 28, 1, 5),
+    _conv(336, 336, 3, 14, 1, 6),
     _conv(256, 256, 3, 28, dilation=2),
     _conv(128, 256, 5, 500, rank=1),
     _conv(32, 64, 3, 16, rank=3),

@@ -14,19 +14,20 @@ import torch
 from benchmarks.kernel import Array, Case, Shape, each, measure
 
 
-def _numpy_softmax(x: Array) -> Array:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
+def _softmax(*shape: int, axis: int | None = None) -> Case:
+    """Along the last axis if none is given."""
+    along = len(shape) - 1 if axis is None else axis
 
+    def numpy(x: Array) -> Array:
+        e = np.exp(x - x.max(along, keepdims=True))
+        return e / e.sum(along, keepdims=True)
 
-def _softmax(*shape: int) -> Case:
-    axis = len(shape) - 1
     return Case(
-        f"softmax_{'x'.join(map(str, shape))}",
-        f"output = softmax(x, axes = [{axis}]);",
+        f"softmax_{'x'.join(map(str, shape))}" + ("" if axis is None else f"_axis{axis}"),
+        f"output = softmax(x, axes = [{along}]);",
         {"x": shape},
-        lambda x: torch.softmax(x, -1),
-        _numpy_softmax,
+        lambda x: torch.softmax(x, along),
+        numpy,
     )
 
 
@@ -85,6 +86,7 @@ def _reduce(kind: str, shape: Shape, *axes: int) -> Case:
 @each(
     _softmax(197, 197),
     _softmax(12, 128, 128),
+    _softmax(196, 196, 4, axis=1),
     _softmax(1, 1000),
     _layer_norm(128, 768),
     _layer_norm(197, 384),
