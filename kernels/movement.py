@@ -11,6 +11,7 @@ Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
 from __future__ import annotations
 
 from nnefc.hardware import CACHE_LINE
+from nnefc.kernels.interleaved import PLANES, join_planes, split_planes
 from nnefc.kernels.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.squares import square_lanes, transpose_squares
@@ -123,9 +124,12 @@ def strided(itemsize: int) -> KernelFunction:
 
 @family("movement.transpose")
 def transpose(itemsize: int) -> KernelFunction:
-    """In squares of registers; where there are too few rows or columns for one, item by item."""
+    """In squares of registers; where there are too few rows or columns for one, item by item, or
+    several items of each of a few planes at a time.
+    """
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
     lanes, squares = square_lanes(itemsize), transpose_squares(itemsize)
+    split, join, most = split_planes(itemsize), join_planes(itemsize), PLANES[-1]
     streamed = CACHE_LINE // itemsize + lanes  # up to the first whole line, and a square
 
     @helper
@@ -144,7 +148,19 @@ def transpose(itemsize: int) -> KernelFunction:
     def move(params, x, y, rows):
         y_row, x_step = load_word(params + Y_ROW), load_word(params + X_STEP)
         width = load_word(params + WIDTH)
-        if rows < lanes or width < lanes:
+        if 1 < rows <= most and x_step == rows * itemsize:
+            done = width // lanes * lanes
+            split(x, y, y_row, done, rows)
+            for r in range(rows):
+                for i in range(done, width):
+                    write(y + r * y_row, i, read(x + i * x_step, r))
+        elif 1 < width <= most and y_row == width * itemsize:
+            done = rows // lanes * lanes
+            join(x, x_step, y, done, width)
+            for i in range(width):
+                for r in range(done, rows):
+                    write(y + r * y_row, i, read(x + i * x_step, r))
+        elif rows < lanes or width < lanes:
             for i in range(width):
                 for r in range(rows):
                     write(y + r * y_row, i, read(x + i * x_step, r))

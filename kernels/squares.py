@@ -17,7 +17,7 @@ from nnefc.kernels.isa import host
 from nnefc.kernels.transpose import transpose
 from nnefc.kernels.vector import Vector, vector_intrinsic
 
-_ITEM: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
+MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
 """The type that items of so many bytes are moved as."""
 MOST_LANES: Final = 16
 """A square of more vectors does not fit into the registers."""
@@ -45,7 +45,7 @@ def transpose_squares(itemsize: int) -> Any:
     lanes = square_lanes(itemsize)
     line = max(CACHE_LINE // itemsize, lanes)
 
-    @vector_intrinsic(_ITEM[itemsize], lanes, 7, apart=True)
+    @vector_intrinsic(MOVED_AS[itemsize], lanes, 7, apart=True)
     def move(v: Vector, x, x_step, y, y_row, rows, width, stream):
         builder, size = v.builder, v.word(v.itemsize)
         x, y = v.pointer(x), v.pointer(y)

@@ -58,6 +58,17 @@ def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyP
         np.testing.assert_array_equal(got, x.transpose(axes))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("planes", [1, 2, 3, 4, 5])
+def test_planes(planes: int, dtype: str) -> None:
+    """Together, as colours of pixels are, and apart; whole and in part."""
+    for count in (1, 2, 15, 16, 17, 50, 640):
+        pixels = np.arange(2 * count * planes).astype(dtype).reshape(2, count, planes)
+        apart = np.ascontiguousarray(pixels.swapaxes(1, 2))
+        np.testing.assert_array_equal(run("transpose", pixels, axes=(0, 2, 1)), apart)
+        np.testing.assert_array_equal(run("transpose", apart, axes=(0, 2, 1)), pixels)
+
+
 @SETTINGS
 @given(st.data())
 def test_split_and_concat_are_inverse(data: st.DataObject) -> None:
