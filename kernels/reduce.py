@@ -92,17 +92,6 @@ def reduced_place(params, number):
     return place(params, REDUCED_RANK, REDUCED, REDUCED_PITCHES, number)
 
 
-@helper
-def following_rows(params):
-    """Rows that are reduced together and follow each other in memory, where rows are kept.
-
-    Kept dimensions inside of reduced ones are all of the row, so the innermost reduced dimension
-    walks from row to row.
-    """
-    rank = load_word(params + REDUCED_RANK)
-    return load_word(params + REDUCED + 8 * (rank - 1)) if rank > 0 else 1
-
-
 def combination(kind: str, item: str) -> tuple[str, Any, Any]:
     """(type of a partial result, the first one, function that puts two together) of a reduction.
 

@@ -23,12 +23,13 @@ from nnefc.kernels.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper,
 from nnefc.kernels.reduce import (
     CHUNK,
     OUTPUTS,
+    REDUCED,
+    REDUCED_RANK,
     UNIT_BLOCK,
     VOLUME,
     WIDTH,
     X,
     Y,
-    following_rows,
     kept_place,
     reduced_place,
 )
@@ -234,7 +235,60 @@ def softmax_rows(item: str) -> KernelFunction:
 
 
 FOLDED = 4
-"""Vectors: of rows that are shorter, as many as fill these are combined as if they were one row."""
+"""Vectors: of rows that are shorter, as many as fill these are combined as if they were one row;
+that is less than `CHUNK`."""
+
+
+@helper
+def following_rows(params):
+    """Rows that are reduced together and follow each other in memory, where rows are kept.
+
+    Dimensions are joined with neighbours of their kind, so that between the row and the innermost
+    reduced dimension there is no other: it walks from row to row.
+    """
+    rank = load_word(params + REDUCED_RANK)
+    return load_word(params + REDUCED + 8 * (rank - 1)) if rank > 0 else 1
+
+
+@cache
+def walk(item: str, step: Any) -> Any:
+    """Helper: `step(x, y, tops, sums, n, libm)` for all that is reduced, `rows` rows at a time.
+
+    Of each row `count` items; x and y are where those of the first row are.
+    """
+    size = ITEMSIZE[item]
+
+    @helper
+    def run(params, x, y, tops, sums, rows, count, libm):
+        following, row = following_rows(params), load_word(params + WIDTH) * size
+        for i in range(load_word(params + VOLUME) // following):
+            offset, left = reduced_place(params, i * following), following
+            while left > 0:
+                step(x + offset, y + offset, tops, sums, min(rows, left) * count, libm)
+                offset += rows * row
+                left -= rows
+
+    return run
+
+
+@cache
+def column_walks(item: str) -> Any:
+    """Helpers (largest, powers, scale): the three turns over columns, as `walk` makes them."""
+    largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
+
+    @helper
+    def find_largest(x, y, tops, sums, n, libm):
+        largest(tops, x, n)
+
+    @helper
+    def add_powers(x, y, tops, sums, n, libm):
+        powers(tops, x, y, sums, n, libm)
+
+    @helper
+    def divide(x, y, tops, sums, n, libm):
+        scale(y, sums, n)
+
+    return tuple(walk(item, step) for step in (find_largest, add_powers, divide))
 
 
 @cache
@@ -275,7 +329,7 @@ def softmax_columns(item: str) -> KernelFunction:
 
     Rows that follow each other are reduced together, so several short ones are a longer one.
     """
-    largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
+    find_largest, add_powers, divide = column_walks(item)
     fold_largest, fold_total = fold(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)
@@ -283,13 +337,11 @@ def softmax_columns(item: str) -> KernelFunction:
 
     def softmax_columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
-        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
-        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
-        libm = load_word(bases + 8 * BASE_LIBM)
+        width, outputs = load_word(params + WIDTH), load_word(params + OUTPUTS)
+        unit_block, libm = load_word(params + UNIT_BLOCK), load_word(bases + 8 * BASE_LIBM)
         tops, sums = largest_items(), sums_of_items()
         chunks = (width + CHUNK - 1) // CHUNK
-        following = following_rows(params)
-        rows = max(min(folded // width, following), 1)
+        rows = max(min(folded // width, following_rows(params)), 1)
         for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
             begin = t % chunks * CHUNK
             count = min(CHUNK, width - begin)
@@ -297,25 +349,12 @@ def softmax_columns(item: str) -> KernelFunction:
             for i in range(rows * count):
                 put(tops, i, lowest)
                 put_sum(sums, i, 0.0)
-            for i in range(0, volume, following):
-                at = base + reduced_place(params, i)
-                for k in range(0, following, rows):
-                    some = min(rows, following - k) * count
-                    largest(tops, x + at + k * width * size, some)
+            find_largest(params, x + base, y + base, tops, sums, rows, count, libm)
             if rows > 1:
                 fold_largest(tops, rows, count)
-            for i in range(0, volume, following):
-                at = base + reduced_place(params, i)
-                for k in range(0, following, rows):
-                    offset = at + k * width * size
-                    some = min(rows, following - k) * count
-                    powers(tops, x + offset, y + offset, sums, some, libm)
+            add_powers(params, x + base, y + base, tops, sums, rows, count, libm)
             if rows > 1:
                 fold_total(sums, rows, count)
-            for i in range(0, volume, following):
-                at = base + reduced_place(params, i)
-                for k in range(0, following, rows):
-                    some = min(rows, following - k) * count
-                    scale(y + at + k * width * size, sums, some)
+            divide(params, x + base, y + base, tops, sums, rows, count, libm)
 
     return softmax_columns

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.blocked import load_offset
-from nnefc.kernels.blocked_tile import FIRST, Half, cover
+from nnefc.kernels.blocked_tile import FIRST, Half, cover, panel_width
 from nnefc.kernels.memory import address, helper, load_word
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector import lanes_of
@@ -48,7 +48,7 @@ element are one of `class_count` classes: members: int32 [elements], its class; 
 [parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity], the offsets
 of their vectors.
 
-filter: [elements, panels, depth, channels, vectors * lanes], then in each element `last_panels` of
+filter: [elements, panels, depth, channels, panel_width], then in each element `last_panels` of
 another number of vectors; taps: int32 [depth, 2], offsets in v of the entries of the reduction, and
 their numbers.
 
@@ -244,9 +244,9 @@ def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
     vector = lanes_of("float32") * 4
     (vectors, _), (last_vectors, _) = each, last_ones
     has_last = last_vectors > 0
-    run_panel, panel_bytes = _product(each, channels), channels * vectors * vector
+    run_panel = _product(each, channels)
     run_last = _product(last_ones if has_last else each, channels)
-    last_bytes = channels * last_vectors * vector
+    panel_bytes, last_bytes = (4 * channels * panel_width(*panel) for panel in (each, last_ones))
 
     @helper
     def run(bases, params, v, m, block, first, end):

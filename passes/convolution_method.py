@@ -114,10 +114,12 @@ def _winograd_sizes(op: Op) -> list[int]:
     if window.rank > 3 or any(n != 1 for n in (*window.stride[plane], *window.dilation[plane])):
         return []
     taps_of_plane = window.size[plane]
+    sizes = range(2, largest_tile(taps_of_plane) + 1)
+    if not sizes:
+        return []
     extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
     if any(map(make_do, window.output)):  # which filters are packed depends on them
         return []
-    sizes = range(2, largest_tile(taps_of_plane) + 1)
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     return sorted({cut: size for size, cut in cuts.items()}.values())
 

@@ -36,8 +36,7 @@ class FuseConvolution:
     blocks, perhaps with half of one, not too large for tables of offsets; `deconv` in the same way.
     An expression joins if its other operands have the shape of the result or are known items per
     channel; where shapes depend on symbols, or groups share blocks, only if it is one that tiles
-    can do in registers.  Of two convolutions that
-    are added the later one adds.
+    can do in registers.  Of two convolutions that are added the later one adds.
     """
 
     name: ClassVar[str] = "fuse_convolution"
@@ -105,7 +104,7 @@ class FuseConvolution:
             return False
         if _is_simple(op, value):
             return True
-        return not (any(map(make_do, value.type.dims)) or self._share_blocks(producer(value)))
+        return not (self._share_blocks(producer(value)) or any(map(make_do, value.type.dims)))
 
     def _share_blocks(self, convolution: Op) -> bool:
         """Whether tiles leave blocks that others complete."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.saved import COUNTER, MIXED, TINY, compiled
+from tests.saved import COUNTER, MIXED, TINY, VOLUMES, compiled
 
 Array = np.ndarray[Any, Any]
 
@@ -51,7 +51,14 @@ graph sliced( x ) -> ( y )
 """
 """A batch that runs part by part."""
 
-DOCUMENTS = {"tiny": TINY, "mixed": MIXED, "counter": COUNTER, "kinds": KINDS, "sliced": SLICED}
+DOCUMENTS = {
+    "tiny": TINY,
+    "mixed": MIXED,
+    "volumes": VOLUMES,
+    "counter": COUNTER,
+    "kinds": KINDS,
+    "sliced": SLICED,
+}
 OPTIONS: dict[str, dict[str, Any]] = {"kinds": {"scalar": "float64"}}
 
 

@@ -54,6 +54,20 @@ graph mixed( x ) -> ( y, z, n )
 """
 """Filters that are packed in all the ways there are, folded weights, several results."""
 
+VOLUMES = """\
+version 1.0;
+graph volumes( x ) -> ( y )
+{
+    x = external(shape = [1, 32, 6, 16, 16]);
+    large = variable(shape = [48, 32, 3, 3, 3], label = 'large');
+    groups = variable(shape = [48, 24, 1, 3, 3], label = 'groups');
+    a = relu(conv(x, large, 0.0));
+    b = conv(a, groups, 0.1, groups = 2, stride = [1, 2, 2]);
+    y = b * sigmoid(b);
+}
+"""
+"""Three dimensions, by Winograd's method; groups that share blocks of 16 channels."""
+
 COUNTER = """\
 version 1.0;
 graph counter( x ) -> ( y )

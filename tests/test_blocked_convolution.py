@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.ir import DType, Graph, Op, TensorType, Value, Variable
+from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable
 from nnefc.kernels.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.ops.build import build
-from tests.blocked_op import halves
+from tests import blocked_op
+from tests.blocked_op import BlockedGraph, halo, halves
 
 Array = np.ndarray[Any, Any]
 
@@ -279,6 +280,34 @@ def test_groups_that_share_blocks_keep_apart() -> None:
     y = nnefc.compile(graph, threads=1)(x)
     found = np.isfinite(y).all((0, 2, 3))
     np.testing.assert_array_equal(found, [*[True] * 24, *[False] * 24, *[True] * 24])
+
+
+def test_what_no_group_has_of_the_last_block_is_not_read() -> None:
+    """Of 120 channels, whatever is in memory there, as the graph that runs it sees to."""
+    x, w, v = random(1, 1, 120, 5, 5), random(2, 120, 24, 3, 3), random(3, 20, 120, 3, 3)
+    g = BlockedGraph(host().float32_lanes)
+    last = g.input(x, halo(4, 1))
+    for filter_, groups in ((w, 5), (v, 1)):
+        outputs = len(filter_)
+        (last,) = g.op(
+            "fused_conv",
+            [last, *(blocked_op.constant(g.graph, a) for a in (filter_, random(4, 1, outputs)))],
+            (1, outputs, 5, 5),
+            halo_=halo(4, 1),
+            border="constant",
+            padding=((1, 1), (1, 1)),
+            stride=(1, 1),
+            dilation=(1, 1),
+            groups=groups,
+            expression=Expression((DType.FLOAT32,), (), (0,)),
+            method="direct",
+        )
+    (found,) = g.run(last)
+    wide = [torch.from_numpy(a).double() for a in (x, w, v, random(4, 120), random(4, 20))]
+    x_, w_, v_, b, c = wide
+    between = torch.conv2d(x_, w_, b, padding=1, groups=5)
+    expected = torch.conv2d(between, v_, c, padding=1).numpy()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
 
 
 @settings(max_examples=100)

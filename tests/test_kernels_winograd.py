@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from typing import Any
 
@@ -131,6 +132,17 @@ def test_tiling(data: st.DataObject) -> None:
             assert listed[: count * items] == [
                 n * len(part) + tile for n in range(items) for tile in have
             ]
+
+
+def test_the_outputs_of_few_tiles_are_soon_told() -> None:
+    tiling = Tiling((1, 3000, 300), (1, 1), (1, 1))
+    part = next(tiling.parts(tiling.count // 4))
+    tracemalloc.start()
+    try:
+        assert len(tiling.pixels(part)) == 1
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
 
 
 # -- convolutions

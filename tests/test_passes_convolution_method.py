@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.winograd import largest_tile
 from nnefc.passes.convolution_method import cost, methods, operation_key, winograd_choice
+from nnefc.symbolic import Trace
 
 
 def _choice(*convolution: Any, **attributes: Any) -> str | None:
@@ -94,6 +95,15 @@ def test_what_it_cannot_do(attributes: dict[str, Any]) -> None:
     plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
     assert _choice(**plain) is not None
     assert _choice(**plain | attributes) is None
+
+
+@pytest.mark.parametrize("taps", [(1, 1), (3, 3), (9, 9)])
+def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
+    """What is made for them is only makeshift where something was left out."""
+    trace = Trace()
+    extents = (trace.symbol(56), trace.symbol(56))
+    assert methods(_convolution(64, 64, extents, taps)) == ("direct",)
+    assert trace.is_makeshift == (_choice(64, 64, (56, 56), taps) is not None)
 
 
 @settings(max_examples=100, derandomize=True)

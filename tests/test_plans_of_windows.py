@@ -100,6 +100,15 @@ def grouped(chain: Chain, size: int, stride: int, times: int) -> None:
     chain.add(f"conv(x@, {filter_}, 0.5, {window})", outputs, moved)
 
 
+def share(chain: Chain, size: int, stride: int) -> None:
+    """Groups of 24 channels, of which two share a block of 16."""
+    convolve(chain, 48, 1, 1, 1)
+    filter_ = chain.weight(48, 24, *[size] * chain.rank)
+    moved = f"/{stride}" if stride > 1 else ""
+    window = chain.window(size, stride, 1, size // 2)
+    chain.add(f"conv(x@, {filter_}, 0.5, {window}, groups = 2)", 48, moved)
+
+
 def surround(chain: Chain, border: str) -> None:
     """By items that are not zeros."""
     padding = [(0, 0), (0, 0), *[(1, 2)] * chain.rank]
@@ -190,6 +199,7 @@ STEPS = st.one_of(
         st.sampled_from((1, 2)),
         st.sampled_from((1, 1, 2, 3)),
     ),
+    st.tuples(st.just(share), st.sampled_from((1, 3)), st.sampled_from((1, 2))),
     st.tuples(st.just(surround), st.sampled_from(("constant", "replicate", "reflect"))),
     st.tuples(st.just(grow), st.sampled_from((8, 12)), st.sampled_from((2, 3, 4))),
     st.tuples(st.just(grow_apart), st.sampled_from((2, 3, 4)), st.sampled_from((2, 3))),
@@ -234,6 +244,7 @@ def network(rank: int) -> Chain:
     chain.add("mul(x@, sigmoid(x@))")
     depthwise(chain, 3, 2)
     convolve(chain, 24, 1, 1, 1)
+    share(chain, 3, 1)
     pool(chain, "box", 3, 1)
     grow(chain, 16, 4)
     grow_apart(chain, 3, 2)

@@ -18,6 +18,7 @@ import pytest
 import nnefc
 from nnefc.errors import NnefError, NnefWarning
 from nnefc.kernels.isa import host
+from nnefc.kernels.template import Kernel
 from nnefc.packing import VERSION
 from nnefc.runtime.artifact_file import open_file
 from nnefc.runtime.artifact_read import Artifact
@@ -26,6 +27,7 @@ from tests.saved import (
     COUNTER,
     MIXED,
     TINY,
+    VOLUMES,
     compiled,
     inputs,
     python,
@@ -35,7 +37,9 @@ from tests.saved import (
 )
 
 
-@pytest.mark.parametrize("document", [TINY, MIXED, COUNTER], ids=["tiny", "mixed", "counter"])
+@pytest.mark.parametrize(
+    "document", [TINY, MIXED, VOLUMES, COUNTER], ids=["tiny", "mixed", "volumes", "counter"]
+)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("accuracy", ["fast", "strict"])
 def test_what_is_loaded_is_what_was_saved(
@@ -55,6 +59,13 @@ def test_what_is_loaded_is_what_was_saved(
     for which in (loaded, model):
         which.reset()
     same(results(loaded), results(model))
+
+
+def test_a_document_is_computed_in_the_ways_it_is_about(tmp_path: Path) -> None:
+    kernels = {f"nnefc_{each.kernel}" for each in compiled(tmp_path, VOLUMES, threads=1).launches}
+    assert any("winograd" in kernel for kernel in kernels)
+    halves = {Kernel("direct.convolution", (2, 8, half)).symbol for half in ("first", "last")}
+    assert halves & kernels == (halves if host().float32_lanes == 16 else set())
 
 
 def test_a_path_that_is_none(tmp_path: Path) -> None:

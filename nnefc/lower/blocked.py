@@ -21,6 +21,16 @@ from nnefc.runtime.program import Ref
 Offsets = npt.NDArray[np.int32]
 
 
+def as_offsets(distances: npt.NDArray[np.int64]) -> Offsets:
+    """Bytes from the start of a plane, as kernels read them.
+
+    Passes take only what is near enough, so that OverflowError is a mistake of theirs.
+    """
+    if np.abs(distances).max() >= 1 << 31:
+        raise OverflowError("offsets into a plane are int32")
+    return distances.astype(np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Plane:
     """Where the pixels of a channel block are, in bytes from its start."""
@@ -59,9 +69,7 @@ class Plane:
         grid = np.int64(self.origin)
         for index, pitch in zip(indices, self.pitches, strict=True):
             grid = np.add.outer(grid, np.asarray(index, np.int64) * pitch)
-        if np.abs(grid).max() >= 1 << 31:
-            raise OverflowError("offsets into a plane are int32")
-        return np.ravel(grid).astype(np.int32)
+        return as_offsets(np.ravel(grid))
 
     def pixels(self) -> Offsets:
         """Those of all pixels inside the halo."""

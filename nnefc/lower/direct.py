@@ -17,7 +17,7 @@ from nnefc.kernels.blocked_tile import tile_pixels
 from nnefc.kernels.direct import DIRECT
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import lanes_of
-from nnefc.lower.blocked import Plane, Tensor, read_blocked, write_blocked
+from nnefc.lower.blocked import Plane, Tensor, as_offsets, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple, Unit, read_ending, read_simple
 from nnefc.lower.panels import Panels, group_panels, panels_of
@@ -159,10 +159,7 @@ def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np
     per_block = x.layout.block // step
     steps = lane // step + np.arange(ceil_div(channels, step))
     first = steps // per_block * x.nbytes + steps % per_block * step * ITEM
-    offsets = np.add.outer(first, distances)
-    if np.abs(offsets).max() >= 1 << 31:
-        raise OverflowError("offsets into planes are int32")
-    return offsets.ravel().astype(np.int32)
+    return as_offsets(np.add.outer(first, distances).ravel())
 
 
 def _runs(

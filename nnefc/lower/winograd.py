@@ -73,8 +73,8 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
     planes = planes_of(window.output)
     most_down, most_across = (most if t > 1 else 1 for t in taps)
     tiling = Tiling((planes, *rows_and_columns(window.output, 1)), (most_down, most_across), taps)
-    inputs = planes_of(window.size)
-    apart, capacity = block_size(tiling, x, y, lower.threads, lower.room, inputs)
+    plane_taps = planes_of(window.size)
+    apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.room)
     parts = ceil_div(tiling.count, capacity)
     it = Winograd(
         x=x,
@@ -96,13 +96,13 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
 
 
 def block_size(
-    tiling: Tiling, x: Tensor, y: Tensor, threads: int, room: int, plane_taps: int = 1
+    tiling: Tiling, plane_taps: int, x: Tensor, y: Tensor, threads: int, room: int
 ) -> tuple[bool, int]:
     """(whether each block is work for one thread, tiles of a block at most): what is faster.
 
     Threads that have a block each read all of the filter; those that share one read and write what
-    others have.  `room`: bytes of memory that v and m should keep to; `plane_taps`: planes of x
-    that are summed, each of which is transformed for itself.
+    others have.  `plane_taps`: planes of x that are summed, each of which is transformed for
+    itself; `room`: bytes of memory that v and m should keep to.
     """
     in_blocks = plane_taps * x.blocks
     batch = now(x.batch)

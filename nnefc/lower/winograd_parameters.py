@@ -14,7 +14,7 @@ from nnefc.hardware import CACHE_LINE
 from nnefc.ir import DType
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.winograd_transforms import Taps
-from nnefc.lower.blocked import Tensor
+from nnefc.lower.blocked import Tensor, as_offsets
 from nnefc.lower.context import Lowering
 from nnefc.lower.ending import Ending, Simple
 from nnefc.lower.panels import Panels, panels_of
@@ -87,6 +87,11 @@ class Winograd:
     def entries(self) -> int:
         """Of the reduction, for each plane."""
         return -(-self.x.channels // self.channels)
+
+    @property
+    def depth(self) -> int:
+        """Entries of the reduction."""
+        return self.plane_taps * self.entries
 
     @property
     def panels(self) -> tuple[Panels, Panels]:
@@ -173,7 +178,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "out_blocks": y.blocks,
         "columns": it.tiling.grid[1],
         "elements": it.elements,
-        "depth": it.plane_taps * it.entries,
+        "depth": it.depth,
         "panels": each.count,
         "last_panels": last_ones.count,
         "run_count": runs.shape[1],
@@ -216,21 +221,20 @@ def _output_tiles(it: Winograd, tensor: Tensor) -> Array:
 def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
     """int32: bytes from the start of a channel block to pixels."""
     found = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
-    return (found + columns * tensor.pixel_bytes).astype(np.int32)
+    return as_offsets(found + columns * tensor.pixel_bytes)
 
 
 def _entries(it: Winograd) -> Array:
-    """int32 [entries, 2]: offsets of the entries of the reduction in v, and their numbers."""
+    """int32 [depth, 2]: offsets of the entries of the reduction in v, and their numbers."""
     inside = np.arange(it.entries) * it.channels
     channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
     blocks, items = np.divmod(channels.ravel(), it.x.layout.block)
     offsets = blocks * it.capacity * it.x.pixel_bytes + items * ITEM
-    return np.stack([offsets, range(len(offsets))], 1).astype(np.int32)
+    return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
 
 
 def packed_filter(lower: Lowering, it: Winograd) -> Ref:
     """The transformed filter."""
-    lanes = it.y.layout.block
-    panels = tuple((each.vectors * lanes, each.count) for each in it.panels if each.count)
+    panels = tuple((each.width, each.count) for each in it.panels if each.count)
     packing = (it.tiling.grid, it.channels, panels)
     return lower.packed(it.filter, "winograd", packing, DType.FLOAT32)

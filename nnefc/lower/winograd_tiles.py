@@ -71,11 +71,14 @@ class Tiling:
     def pixels(self, part: range) -> list[range]:
         """The outputs of these tiles, numbered row by row."""
         _, rows_of_plane, width = self._outputs
-        firsts = self.planes * rows_of_plane + self.tiles[:, 0]
-        tiles = zip(firsts.tolist(), self.tiles[:, 1:].tolist(), strict=True)
+        mine = slice(part.start, part.stop)
+        tiles = self.tiles[mine]
+        firsts = self.planes[mine] * rows_of_plane + tiles[:, 0]
         rows = [
             range((top + i) * width + left, (top + i) * width + left + columns)
-            for top, (left, height, columns) in list(tiles)[part.start : part.stop]
+            for top, (left, height, columns) in zip(
+                firsts.tolist(), tiles[:, 1:].tolist(), strict=True
+            )
             for i in range(height)
         ]
         joined: list[range] = []
