@@ -89,7 +89,7 @@ def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
         held = ", ".join(dict.fromkeys(target.isa for target in targets)) or "none"
         message = f"there is no code for this processor ({host().name}), only {held}: "
         message += "compiling it now"
-        hint = "save the model with this target too"
+        hint = "save the model with this target too (targets=, or compile --target)"
     place = Place(artifact.file.name)
     warn(Diagnostic("artifact/target", message, place, "warning", hint=hint))
     graph = artifact.graph

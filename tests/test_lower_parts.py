@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Graph, TensorType, Value, Variable, parse_graph, print_graph
 from nnefc.lower import lower
-from nnefc.lower.parts import Part, find_parts, joined_at, taken_at
+from nnefc.lower.parts import Part, find_parts, joined_at, occupied_bytes, taken_at
 from nnefc.ops.build import build
 from nnefc.ops.reference import evaluate
 from nnefc.runtime.arena import arrange
@@ -129,6 +129,38 @@ def test_operands_are_computed_in_the_result() -> None:
     )
     assert _copies(graph) == 0
     _agrees(graph)
+
+
+def test_memory_is_in_use_from_the_first_part_to_the_last_view() -> None:
+    graph = _parse(
+        """
+  %a: float64[1,2,4] = exp(%x)
+  %m: float64[1,2,4] = neg(%x)
+  %s: float64[1,2,4] = exp(%m)
+  %b: float64[1,2,4] = neg(%s)
+  %c: float64[1,4,4] = concat(%a, %b) {axis = 1}
+  %d: float64[1,1,4], %e: float64[1,3,4] = split(%c) {axis = 1, ratios = [1, 3]}
+  %f: float64[1,3,4] = exp(%e)
+  %g: float64[1,1,4] = exp(%d)
+  %h: float64[1,3,4] = neg(%f)
+""",
+        "%x: float64[1,2,4]",
+        "g = %g, h = %h",
+    )
+    occupied = occupied_bytes(graph, find_parts(graph, ()))
+    whole, half, quarter = 128, 64, 32
+    rest = whole - quarter
+    assert [occupied[op] for op in graph.ops] == [
+        whole,
+        whole + half,
+        whole + 2 * half,
+        whole + half,
+        whole,
+        whole,
+        whole + rest,
+        whole + rest + quarter,
+        2 * rest + quarter,
+    ]
 
 
 def test_a_chain_of_concatenations_copies_nothing() -> None:

@@ -205,6 +205,9 @@ def _print(
         out.print(f"{every - len(shown)} more rows")
     for line in _footer(facts, machines, itemsize):
         out.print(line)
+    peak = max(machine.peak_gflops(itemsize) for machine in machines.values())
+    if any(row.flops > 1e9 * peak * row.seconds for row in shown):
+        out.print("above the peak: products that Winograd's method or padding saves count as done")
 
 
 def _footer(facts: dict[str, Any], machines: dict[int, Machine], itemsize: int) -> list[str]:

@@ -20,8 +20,8 @@ from nnefc.kernels.parameters import Words
 from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
 from nnefc.lower.constants import Constants, Key
-from nnefc.lower.parts import Part
-from nnefc.ops.cost import largest_live_bytes, live_bytes
+from nnefc.lower.parts import Part, occupied_bytes
+from nnefc.ops.cost import largest_live_bytes
 from nnefc.registered import is_taken
 from nnefc.runtime.program import Buffer, Launch, Program, Ref
 
@@ -114,8 +114,8 @@ class Lowering:
         self._data: dict[Value, Array] = {}
         self._blocks: dict[Value, Blocks] = {}
         self._label = ""
-        self._live = live_bytes(graph)
-        self._largest = max([common.live, *self._live.values()])
+        self._occupied: dict[Op, int] = {}
+        self._largest = max(common.live, largest_live_bytes(graph))
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, Ref] = {}
@@ -270,9 +270,11 @@ class Lowering:
     def assign_parts(self, parts: dict[Value, Part]) -> None:
         """Values that will be computed in the memory of others."""
         self._parts = parts
+        self._occupied = occupied_bytes(self.graph, parts)
+        self._largest = max([self._largest, *self._occupied.values()])
 
     def begin(self, op: Op) -> None:
         """The launches that follow belong to `op`."""
         name = op.outputs[0].name if op.outputs else ""
         self._label = f"{op.name} %{name}" if name else op.name
-        self.room = self._largest - self._live.get(op, 0)
+        self.room = self._largest - self._occupied.get(op, 0)

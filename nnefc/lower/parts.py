@@ -7,13 +7,15 @@ computed there, and chunks of a tensor that lie in it without gaps are views of 
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
 from nnefc.ir import Graph, Op, Value
+from nnefc.ops.cost import is_stored, largest_live_bytes
 from nnefc.ops.slicing import slice_ranges
+from nnefc.symbolic import now
 
 VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update": 1}
 """Operations whose results are the memory of the operand with this index."""
@@ -126,3 +128,42 @@ def _slice(op: Op) -> int | None:
     if cut != [1] or last.start % layout.block or not fits:
         return None
     return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)
+
+
+def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
+    """The memory that is in use while an operation runs: what it takes and gives included.
+
+    As `nnefc.ops.cost.largest_live_bytes`, but the memory of a value is all of that which it is a
+    part or a view of, from the first of these that is computed to the last one that is read.
+    """
+    first: dict[Value, int] = {}
+    last: dict[Value, int] = {}
+    for position, op in enumerate(graph.ops):
+        for value in op.inputs:
+            last[_memory(value, parts)] = position
+        for value in op.outputs:
+            first.setdefault(_memory(value, parts), position)
+    for value in graph.outputs:
+        last[_memory(value, parts)] = len(graph)
+    changes = [0] * (len(graph) + 2)
+    for value, position in first.items():
+        if value in last and not is_stored(value) and value.op is not None:
+            nbytes = now(value.type.nbytes)
+            changes[position] += nbytes
+            changes[last[value] + 1] -= nbytes
+    return {
+        op: occupied + max(map(largest_live_bytes, op.bodies), default=0)
+        for op, occupied in zip(graph.ops, accumulate(changes), strict=False)
+    }
+
+
+def _memory(value: Value, parts: Mapping[Value, Part]) -> Value:
+    """The value that has memory of its own, in which `value` is."""
+    while True:
+        value = source(value)
+        if part := parts.get(value):
+            value = part.whole
+        elif value.op is not None and taken_at(value.op, value.index) is not None:
+            value = value.op.inputs[0]
+        else:
+            return value

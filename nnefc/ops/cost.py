@@ -120,15 +120,8 @@ def parameter_bytes(graph: Graph) -> int:
 def largest_live_bytes(graph: Graph) -> int:
     """Largest sum of the activations alive at one time, in the order of the document.
 
-    A lower bound for the memory that any plan without fusion needs between operations.
-    """
-    return max(live_bytes(graph).values(), default=0)
-
-
-def live_bytes(graph: Graph) -> dict[Op, int]:
-    """The sum of the activations alive while an operation runs: what it takes and gives included.
-
-    Inputs, variables and constants do not count.
+    What an operation takes and gives is alive while it runs; inputs, variables and constants do not
+    count.  A lower bound for the memory that any plan without fusion needs between operations.
     """
     last_use: dict[Value, int] = {}
     for position, op in enumerate(graph.ops):
@@ -137,15 +130,14 @@ def live_bytes(graph: Graph) -> dict[Op, int]:
     end = len(graph)
     for value in graph.outputs:
         last_use[value] = end
-    found: dict[Op, int] = {}
-    live = 0
+    largest = live = 0
     for position, op in enumerate(graph.ops):
         if op.name in ("constant", "variable"):
             continue
         live += sum(now(v.type.nbytes) for v in op.outputs if v in last_use)
-        found[op] = live + max(map(largest_live_bytes, op.bodies), default=0)
+        largest = max(largest, live + max(map(largest_live_bytes, op.bodies), default=0))
         for value in dict.fromkeys(op.inputs):
             stored = value.op is None or is_stored(value)
             if last_use[value] == position and not stored:
                 live -= now(value.type.nbytes)
-    return found
+    return largest
