@@ -145,25 +145,25 @@ def transpose(itemsize: int) -> KernelFunction:
             squares(x + last * x_step, x_step, y + last * itemsize, y_row, rows, lanes, 0)
 
     @helper
+    def items(x, x_step, y, y_row, first_row, rows, first_column, width):
+        for i in range(first_column, width):
+            for r in range(first_row, rows):
+                write(y + r * y_row, i, read(x + i * x_step, r))
+
+    @helper
     def move(params, x, y, rows):
         y_row, x_step = load_word(params + Y_ROW), load_word(params + X_STEP)
         width = load_word(params + WIDTH)
         if 1 < rows <= most and x_step == rows * itemsize:
             done = width // lanes * lanes
             split(x, y, y_row, done, rows)
-            for r in range(rows):
-                for i in range(done, width):
-                    write(y + r * y_row, i, read(x + i * x_step, r))
+            items(x, x_step, y, y_row, 0, rows, done, width)
         elif 1 < width <= most and y_row == width * itemsize:
             done = rows // lanes * lanes
             join(x, x_step, y, done, width)
-            for i in range(width):
-                for r in range(done, rows):
-                    write(y + r * y_row, i, read(x + i * x_step, r))
+            items(x, x_step, y, y_row, done, rows, 0, width)
         elif rows < lanes or width < lanes:
-            for i in range(width):
-                for r in range(rows):
-                    write(y + r * y_row, i, read(x + i * x_step, r))
+            items(x, x_step, y, y_row, 0, rows, 0, width)
         elif load_word(params + STREAM) and y_row % CACHE_LINE == 0 and width >= streamed:
             stream(x, x_step, y, y_row, rows, width)
         else:
