@@ -203,14 +203,13 @@ def _print(
     print_table(out, view)
     if len(shown) < every:
         out.print(f"{every - len(shown)} more rows")
-    for line in _footer(facts, machines, itemsize):
+    for line in _footer(shown, facts, machines, itemsize):
         out.print(line)
-    peak = max(machine.peak_gflops(itemsize) for machine in machines.values())
-    if any(row.flops > 1e9 * peak * row.seconds for row in shown):
-        out.print("above the peak: products that Winograd's method or padding saves count as done")
 
 
-def _footer(facts: dict[str, Any], machines: dict[int, Machine], itemsize: int) -> list[str]:
+def _footer(
+    shown: Sequence[Row], facts: dict[str, Any], machines: dict[int, Machine], itemsize: int
+) -> list[str]:
     total, launches = facts["total_ms"] / 1e3, facts["launches_ms"] / 1e3
     busy = f", threads busy {100 * facts['busy']:.0f} %" if facts["threads"] > 1 else ""
     rate = facts["gflop"] / launches if launches else 0.0
@@ -226,5 +225,9 @@ def _footer(facts: dict[str, Any], machines: dict[int, Machine], itemsize: int) 
         lines.append(
             f"{count(n, 'thread')}: peak {machine.peak_gflops(itemsize):.4g} GFLOP/s, memory "
             f"{machine.read_gbps:.3g} GB/s read, {machine.copy_gbps:.3g} GB/s read and written"
+        )
+    if any(row.flops > 1e9 * peak * row.seconds for row in shown):
+        lines.append(
+            "above the peak: products that Winograd's method or padding saves count as done"
         )
     return lines

@@ -86,8 +86,8 @@ class Common:
     """Blocked values whose channels that fill up the last block have to be zero."""
     threads: int
     """How many will run the program; more are possible, but scratch memory is for so many."""
-    live: int = 0
-    """Bytes that the arena may have in any case."""
+    live: int
+    """Bytes that the arena may have in any case: at least those of values alive at one time."""
     growing: bool = False
     """Shapes change from call to call: kernels are those that many shapes have in common."""
     release: Callable[[], None] | None = None
@@ -115,7 +115,7 @@ class Lowering:
         self._blocks: dict[Value, Blocks] = {}
         self._label = ""
         self._occupied: dict[Op, int] = {}
-        self._largest = max(common.live, largest_live_bytes(graph))
+        self._largest = common.live
         self.room = 0
         """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, Ref] = {}
@@ -271,7 +271,7 @@ class Lowering:
         """Values that will be computed in the memory of others."""
         self._parts = parts
         self._occupied = occupied_bytes(self.graph, parts)
-        self._largest = max([self._largest, *self._occupied.values()])
+        self._largest = max([self._common.live, *self._occupied.values()])
 
     def begin(self, op: Op) -> None:
         """The launches that follow belong to `op`."""

@@ -136,15 +136,19 @@ def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
     As `nnefc.ops.cost.largest_live_bytes`, but the memory of a value is all of that which it is a
     part or a view of, from the first of these that is computed to the last one that is read.
     """
+    memory: dict[Value, Value] = {}
+    """Of what was computed before, the value that has memory of its own, in which it is."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for position, op in enumerate(graph.ops):
         for value in op.inputs:
-            last[_memory(value, parts)] = position
+            last[memory.get(value, value)] = position
         for value in op.outputs:
-            first.setdefault(_memory(value, parts), position)
+            base = _within(value, parts)
+            memory[value] = memory.get(base, base)
+            first.setdefault(memory[value], position)
     for value in graph.outputs:
-        last[_memory(value, parts)] = len(graph)
+        last[memory.get(value, value)] = len(graph)
     changes = [0] * (len(graph) + 2)
     for value, position in first.items():
         if value in last and not is_stored(value) and value.op is not None:
@@ -157,13 +161,12 @@ def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
     }
 
 
-def _memory(value: Value, parts: Mapping[Value, Part]) -> Value:
-    """The value that has memory of its own, in which `value` is."""
-    while True:
-        value = source(value)
-        if part := parts.get(value):
-            value = part.whole
-        elif value.op is not None and taken_at(value.op, value.index) is not None:
-            value = value.op.inputs[0]
-        else:
-            return value
+def _within(value: Value, parts: Mapping[Value, Part]) -> Value:
+    """What a computed value is a part or a view of, perhaps itself one; else the value."""
+    op = value.op
+    assert op is not None
+    if part := parts.get(value):
+        return part.whole
+    if op.name in VIEWS:
+        return op.inputs[VIEWS[op.name]]
+    return value if taken_at(op, value.index) is None else op.inputs[0]
