@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.machine import Machine
-from nnefc.runtime.machine import measure as measure_machine
+from nnefc.runtime.machine.limits import Machine
+from nnefc.runtime.machine.limits import measure as measure_machine
 
 
 @pytest.fixture(scope="session")

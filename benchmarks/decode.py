@@ -40,7 +40,7 @@ from benchmarks.engines import ort
 from benchmarks.language import model
 from benchmarks.language.model import STORED, Array, Call, Sizes
 from benchmarks.turns import by_turns
-from nnefc.dynamic import DynamicModel
+from nnefc.dynamic.model import DynamicModel
 
 Key = tuple[str, str]
 """An engine, and how its weights are stored."""
@@ -201,7 +201,7 @@ def _measure(
     turn: float,
 ) -> tuple[dict[Key, list[float]], dict[str, float]]:
     """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
-    from nnefc.runtime.machine import reading
+    from nnefc.runtime.machine.limits import reading
 
     readers = {stored: reading(nbytes, threads) for stored, nbytes in sizes_of.items()}
     found = by_turns({**steps, **readers}, rounds, turn)

@@ -32,7 +32,7 @@ import nnefc
 from benchmarks import arguments
 from benchmarks.engines import ort
 from benchmarks.turns import by_turns
-from nnefc.dynamic import DynamicModel
+from nnefc.dynamic.model import DynamicModel
 
 if TYPE_CHECKING:
     from benchmarks.exported.files import Files

@@ -97,7 +97,7 @@ class Layer:
 
 def layers_of(network: artifacts.Network) -> Counter[Layer]:
     """The convolutions of a network, and how often each occurs, in order."""
-    from nnefc.ops.window_rules import convolution_groups, convolution_window
+    from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
 
     found: Counter[Layer] = Counter()
     for op in artifacts.import_graph(network, data=False).ops:
@@ -174,7 +174,7 @@ def main(
     ] = None,
 ) -> None:
     """Measure every convolution of networks alone, in turns with other engines."""
-    from nnefc.runtime.machine import measure as measure_machine
+    from nnefc.runtime.machine.limits import measure as measure_machine
 
     chosen = arguments.engines_of(engines)
     arguments.check_writable(json, "--json")

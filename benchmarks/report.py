@@ -66,7 +66,7 @@ def _of_fastest(comparison: Comparison) -> float | None:
 def _cost(comparison: Comparison) -> tuple[int, int]:
     """(multiply-accumulates, bytes of the tensors that live at one time)"""
     from benchmarks.artifacts import import_graph
-    from nnefc.ops.cost import largest_live_bytes, macs
+    from nnefc.ops.tools.cost import largest_live_bytes, macs
 
     graph = import_graph(comparison.network, data=False)
     return sum(map(macs, graph.ops)), largest_live_bytes(graph)

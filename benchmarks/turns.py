@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from nnefc.cli.measuring import repeat
+from nnefc.cli.support.measurements import repeat
 
 Key = TypeVar("Key")
 

@@ -16,7 +16,7 @@ BASE_CODE: Final = 0
 BASE_PARAMS: Final = 1
 """Parameters of all launches."""
 BASE_LIBM: Final = 2
-"""Addresses of functions of the C library, see `nnefc.runtime.libm`."""
+"""Addresses of functions of the C library, see `nnefc.runtime.compile.libm`."""
 BASE_ARENA: Final = 3
 """Memory for values between launches."""
 BASES: Final = 4

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.later import Later, float_bits
+from nnefc.symbolic.base import Later, float_bits
 
 Words = list[Any]
 """64-bit integers; a reference to memory stands in its two slots as (reference, None)."""

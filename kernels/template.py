@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple
 
-from nnefc.digests import blake2b
-from nnefc.registered import is_taken
+from nnefc.support.digests import blake2b
+from nnefc.support.registration import is_taken
 
 KernelFunction = Callable[[int, int, int, int], None]
 Family = Callable[..., KernelFunction]
@@ -25,19 +25,25 @@ Relatives = Callable[..., "Iterable[Kernel]"]
 
 _families: dict[str, Family] = {}
 _relatives: dict[str, Relatives] = {}
+_moving: set[str] = set()
 
 
-def family(name: str, relatives: Relatives | None = None) -> Callable[[Family], Family]:
+def family(
+    name: str, relatives: Relatives | None = None, *, moves: bool = False
+) -> Callable[[Family], Family]:
     """Register `make(*arguments) -> kernel function` as a family of kernels.
 
     `relatives(*arguments)`: kernels that the next networks are likely to need, which may be
     compiled with this one where there are processes for it.
+    `moves`: the kernels prepare operands or arrange results, and compute nothing.
     """
 
     def register(make: Family) -> Family:
         if is_taken(_families.get(name), make):
             raise ValueError(f"kernel family {name!r} is registered already")
         _families[name] = make
+        if moves:
+            _moving.add(name)
         if relatives is not None:
             _relatives[name] = relatives
         return make
@@ -60,9 +66,15 @@ class Kernel(NamedTuple):
     def function(self) -> KernelFunction:
         """The Python function to compile.
 
-        Family `x.y` registers itself when module `nnefc.kernels.x` is imported.
+        Family `p.x.y` registers itself when module `nnefc.kernels.p.x` is imported.
         """
         return self._registered(_families)[self.family](*self.arguments)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it moves items and computes nothing; see `family`."""
+        self._registered(_families)
+        return self.family in _moving
 
     def relatives(self) -> list[Kernel]:
         """What may be compiled with it; see `family`."""
@@ -73,5 +85,5 @@ class Kernel(NamedTuple):
         make = _families.get(self.family)
         # what an interrupted import has left behind may lack what was to come
         if make is None or make.__module__ not in sys.modules:
-            importlib.import_module(f"nnefc.kernels.{self.family.partition('.')[0]}")
+            importlib.import_module(f"nnefc.kernels.{self.family.rpartition('.')[0]}")
         return table

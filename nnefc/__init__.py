@@ -9,34 +9,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nnefc.errors import Diagnostic, NnefError, NnefWarning
+from nnefc.support.errors import Diagnostic, NnefError, NnefWarning
 
 if TYPE_CHECKING:
-    from nnefc.api import ImportOptions, compile, import_model, save_archive
+    from nnefc.api.compile import ImportOptions, compile, import_model, save_archive
+    from nnefc.artifacts.load import load
+    from nnefc.driver.tuning import Tuning, tune
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
-    from nnefc.limits import Limits
-    from nnefc.loading import load
-    from nnefc.runtime.model import CompiledModel
-    from nnefc.runtime.tensors import TensorSpec
-    from nnefc.tuning import Tuning, tune
+    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.limits import Limits
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CompiledModel": "nnefc.runtime.model",
+    "CompiledModel": "nnefc.runtime.run.model",
     "Graph": "nnefc.ir",
-    "ImportOptions": "nnefc.api",
-    "Limits": "nnefc.limits",
-    "TensorSpec": "nnefc.runtime.tensors",
-    "Tuning": "nnefc.tuning",
-    "compile": "nnefc.api",
-    "import_model": "nnefc.api",
-    "load": "nnefc.loading",
+    "ImportOptions": "nnefc.api.compile",
+    "Limits": "nnefc.support.limits",
+    "TensorSpec": "nnefc.runtime.memory.tensors",
+    "Tuning": "nnefc.driver.tuning",
+    "compile": "nnefc.api.compile",
+    "import_model": "nnefc.api.compile",
+    "load": "nnefc.artifacts.load",
     "operation": "nnefc.frontends.nnef.custom",
-    "save_archive": "nnefc.api",
-    "tune": "nnefc.tuning",
+    "save_archive": "nnefc.api.compile",
+    "tune": "nnefc.driver.tuning",
     "read_tensor": "nnefc.formats.tensor_file",
     "write_tensor": "nnefc.formats.tensor_file",
 }

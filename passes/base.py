@@ -10,7 +10,7 @@ import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
 from nnefc.ir.expression import INTERNAL
-from nnefc.ops.table import operations
+from nnefc.ops.tools.table import operations
 
 Number = bool | int | float
 

@@ -12,43 +12,43 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from nnefc.errors import NnefError, Place
 from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
-from nnefc.ops import attention, fused_views, mean_variance, scan
-from nnefc.ops.build import item_type_problems
-from nnefc.ops.reference import fused_operation
-from nnefc.ops.spec import Call, Lookup, infer
-from nnefc.ops.table import operations
-from nnefc.passes.assign_layouts import AssignLayouts
+from nnefc.ops.core.spec import Call, Lookup, infer
+from nnefc.ops.internal import attention, fused_views, mean_variance, scan
+from nnefc.ops.tools.build import item_type_problems
+from nnefc.ops.tools.reference import fused_operation
+from nnefc.ops.tools.table import operations
 from nnefc.passes.base import Pass
-from nnefc.passes.canonicalise import Canonicalise
-from nnefc.passes.convolution_method import Chooser
-from nnefc.passes.eliminate_common_subexpressions import EliminateCommonSubexpressions
-from nnefc.passes.eliminate_dead_code import EliminateDeadCode
-from nnefc.passes.expand_compounds import ExpandCompounds
-from nnefc.passes.flatten_convolutions import FlattenConvolutions
-from nnefc.passes.fold_affine import FoldAffine
-from nnefc.passes.fold_constants import FoldConstants
-from nnefc.passes.fuse_attention import FuseAttention
-from nnefc.passes.fuse_convolution import FuseConvolution
-from nnefc.passes.fuse_elementwise import FuseElementwise
-from nnefc.passes.fuse_epilogue import FuseEpilogue
-from nnefc.passes.fuse_normalization import FuseNormalization
-from nnefc.passes.fuse_views import FuseViews
-from nnefc.passes.hoist_from_scans import HoistFromScans
-from nnefc.passes.interleave_deconvolutions import InterleaveDeconvolutions
-from nnefc.passes.merge_affine import MergeAffine
-from nnefc.passes.merge_products import MergeProducts
-from nnefc.passes.nest_concats import NestConcats
-from nnefc.passes.shuffle_channels import ShuffleChannels
-from nnefc.passes.simplify_scans import SimplifyScans
-from nnefc.passes.sink_dequantization import SinkDequantization
-from nnefc.passes.sink_transposes import SinkTransposes
-from nnefc.passes.split_batch import SplitBatch
-from nnefc.passes.widen_halves import WidenHalves
+from nnefc.passes.canonicalise.canonicalise import Canonicalise
+from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.passes.canonicalise.widen_halves import WidenHalves
+from nnefc.passes.cleanup.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.cleanup.merge_affine import MergeAffine
+from nnefc.passes.cleanup.nest_concats import NestConcats
+from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
+from nnefc.passes.cleanup.sink_transposes import SinkTransposes
+from nnefc.passes.cost.convolution import Chooser
+from nnefc.passes.fold.fold_affine import FoldAffine
+from nnefc.passes.fold.fold_constants import FoldConstants
+from nnefc.passes.fuse.fuse_attention import FuseAttention
+from nnefc.passes.fuse.fuse_convolution import FuseConvolution
+from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
+from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse.fuse_normalization import FuseNormalization
+from nnefc.passes.fuse.fuse_views import FuseViews
+from nnefc.passes.loops.hoist_from_scans import HoistFromScans
+from nnefc.passes.loops.merge_products import MergeProducts
+from nnefc.passes.loops.simplify_scans import SimplifyScans
+from nnefc.passes.machine.assign_layouts import AssignLayouts
+from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
+from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
+from nnefc.passes.machine.shuffle_channels import ShuffleChannels
+from nnefc.passes.machine.split_batch import SplitBatch
+from nnefc.support.errors import NnefError, Place
 
 DEFAULT: tuple[Pass, ...] = (
     WidenHalves(),

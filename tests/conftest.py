@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.command_line import SMALL, Cli, Result
-from tests.disks import mounted
+from tests.helpers.command_line import SMALL, Cli, Result
+from tests.helpers.disks import mounted
 
 if TYPE_CHECKING:
-    from tests.c_programs import Emitted
+    from tests.helpers.c_programs import Emitted
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="write what the passes give into tests/golden instead of comparing with it",
+        help="write what the passes give into tests/passes/golden instead of comparing with it",
     )
 
 
@@ -60,39 +60,39 @@ class ChoiceFiles:
 @pytest.fixture(scope="session", autouse=True)
 def patterns_fail_for_known_reasons() -> Iterator[None]:
     """What goes wrong while a pattern is made is seen here, though a plain plan would do."""
-    from nnefc import plans
-    from nnefc.errors import NnefError
+    from nnefc.dynamic import plan_cache
+    from nnefc.support.errors import NnefError
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "UNTRACED", (NnefError, TypeError))
+        patch.setattr(plan_cache, "UNTRACED", (NnefError, TypeError))
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_choices_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What the user has tuned changes no test, and no test changes it."""
-    from nnefc.runtime import choices
+    from nnefc.runtime.cache import tuning_store
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choices, "files", ChoiceFiles(tmp_path_factory.mktemp("choices")))
+        patch.setattr(tuning_store, "files", ChoiceFiles(tmp_path_factory.mktemp("choices")))
         yield
 
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the choices of one test."""
-    from nnefc.runtime import choices
+    from nnefc.runtime.cache import tuning_store
 
     folder = tmp_path / "kept"
     folder.mkdir()
-    monkeypatch.setattr(choices, "files", ChoiceFiles(folder))
+    monkeypatch.setattr(tuning_store, "files", ChoiceFiles(folder))
     return folder
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of kernels of one test, which has warned of nothing yet."""
-    from nnefc.runtime import cache
+    from nnefc.runtime.cache import cache
 
     place = tmp_path / "kernels"
     monkeypatch.setenv("NNEFC_CACHE", str(place))
@@ -141,11 +141,11 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with NAME.nnefc, and the document in NAME/, for each of `tests.artifacts.ARTIFACTS`;
-    not to be changed.
+    """A folder with NAME.nnefc, and the document in NAME/, for each of
+    `tests.helpers.artifacts.ARTIFACTS`; not to be changed.
     """
-    from tests.artifacts import ARTIFACTS
-    from tests.saved import compiled
+    from tests.helpers.artifacts import ARTIFACTS
+    from tests.helpers.saved import compiled
 
     folder = tmp_path_factory.mktemp("made")
     for name, document in ARTIFACTS.items():
@@ -173,7 +173,7 @@ def emitted(
     folders_for_c: dict[str, Emitted],
 ) -> Emitted:
     """The folder of a document, made once; tests add files to it."""
-    from tests.c_programs import Emitted
+    from tests.helpers.c_programs import Emitted
 
     name: str = request.param
     if name not in folders_for_c:
@@ -184,7 +184,7 @@ def emitted(
 @pytest.fixture
 def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of its own, which keeps documents of any size."""
-    from nnefc.kept import entry
+    from nnefc.model_cache import entry
 
     monkeypatch.setattr(entry, "LEAST_BYTES", 0)
 
@@ -192,7 +192,7 @@ def keep_small_models(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The documents that were read, one after the other."""
-    from nnefc.frontends import reading as frontend
+    from nnefc.frontends import read_model as frontend
 
     seen: list[Any] = []
     read = frontend.read_model

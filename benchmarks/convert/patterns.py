@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.ops.window_rules import convolution_window, pooling_window
+from nnefc.ops.core.window_arithmetic import convolution_window, pooling_window
 from nnefc.passes.base import replace, splat
 
 Rule = Callable[[Graph, Op], bool]

@@ -15,7 +15,7 @@ class Nnefc(Engine):
 
     name = "nnefc"
     title = "nnefc"
-    modules = ("nnefc", "nnefc.api", "nnefc.runtime.model")
+    modules = ("nnefc", "nnefc.api.compile", "nnefc.runtime.run.model")
 
     def convert(self, network: Network) -> None:
         pass  # the container is what it reads

@@ -16,16 +16,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from nnefc.cli.bench import bench
-from nnefc.cli.cache import cache
+from nnefc.cli.bench import command as bench_command
+from nnefc.cli.cache import command as cache_command
 from nnefc.cli.check import check
 from nnefc.cli.compare import compare
-from nnefc.cli.compile import compile_
+from nnefc.cli.compile import command as compile_command
 from nnefc.cli.demo import demo
 from nnefc.cli.flatten import flatten
-from nnefc.cli.inspect import inspect
+from nnefc.cli.inspect import command as inspect_command
 from nnefc.cli.ops import ops
-from nnefc.cli.profile import profile
+from nnefc.cli.profile import command as profile_command
 from nnefc.cli.run import run
 
 PROGRAM = "nnefc"
@@ -57,18 +57,18 @@ app = typer.Typer(
 )
 for name, command in {
     "check": check,
-    "inspect": inspect,
+    "inspect": inspect_command.inspect,
     "flatten": flatten,
     "run": run,
     "compare": compare,
-    "compile": compile_,
-    "bench": bench,
-    "profile": profile,
+    "compile": compile_command.compile_,
+    "bench": bench_command.bench,
+    "profile": profile_command.profile,
     "ops": ops,
     "demo": demo,
 }.items():
     app.command(name)(command)
-app.add_typer(cache, name="cache")
+app.add_typer(cache_command.cache, name="cache")
 
 
 def _version(show: bool) -> None:
@@ -91,8 +91,8 @@ def options(
 
 def main() -> None:
     """Run the command line; what a user can cause ends with a message and status 1."""
-    from nnefc.cli.printing import report
-    from nnefc.errors import NnefError
+    from nnefc.cli.support.printing import report
+    from nnefc.support.errors import NnefError
 
     _prepare_output()
     try:

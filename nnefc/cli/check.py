@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from nnefc.cli.options import Dialect, Json, LimitOptions, Strict, model_path, parse_limits
-from nnefc.cli.printing import print_json, reading, report
-from nnefc.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.cli.support.options import Dialect, Json, LimitOptions, Strict, model_path, parse_limits
+from nnefc.cli.support.printing import print_json, reading, report
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 
 def check(
@@ -64,7 +64,7 @@ def _findings(
     file: str, strict: bool, limit: list[str] | None, dialect: str
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """(errors, warnings) of one file."""
-    from nnefc.api import check_model
+    from nnefc.api.compile import check_model
 
     limits = parse_limits(limit)
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)

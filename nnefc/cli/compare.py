@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.artifacts import ModelOrArtifact, open_model
-from nnefc.cli.batch import Batch
-from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
-from nnefc.cli.models import compile_graph
-from nnefc.cli.options import (
+from nnefc.cli.support.artifacts import ModelOrArtifact, open_model
+from nnefc.cli.support.batch import Batch
+from nnefc.cli.support.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.support.models import compile_graph
+from nnefc.cli.support.options import (
     Accuracy,
     Dialect,
     Json,
@@ -22,7 +22,7 @@ from nnefc.cli.options import (
     Threads,
     usage,
 )
-from nnefc.cli.printing import console, count, print_json, print_table, table
+from nnefc.cli.support.printing import console, count, print_json, print_table, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph
-    from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.run.model import CompiledModel
 
     Array = np.ndarray[Any, Any]
 
@@ -140,7 +140,7 @@ def compare_models(
     the other has not.  `result` marks the tensors that appear again as outputs.
     """
     from nnefc.frontends.nnef.custom import spec
-    from nnefc.ops.reference import evaluate
+    from nnefc.ops.tools.reference import evaluate
 
     kept = graph.clone()
     results = list(zip(kept.output_names, kept.outputs, strict=True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from nnefc.cli.models import compile_graph, load
-from nnefc.cli.options import Json, Threads
-from nnefc.cli.printing import console, print_json
+from nnefc.cli.support.models import compile_graph, load
+from nnefc.cli.support.options import Json, Threads
+from nnefc.cli.support.printing import console, print_json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from nnefc.cli.artifacts import report_counts
-from nnefc.cli.models import load
-from nnefc.cli.options import Dialect, LimitOptions, Model, Shapes
+from nnefc.cli.support.artifacts import report_counts
+from nnefc.cli.support.models import load
+from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes
 
 
 def flatten(

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nnefc.cli.options import Json, usage
-from nnefc.cli.printing import console, print_json, print_table, table
-from nnefc.errors import NnefError
+from nnefc.cli.support.options import Json, usage
+from nnefc.cli.support.printing import console, print_json, print_table, table
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nnefc.errors import Diagnostic
-    from nnefc.frontends.tract.described import Described
-    from nnefc.ops.spec import OpSpec
+    from nnefc.frontends.tract.operator_pages import Described
+    from nnefc.ops.core.spec import OpSpec
+    from nnefc.support.errors import Diagnostic
 
 
 def _names() -> list[str]:
@@ -25,7 +25,7 @@ def _names() -> list[str]:
 def _specs() -> dict[str, OpSpec]:
     """The operations of nnefc, then the custom ones of installed packages."""
     from nnefc.frontends.nnef.custom import registered
-    from nnefc.ops.table import standard
+    from nnefc.ops.tools.table import standard
 
     return {**standard(), **registered()}
 
@@ -84,7 +84,7 @@ def ops(
 
 
 def _all(registry: str | None) -> Sequence[OpSpec | Described]:
-    from nnefc.frontends.tract.described import described
+    from nnefc.frontends.tract.operator_pages import described
 
     if registry is None:
         return list(_specs().values())
@@ -95,8 +95,8 @@ def _all(registry: str | None) -> Sequence[OpSpec | Described]:
 
 def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Described]:
     """What has these names; without a registry one may be that of several operators."""
-    from nnefc.frontends.tract.described import named, names_of_all
-    from nnefc.ops.suggest import suggestion
+    from nnefc.frontends.tract.operator_pages import named, names_of_all
+    from nnefc.ops.tools.suggest import suggestion
 
     known = {row.name: row for row in _all(registry)}
     elsewhere = [] if registry else names_of_all()

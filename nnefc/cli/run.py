@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.artifacts import Loaded, ModelOrArtifact, open_model, require_suffix
-from nnefc.cli.batch import Batch
-from nnefc.cli.inputs import Inputs, RandomInputs, read_inputs
-from nnefc.cli.options import (
+from nnefc.cli.support.artifacts import Loaded, ModelOrArtifact, open_model, require_suffix
+from nnefc.cli.support.batch import Batch
+from nnefc.cli.support.inputs import Inputs, RandomInputs, read_inputs
+from nnefc.cli.support.options import (
     Accuracy,
     Dialect,
     Json,
@@ -21,16 +21,16 @@ from nnefc.cli.options import (
     Threads,
     usage,
 )
-from nnefc.cli.printing import console, print_json, print_table, table
-from nnefc.errors import NnefError, Place
+from nnefc.cli.support.printing import console, print_json, print_table, table
 from nnefc.formats.artifact import SUFFIX
+from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from nnefc.runtime.model import CompiledModel
+    from nnefc.runtime.run.model import CompiledModel
 
 SHOWN = 32
 """Outputs of at most so many values are shown whole in a table,"""
@@ -143,14 +143,14 @@ def run(
 
 def _save(compiled: CompiledModel, path: Path) -> None:
     """Write a model with its variables as they are."""
-    from nnefc.dynamic import DynamicModel
+    from nnefc.dynamic.model import DynamicModel
 
     if isinstance(compiled, DynamicModel):
         raise compiled.refusal("--save")
     if path.suffix == SUFFIX:
         compiled.save(path)
         return
-    from nnefc.api import save_archive
+    from nnefc.api.compile import save_archive
 
     save_archive(path, compiled)
 

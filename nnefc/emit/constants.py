@@ -8,13 +8,13 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.digests import blake2b
-from nnefc.hardware import ALIGNMENT
-from nnefc.item_types import numpy_type
-from nnefc.kernels.embedded_state import HEADER_WORDS, MAGIC
-from nnefc.runtime.artifact_build import Constant, Packing, Part
-from nnefc.runtime.derived import Derived
-from nnefc.runtime.tensors import holds_places
+from nnefc.kernels.embedded.state import HEADER_WORDS, MAGIC
+from nnefc.program.packed_weight import Derived
+from nnefc.runtime.artifact.build import Constant, Packing, Part
+from nnefc.runtime.memory.tensors import holds_places
+from nnefc.support.digests import blake2b
+from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.item_types import numpy_type
 
 Array = np.ndarray[Any, Any]
 Place = tuple[int, int]

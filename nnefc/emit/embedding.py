@@ -11,18 +11,18 @@ import numpy as np
 from nnefc.emit.constants import Constants, Data
 from nnefc.emit.features import needed
 from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
-from nnefc.hardware import ALIGNMENT
-from nnefc.kernels import embedded, embedded_state, foreign
-from nnefc.kernels.embedded_state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
-from nnefc.kernels.image import Image
-from nnefc.kernels.isa import AARCH64, X86_64_V2
-from nnefc.kernels.isa import TABLE as ROWS
-from nnefc.kernels.linker import link
-from nnefc.kernels.object_file import MACHINES, Reference, Section, Symbol, object_file
-from nnefc.runtime.artifact_build import Build
-from nnefc.runtime.native import PARTS
-from nnefc.runtime.objects import Function, object_code_for
-from nnefc.runtime.team import SPINS, SYSTEM_CALLS
+from nnefc.kernels.codegen.image import Image
+from nnefc.kernels.codegen.linker import link
+from nnefc.kernels.codegen.object_file import MACHINES, Reference, Section, Symbol, object_file
+from nnefc.kernels.embedded import functions, libc, state
+from nnefc.kernels.embedded.state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
+from nnefc.kernels.target.isa import AARCH64, X86_64_V2
+from nnefc.kernels.target.isa import TABLE as ROWS
+from nnefc.runtime.artifact.build import Build
+from nnefc.runtime.compile.kernel_compiler import Function, object_code_for
+from nnefc.runtime.compile.support_code import PARTS
+from nnefc.runtime.run.team import SPINS, SYSTEM_CALLS
+from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 
@@ -73,9 +73,9 @@ def embed(
     code.add(build.image)
     executor = code.add(build.native[PARTS.index("executor")])
     baseline = _BASELINES[machine]
-    objects = [object_code_for(Function(*each), baseline) for each in embedded.FUNCTIONS]
+    objects = [object_code_for(Function(*each), baseline) for each in functions.FUNCTIONS]
     exported = {name: f"{face.name}_{name}" for name in face.functions}
-    code.add(link(objects, foreign.EXTERNAL), exported)
+    code.add(link(objects, libc.EXTERNAL), exported)
     x86 = machine == "x86_64"
     cpuid = code.add(Image(_CPUID, {"nnefc_cpuid": 0}))["nnefc_cpuid"] if x86 else 0
     xgetbv = code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0
@@ -133,7 +133,7 @@ def embed(
         texts=[data.add(f"{text}\0".encode(), 1) for text in (*STATUS.values(), UNKNOWN_STATUS)],
     )
     data.bytes[: MODEL.nbytes] = np.array(words, np.int64).tobytes()
-    symbols.append(Symbol(embedded_state.DATA, ".rodata", 0, MODEL.nbytes))
+    symbols.append(Symbol(state.DATA, ".rodata", 0, MODEL.nbytes))
     sections = [
         Section(".text", bytes(code.bytes), _PAGE, executable=True, references=code.references),
         Section(".rodata", bytes(data.bytes), ALIGNMENT),
@@ -147,7 +147,7 @@ class _Code:
 
     def __init__(self) -> None:
         self.bytes = bytearray()
-        self.symbols = [Symbol(embedded_state.CODE, ".text", 0, 0)]
+        self.symbols = [Symbol(state.CODE, ".text", 0, 0)]
         self.references: list[Reference] = []
 
     def add(self, image: Image, exported: dict[str, str] | None = None) -> dict[str, int]:

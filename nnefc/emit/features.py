@@ -5,14 +5,14 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Final
 
-from nnefc.kernels.embedded_state import FEATURE_WORDS
-from nnefc.kernels.isa import TABLE
-from nnefc.kernels.processor import described
+from nnefc.kernels.embedded.state import FEATURE_WORDS
+from nnefc.kernels.target.isa import TABLE
+from nnefc.kernels.target.processor import described
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact_build import Build
+    from nnefc.runtime.artifact.build import Build
 
-# By Linux's names, as bits of the words that `kernels.embedded` finds.
+# By Linux's names, as bits of the words that `kernels.embedded.functions` finds.
 _BITS: Final[tuple[dict[str, int], ...]] = (
     {
         **{"pni": 0, "pclmulqdq": 1, "ssse3": 9, "fma": 12, "cx16": 13, "sse4_1": 19},

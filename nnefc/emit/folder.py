@@ -15,9 +15,9 @@ from nnefc.emit.names import check_name, model_name
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
-from nnefc.runtime.artifact_build import Build
-from nnefc.runtime.artifact_write import Portable
-from nnefc.runtime.tensors import TensorSpec
+from nnefc.runtime.artifact.build import Build
+from nnefc.runtime.artifact.write import Portable
+from nnefc.runtime.memory.tensors import TensorSpec
 
 Array = np.ndarray[Any, Any]
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from nnefc import __version__
 from nnefc.emit.names import identifiers
-from nnefc.errors import NnefError
-from nnefc.kernels.embedded_state import STATUS
-from nnefc.runtime.tensors import TensorSpec
+from nnefc.kernels.embedded.state import STATUS
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.support.errors import NnefError
 
 DIMS: Final = 8
 """Room for extents in a `NAME_tensor`."""

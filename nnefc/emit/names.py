@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from nnefc.errors import NnefError
+from nnefc.support.errors import NnefError
 
 _WORDS: Final = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t

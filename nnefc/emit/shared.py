@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-from nnefc.errors import Diagnostic, warn
-from nnefc.kernels.isa import TABLE, host
+from nnefc.kernels.target.isa import TABLE, host
+from nnefc.support.errors import Diagnostic, warn
 
 _COMPILERS: Final = ("cc", "gcc", "clang")
 _LIBRARIES: Final = ("-lm", "-lpthread", "-lc")

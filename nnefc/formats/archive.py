@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
-from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
 from nnefc.formats.paths import (
@@ -28,7 +27,8 @@ from nnefc.formats.spool import Spool
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
 from nnefc.formats.watch import tell
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.limits import Limits, how_to_raise
 
 _PIECE = 1 << 20
 _SMALL = 64 << 20

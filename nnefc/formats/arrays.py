@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.archive import open_zip
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.encoding import Array, chunks
 from nnefc.formats.files import FilePath, map_file, open_regular, printable
 from nnefc.formats.tensor_file import read_tensor
-from nnefc.limits import Limits
+from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.limits import Limits
 
 _NPY_MAGIC = b"\x93NUMPY"
 _NPY_HEADER = 10_000

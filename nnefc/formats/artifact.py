@@ -1,12 +1,12 @@
-"""What tells the file of an artifact; `nnefc.runtime.artifact_file` reads the rest of it."""
+"""What tells the file of an artifact; `nnefc.runtime.artifact.file` reads the rest of it."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
-from nnefc.errors import NnefError
 from nnefc.formats.files import FilePath, open_regular
+from nnefc.support.errors import NnefError
 
 MAGIC: Final = b"nnefc artifact\r\n"
 """What it begins with."""

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from nnefc.errors import NnefError, Place
 from nnefc.formats.files import WRITTEN_AT_ONCE, FilePath, describe, printable, reason
+from nnefc.support.errors import NnefError, Place
 
 _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

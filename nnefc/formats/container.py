@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol
 
-from nnefc.errors import NnefError, Place
 from nnefc.formats.archive import open_compressed_tar, open_tar, open_zip
 from nnefc.formats.artifact import MAGIC
 from nnefc.formats.container_writer import write_container
@@ -37,7 +36,8 @@ from nnefc.formats.tensor_file import Buffer, StoredTensor
 from nnefc.formats.tensor_header import HEADER_SIZE, parse_header
 from nnefc.formats.tract_items import COMPLEX, VENDOR
 from nnefc.formats.watch import is_watched, tell
-from nnefc.limits import Limits
+from nnefc.support.errors import NnefError, Place
+from nnefc.support.limits import Limits
 
 __all__ = ["Container", "open_container", "write_container"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from nnefc.errors import Diagnostic, NnefError, Place
+from nnefc.support.errors import Diagnostic, NnefError, Place
 
 FilePath = str | os.PathLike[str]
 
@@ -202,7 +202,7 @@ def read_at_most(file: BinaryIO, size: int, limit: int, name: str) -> bytes:
 def check_size(size: int, limit: int, name: str) -> None:
     """Raise NnefError `limit/size` when a file is larger than allowed."""
     if size > limit:
-        from nnefc.limits import how_to_raise
+        from nnefc.support.limits import how_to_raise
 
         raise NnefError.of(
             "limit/size",

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from nnefc.errors import NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import (
     map_file,
@@ -18,7 +17,8 @@ from nnefc.formats.files import (
 )
 from nnefc.formats.paths import TENSOR_SUFFIX, CaselessIndex
 from nnefc.formats.tensor_file import Buffer, StoredTensor, read_stored, read_tensor
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import NnefError, Place
+from nnefc.support.limits import Limits, how_to_raise
 
 
 class FolderMembers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Literal, cast
 
-from nnefc.errors import NnefError
+from nnefc.support.errors import NnefError
 
 
 def require_path(what: str, path: object) -> None:

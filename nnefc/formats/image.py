@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import FilePath, open_regular, printable, reason
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 
 _FORMATS = ("PNG", "JPEG")
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from nnefc.errors import NnefError, Place
 from nnefc.formats.files import printable
+from nnefc.support.errors import NnefError, Place
 
 DOCUMENT = "graph.nnef"
 QUANTIZATION = "graph.quant"

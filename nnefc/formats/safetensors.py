@@ -19,14 +19,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, printable
 from nnefc.formats.json_text import parse_json
 from nnefc.formats.paths import CaselessIndex
 from nnefc.formats.tensor_file import Buffer, StoredTensor
-from nnefc.item_types import numpy_type
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.item_types import numpy_type
+from nnefc.support.limits import Limits, how_to_raise
 
 _TYPES: Final = {
     "F64": "float64",

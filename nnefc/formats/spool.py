@@ -5,8 +5,8 @@ from __future__ import annotations
 import tempfile
 from typing import BinaryIO, Final, cast
 
-from nnefc.errors import NnefError
 from nnefc.formats.files import map_file, reason
+from nnefc.support.errors import NnefError
 
 IN_MEMORY: Final = 32 << 20
 """Bytes in all that stay in memory: small models need no file."""

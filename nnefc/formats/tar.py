@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.files import printable
-from nnefc.limits import how_to_raise
+from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.support.limits import how_to_raise
 
 BLOCK = 512
 _META = 1 << 20

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from nnefc.errors import NnefError, Place
 from nnefc.formats.encoding import (
     Array,
     BitOrder,
@@ -37,6 +36,7 @@ from nnefc.formats.tensor_header import (
     allowed_bits,
     data_length,
 )
+from nnefc.support.errors import NnefError, Place
 
 EncodingName = Literal["float", "integer", "quint", "qint", "int", "bool", "linear", "logarithmic"]
 

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, NnefError, Place, warn
 from nnefc.formats.atomic import replace_file
 from nnefc.formats.encoding import (
     CHUNK,
@@ -35,7 +34,8 @@ from nnefc.formats.tensor_header import (
     parse_header,
 )
 from nnefc.formats.tract_items import COMPLEX, check_foreign, decode_foreign
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostic, NnefError, Place, warn
+from nnefc.support.limits import Limits, how_to_raise
 
 __all__ = [
     "Encoding",
@@ -64,8 +64,8 @@ class StoredTensor:
     array: Array
     """The items, in their own type; or bytes, [rows, bytes of a row], of blocks."""
     blocks: str | None = None
-    """The format of the blocks, a name of `nnefc.blocks`; their rows are along the first dimension,
-    and the others together are what a row holds."""
+    """The format of the blocks, a name of `nnefc.support.block_formats`; their rows are along the
+    first dimension, and the others together are what a row holds."""
     is_complex: bool = False
     """Whether items are complex; real and imaginary parts are a last dimension of the array."""
 

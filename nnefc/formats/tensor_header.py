@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, NnefError, Place
 from nnefc.formats.encoding import integer_type, log_exponent
+from nnefc.support.errors import Diagnostics, NnefError, Place
 
 HEADER_SIZE = 128
 MAGIC = b"N\xef"

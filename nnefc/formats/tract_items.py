@@ -9,7 +9,8 @@
     0x0000, 0x0004  complex numbers of reals and of integers: real and imaginary part, each of half
                     the width
 
-Blocks (see `nnefc.blocks`) and strings have no width: the header tells 0xffffffff bits.
+Blocks (see `nnefc.support.block_formats`) and strings have no width: the header tells 0xffffffff
+bits.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nnefc.blocks import BLOCK_BYTES, BLOCK_ITEMS
-from nnefc.errors import NnefError, Place
 from nnefc.formats.encoding import Array
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
     from nnefc.formats.tensor_header import TensorHeader

@@ -54,8 +54,8 @@ FUSED: Mapping[str, int] = MappingProxyType(
 )
 """Operations that carry an expression: how many of their operands the operation takes, at least,
 whose result is the first input of the expression.  For `fused` there is none, and all operands are
-inputs.  What `attention` applies it to are the scores, see `nnefc.ops.attention`; that of
-`fused_views` has several results, see `nnefc.ops.fused_views`."""
+inputs.  What `attention` applies it to are the scores, see `nnefc.ops.internal.attention`; that of
+`fused_views` has several results, see `nnefc.ops.internal.fused_views`."""
 
 INTERNAL: frozenset[str] = frozenset(
     {*FUSED, "layout", "shuffle_channels", "mean_variance_normalization", "scan"}

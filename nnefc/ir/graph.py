@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nnefc.errors import Place, Step
 from nnefc.ir.types import TensorType
+from nnefc.support.errors import Place, Step
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nnefc.hardware import CACHE_LINE
+from nnefc.support.hardware import CACHE_LINE
 
 ITEM: Final = 4
 """Bytes of an item: blocked tensors are float32."""

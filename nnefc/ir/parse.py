@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nnefc.errors import NnefError, Place
 from nnefc.ir.expression import Expression, Step
 from nnefc.ir.graph import Attribute, Graph, Op, Value, Variable
 from nnefc.ir.layout import Blocked
 from nnefc.ir.types import DType, TensorType
+from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
     import numpy as np

@@ -22,11 +22,11 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from nnefc.digests import blake2b
 from nnefc.ir.expression import Expression
 from nnefc.ir.graph import Attribute, Graph, Value, Variable
 from nnefc.ir.types import DType
-from nnefc.symbolic import Extent
+from nnefc.support.digests import blake2b
+from nnefc.symbolic.integers import Extent
 
 if TYPE_CHECKING:
     import numpy as np

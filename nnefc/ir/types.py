@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.layout import Blocked
-from nnefc.item_types import numpy_type
+from nnefc.support.item_types import numpy_type
 
 if TYPE_CHECKING:
     import numpy as np

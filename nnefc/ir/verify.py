@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir.expression import FUSED, Expression, taken
 from nnefc.ir.graph import Graph, Op, Value
+from nnefc.support.errors import Diagnostic, NnefError
 
 Checker = Callable[[Op], Iterable[str]]
 """What is wrong with one operation by its rule (`nnefc.ops` knows the rules, this module not)."""

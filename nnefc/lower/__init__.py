@@ -6,18 +6,18 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.ir import DType, Graph, Value
 from nnefc.ir.graph import walk
 from nnefc.ir.stages import Stage, single_stage
+from nnefc.lower.channel_padding import zero_filled
 from nnefc.lower.constants import Constants
 from nnefc.lower.context import Common, Lowering, find_lowering, lowering
-from nnefc.lower.filling import zero_filled
 from nnefc.lower.graphs import lower_graph
 from nnefc.lower.stages import Stages
-from nnefc.ops.cost import largest_live_bytes
-from nnefc.runtime.program import Program
-from nnefc.runtime.team import usable_cpus
+from nnefc.ops.tools.cost import largest_live_bytes
+from nnefc.program.program import Program
+from nnefc.runtime.run.team import usable_cpus
+from nnefc.support.errors import Diagnostic, NnefError, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,32 +26,32 @@ __all__ = ["Lowering", "load_lowerings", "lower", "lowering"]
 
 _MODULES = (
     "structure",
-    "elementwise",
-    "convolution",
-    "window",
-    "normalization",
-    "mean_variance",
-    "sampling",
-    "matmul",
-    "attention",
-    "reduce",
-    "movement",
-    "indexing",
-    "ordering",
-    "resampling",
-    "grid",
-    "fourier",
-    "roi",
-    "fused_convolution",
-    "blocked_elementwise",
-    "blocked_mean_variance",
-    "layout",
-    "pooling",
-    "channels",
-    "upsample",
+    "elementwise.expression",
+    "convolution.row_major",
+    "window.sliding",
+    "elementwise.local_response",
+    "elementwise.mean_variance",
+    "window.sampling",
+    "product.matmul",
+    "product.attention",
+    "elementwise.reduce",
+    "movement.strided",
+    "movement.indexing",
+    "movement.topk",
+    "window.resize",
+    "window.grid_sample",
+    "movement.fourier",
+    "window.roi",
+    "convolution.blocked",
+    "blocked.elementwise",
+    "blocked.mean_variance",
+    "blocked.layout",
+    "blocked.pooling",
+    "blocked.channels",
+    "blocked.upsample",
     "scan",
-    "block_quantized",
-    "iota",
+    "product.block_quantized",
+    "movement.iota",
 )
 
 

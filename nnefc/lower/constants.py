@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.computed import Table
-from nnefc.runtime.program import Buffer, Program, Ref
-from nnefc.runtime.views import address, owner, view
+from nnefc.program.program import Buffer, Program, Ref
+from nnefc.runtime.memory.array_views import address, owner, view
+from nnefc.symbolic.traced_array import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +97,7 @@ class Constants:
         """Memory that holds `source` as `nnefc.packing` arranges it, as items of `dtype`; the same
         is made once.
         """
-        from nnefc.runtime.derived import Derived
+        from nnefc.program.packed_weight import Derived
 
         key = (*view(source), packing, parameters, dtype)
         found = self._derived.get(key)

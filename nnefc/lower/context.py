@@ -14,16 +14,16 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from nnefc.computed import Table
 from nnefc.ir import DType, Graph, Op, Value
+from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.team_state import MAX_TILES
 from nnefc.kernels.template import Kernel
+from nnefc.lower.buffer_aliasing import Part, occupied_bytes
 from nnefc.lower.constants import Constants, Key
-from nnefc.lower.parts import Part, occupied_bytes
-from nnefc.ops.cost import largest_live_bytes
-from nnefc.registered import is_taken
-from nnefc.runtime.program import Buffer, Launch, Program, Ref
+from nnefc.ops.tools.cost import largest_live_bytes
+from nnefc.program.program import Buffer, Launch, Program, Ref
+from nnefc.support.registration import is_taken
+from nnefc.symbolic.traced_array import Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ def has_lowering(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Weights in blocks of a format of `nnefc.blocks`, [rows, bytes of a row]."""
+    """Weights in blocks of a format of `nnefc.support.block_formats`, [rows, bytes of a row]."""
 
     data: Array
     format: str
@@ -97,9 +97,9 @@ class Common:
 class Lowering:
     """The state of lowering one graph.
 
-    Tensors are dense and row-major, or blocked (`nnefc.lower.blocked`).  A value is either in a
-    buffer (perhaps shared with the value it is a view of), or data known now, which gets a buffer
-    when it is first read.
+    Tensors are dense and row-major, or blocked (`nnefc.lower.blocked.tensors`).  A value is either
+    in a buffer (perhaps shared with the value it is a view of), or data known now, which gets a
+    buffer when it is first read.
     """
 
     def __init__(self, graph: Graph, common: Common) -> None:

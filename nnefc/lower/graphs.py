@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from nnefc.errors import Diagnostic, NnefError
 from nnefc.ir import Graph, Op, Value
+from nnefc.lower.buffer_aliasing import find_parts, source
 from nnefc.lower.context import Lowering, find_lowering
-from nnefc.lower.parts import find_parts, source
-from nnefc.lower.work import count_work
-from nnefc.runtime.program import Buffer, Ref
+from nnefc.lower.launch_work import count_work
+from nnefc.program.program import Buffer, Ref
+from nnefc.support.errors import Diagnostic, NnefError
 
 RELEASE_BYTES: Final = 32 << 20
 """Data that may be let go without a word."""
@@ -130,7 +130,7 @@ def _variable(context: Lowering, op: Op) -> None:
 
 def _finish(context: Lowering, outputs: Sequence[Ref | None], updates: dict[str, Value]) -> None:
     """Copies to outputs that were not computed in place, then to the states."""
-    from nnefc.lower.elementwise import copy_bytes
+    from nnefc.lower.elementwise.expression import copy_bytes
 
     graph, program = context.graph, context.program
     for name, value, at in zip(graph.output_names, graph.outputs, outputs, strict=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nnefc.rates import START_NS, TICKET_NS
-from nnefc.symbolic import largest, now, smallest
+from nnefc.support.machine_model import START_NS, TICKET_NS
+from nnefc.symbolic.integers import largest, now, smallest
 
 LATE: Final = 0.25
 """Threads are done at different moments: they wait for such a part of a tile."""

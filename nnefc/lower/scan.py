@@ -1,9 +1,9 @@
 """scan: the launches of its body, turn after turn, over slices and states that move on.
 
-What the body takes and gives are slices (`nnefc.lower.turns`), so that no turn copies: a scanned or
-stacked tensor is looked at piece by piece, and a state is where the turn before has left it.  That
-is in one of two buffers by turns, the last time in that of the final state; or, if the new state
-is stacked as well, in the stacked tensor.
+What the body takes and gives are slices (`nnefc.lower.repeated_launches`), so that no turn copies:
+a scanned or stacked tensor is looked at piece by piece, and a state is where the turn before has
+left it.  That is in one of two buffers by turns, the last time in that of the final state; or, if
+the new state is stacked as well, in the stacked tensor.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nnefc.ir import Op, Value
+from nnefc.lower.buffer_aliasing import source
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.graphs import is_computed, lower_graph
-from nnefc.lower.parts import source
-from nnefc.lower.turns import Move, moving, repeat, slice_buffer
-from nnefc.ops.scan import NAME, Parts
-from nnefc.runtime.program import Buffer, Launch, Ref
-from nnefc.symbolic import Extent
+from nnefc.lower.repeated_launches import Move, moving, repeat, slice_buffer
+from nnefc.ops.internal.scan import NAME, Parts
+from nnefc.program.program import Buffer, Launch, Ref
+from nnefc.symbolic.integers import Extent
 
 
 @lowering(NAME)

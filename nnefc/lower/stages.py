@@ -6,8 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from nnefc.lower.turns import moving, repeat, slice_buffer
-from nnefc.runtime.program import Buffer, Program, Ref
+from nnefc.lower.repeated_launches import moving, repeat, slice_buffer
+from nnefc.program.program import Buffer, Program, Ref
 
 if TYPE_CHECKING:
     from nnefc.ir.stages import Carried, Stage

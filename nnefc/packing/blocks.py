@@ -1,8 +1,8 @@
 """Rows of block-quantized weights as products read them: the columns of their transpose in panels.
 
-The source is bytes, [columns, bytes of the blocks of a column], in a format of `nnefc.blocks`.  A
-panel is `lanes` columns, filled up with zeros; block after block of the depth it has the scales of
-its columns, float16, and then the codes:
+The source is bytes, [columns, bytes of the blocks of a column], in a format of
+`nnefc.support.block_formats`.  A panel is `lanes` columns, filled up with zeros; block after block
+of the depth it has the scales of its columns, float16, and then the codes:
 
     q4_0, q4_0_legacy   [4, lanes] words of 32 bits, each with the codes of 8 consecutive rows, of
                         the first four in the lower 4 bits of its bytes, of others in the higher
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.blocks import BLOCK_BYTES, BLOCK_ITEMS
-from nnefc.errors import NnefError
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.packing import Parameters, Release

@@ -1,4 +1,4 @@
-"""The filter of a convolution as `nnefc.kernels.direct` reads it.
+"""The filter of a convolution as `nnefc.kernels.convolution.direct` reads it.
 
 The source is [groups, outputs, inputs, *taps].  The reduction has entries, each some consecutive
 inputs of one tap, all taps of an entry's inputs one after the other; outputs are in tiles, and

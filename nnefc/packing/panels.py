@@ -1,4 +1,4 @@
-"""The columns of matrices [..., depth, count] in panels, as `nnefc.kernels.pack` makes them.
+"""The columns of matrices [..., depth, count] in panels, as `nnefc.kernels.tile.panels` makes them.
 
 Parameters: (parts, unit).  The columns, in whole units and filled up with zeros, are in `parts`
 panels that differ by at most one unit, the wider ones first; a panel is [depth, its columns].

@@ -1,4 +1,4 @@
-"""The transformed filter of Winograd's method, as `nnefc.kernels.winograd` reads it.
+"""The transformed filter of Winograd's method, as `nnefc.kernels.convolution.winograd` reads it.
 
 The source is [outputs, inputs, rows, columns of taps], or [outputs, inputs, planes, rows, columns],
 whose planes are apart: their inputs are those of one plane after those of the other.  Of each point
@@ -42,7 +42,7 @@ def size(shape: tuple[int, ...], parameters: Parameters) -> int:
 
 
 def fill(source: Array, parameters: Parameters, packed: Array, _: Release | None) -> None:
-    from nnefc.kernels.winograd_matrices import filter_matrix
+    from nnefc.kernels.convolution.winograd_matrices import filter_matrix
 
     grid, entry, panels = parameters
     outputs, inputs = source.shape[:2]

@@ -15,8 +15,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.arguments import check_names
-from nnefc.errors import NnefError
+from nnefc.options.arguments import check_names
 from nnefc.pytorch.arguments import (
     check_assertions,
     check_axes,
@@ -27,6 +26,7 @@ from nnefc.pytorch.arguments import (
     check_version,
 )
 from nnefc.pytorch.untouched import untouched
+from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     import torch

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from nnefc.arguments import whole
-from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.files import printable
 from nnefc.formats.given import require_path
-from nnefc.frontends.tract.symbols import NoValue, extent_of, names_of
+from nnefc.frontends.common.symbols import NoValue, extent_of, names_of
+from nnefc.options.arguments import whole
+from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.parser import parse_expression
 

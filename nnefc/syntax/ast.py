@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Literal
 
-from nnefc.errors import Place
+from nnefc.support.errors import Place
 
 _LINE_END = re.compile(r"\r\n?|\n")
 

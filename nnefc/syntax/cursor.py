@@ -11,8 +11,8 @@ import re
 from dataclasses import replace
 from typing import NoReturn
 
-from nnefc.errors import Diagnostic, Diagnostics, Severity
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostic, Diagnostics, Severity
+from nnefc.support.limits import Limits, how_to_raise
 from nnefc.syntax.ast import Source
 from nnefc.syntax.lexer import (
     END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NoReturn, cast
 
-from nnefc.errors import Severity
+from nnefc.support.errors import Severity
 from nnefc.syntax.ast import (
     Array,
     Assignment,

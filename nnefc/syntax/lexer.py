@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import accumulate, compress
 from typing import Final
 
-from nnefc.errors import Diagnostics, NnefError, Place, Severity
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostics, NnefError, Place, Severity
+from nnefc.support.limits import Limits, how_to_raise
 from nnefc.syntax.ast import Source
 
 DEFAULT_LIMITS: Final = Limits()

@@ -16,8 +16,8 @@ import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.limits import Limits, no_collection, room_for_recursion
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits, no_collection, room_for_recursion
 from nnefc.syntax.ast import (
     Document,
     Expression,

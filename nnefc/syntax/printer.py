@@ -10,7 +10,7 @@ import math
 import re
 from typing import Final
 
-from nnefc.limits import room_for_recursion
+from nnefc.support.limits import room_for_recursion
 from nnefc.syntax.ast import (
     Argument,
     Array,

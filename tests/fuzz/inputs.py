@@ -13,14 +13,14 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 
-from nnefc.errors import Diagnostics
-from nnefc.limits import Limits
-from tests import documents, hostile
-from tests.conformance import cases
+from nnefc.support.errors import Diagnostics
+from nnefc.support.limits import Limits
 from tests.fuzz.seeds import DOCUMENTS, QUANTIZATION, QUANTIZED
 from tests.fuzz.tract_calls import calls
 from tests.fuzz.tract_seeds import DOCUMENTS as TRACT
 from tests.fuzz.tract_seeds import WEIGHTED, WEIGHTS
+from tests.helpers import documents, hostile
+from tests.helpers.conformance import cases
 
 LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, recursion=200)
 """Tight, so that an input that runs into a limit does so soon."""
@@ -107,7 +107,7 @@ def archive(random: Random) -> bytes:
 
 
 def use_archive(content: bytes) -> None:
-    from nnefc.frontends.reading import import_model
+    from nnefc.frontends.read_model import import_model
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
@@ -123,7 +123,7 @@ def quantization(random: Random) -> bytes:
 
 
 def use_quantization(content: bytes) -> None:
-    from nnefc.frontends.reading import import_model
+    from nnefc.frontends.read_model import import_model
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(QUANTIZED)
@@ -144,7 +144,7 @@ def tract(random: Random) -> bytes:
 
 def use_tract(content: bytes) -> None:
     """Read with random weights, with every symbol at a value; what is valid is a right graph."""
-    from nnefc.frontends.reading import read_model
+    from nnefc.frontends.read_model import read_model
     from nnefc.frontends.tract.source import Source
     from nnefc.ir.verify import verify
 
@@ -174,7 +174,7 @@ def tract_weights(random: Random) -> bytes:
 
 def use_tract_weights(content: bytes) -> None:
     """Read as the weight of a document that multiplies with it."""
-    from nnefc.frontends.reading import import_model
+    from nnefc.frontends.read_model import import_model
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(WEIGHTED)

@@ -19,7 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from types import FrameType
 from typing import NamedTuple
 
-from nnefc.errors import NnefError, NnefWarning
+from nnefc.support.errors import NnefError, NnefWarning
 from tests.fuzz.inputs import KINDS, make
 
 SECONDS = 2.0

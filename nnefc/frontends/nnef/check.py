@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from nnefc.errors import Diagnostics, Step
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check_operators import OperatorChecker
 from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Scope
@@ -35,7 +34,8 @@ from nnefc.frontends.nnef.types import (
     common,
     has_tensor,
 )
-from nnefc.ops.suggest import suggestion
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostics, Step
 from nnefc.syntax import ast
 
 

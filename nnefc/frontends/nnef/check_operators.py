@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import operators, tree
 from nnefc.frontends.nnef.invoke import Report
 from nnefc.frontends.nnef.types import (

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.frontends.nnef.declare import Declaration, same_signature
 from nnefc.ir import Graph, TensorType
 from nnefc.ir.expression import INTERNAL
 from nnefc.ir.graph import walk
-from nnefc.ops.spec import Call, Expand, InferRule, NotKnown, OpSpec
-from nnefc.ops.table import operations
+from nnefc.ops.core.spec import Call, Expand, InferRule, NotKnown, OpSpec
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.syntax import ast
 
 ENTRY_POINTS = "nnefc.operations"
@@ -41,7 +41,7 @@ def operation(
         signature: Its declaration in NNEF: `fragment name( ... ) -> ( ... )`.  A document
             that uses it declares the same parameters and results (defaults may differ).
         shape: `shape(call)` gives the types of the results and states what arguments must
-            fulfil (see `nnefc.ops.spec.Call`).  None: like the first operand.
+            fulfil (see `nnefc.ops.core.spec.Call`).  None: like the first operand.
         replace: Take the place of an earlier registration of the name.
 
     Returns:

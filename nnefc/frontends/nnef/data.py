@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ir.graph import Variable
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
 
 Array = np.ndarray[Any, Any]
 BATCH_VARIANCE = ("batch_normalization", 2)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
-from nnefc.errors import Diagnostics
 from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,
@@ -28,10 +27,11 @@ from nnefc.frontends.nnef.types import (
     is_generic,
     mixes,
 )
-from nnefc.ops import table
-from nnefc.ops.build import value_of
-from nnefc.ops.spec import OpSpec
-from nnefc.ops.table import BEYOND_ATTRIBUTES, operations
+from nnefc.ops.core.spec import OpSpec
+from nnefc.ops.tools import table
+from nnefc.ops.tools.build import value_of
+from nnefc.ops.tools.table import BEYOND_ATTRIBUTES, operations
+from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 
 ONLY_IN_GRAPH = frozenset({"external", "variable", "update"})

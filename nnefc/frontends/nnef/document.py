@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnefc.errors import Diagnostics, Step
-from nnefc.frontends.budget import Budget, Exhausted
+from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import custom, tree
 from nnefc.frontends.nnef.check import Checker
 from nnefc.frontends.nnef.declare import Declaration, Scope, declare
@@ -15,8 +14,9 @@ from nnefc.frontends.nnef.elaborate import Choice, Elaborator, abstract
 from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
-from nnefc.limits import Limits, how_to_raise, no_collection, room_for_recursion
-from nnefc.ops.table import operations
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import Diagnostics, Step
+from nnefc.support.limits import Limits, how_to_raise, no_collection, room_for_recursion
 from nnefc.syntax import ast
 from nnefc.syntax.printer import print_fragment
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnefc.errors import Diagnostics, Place
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import results, tree
 from nnefc.frontends.nnef.rules import Rules, too_large
 from nnefc.frontends.nnef.types import OPAQUE, Array, Tensor, Tuple, Type
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Variable
-from nnefc.limits import Limits, how_to_raise
-from nnefc.ops.spec import UNKNOWN, has_unknown
+from nnefc.ops.core.spec import UNKNOWN, has_unknown
+from nnefc.support.errors import Diagnostics, Place
+from nnefc.support.limits import Limits, how_to_raise
 
 PRIMITIVES = {
     "scalar": DType.FLOAT32,

@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nnefc.errors import Place, Step
-from nnefc.frontends.budget import Budget, Exhausted
+from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.elaborate import Elaborator, abstract
 from nnefc.frontends.nnef.operators import Undefined
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
 from nnefc.ir import Location, Value
-from nnefc.ops.spec import UNKNOWN
+from nnefc.ops.core.spec import UNKNOWN
+from nnefc.support.errors import Place, Step
 from nnefc.syntax import ast
 
 CHAIN = 16

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnefc.errors import NnefError
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import Declaration, standard
 from nnefc.frontends.nnef.standard_form import require_standard_form
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.compare import is_literal, same_attribute
-from nnefc.ops.build import kind_of
+from nnefc.ops.tools.build import kind_of
+from nnefc.support.errors import NnefError
 from nnefc.syntax import ast
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.parser import parse_declaration

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.formats.container import Container
 from nnefc.frontends.nnef.custom import unregistered
 from nnefc.frontends.nnef.document import Choice, Elaboration, elaborate
 from nnefc.ir import DType, Graph
-from nnefc.limits import Limits
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
+from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse
 
@@ -30,7 +30,7 @@ def import_document(
     load_data: bool,
     require_data: bool,
 ) -> Graph:
-    """The graph of a document with data and quantization; see `nnefc.frontends.reading`."""
+    """The graph of a document with data and quantization; see `nnefc.frontends.read_model`."""
     choice = _choice(document, shapes, scalar, integer, limits)
     elaboration = _elaborated(document, limits, diagnostics, choice)
     _attach(
@@ -58,7 +58,7 @@ def import_text(
     random_weights: int | None = None,
     strict: bool = False,
 ) -> Graph:
-    """Read a document that has no data; see `nnefc.frontends.reading`.
+    """Read a document that has no data; see `nnefc.frontends.read_model`.
 
     `file` names it in messages.
     """

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef.types import (
     INTEGER,
     LOGICAL,
@@ -22,7 +22,7 @@ from nnefc.frontends.nnef.types import (
     STRING,
     Primitive,
 )
-from nnefc.ops.spec import UNKNOWN, Unknown, has_unknown
+from nnefc.ops.core.spec import UNKNOWN, Unknown, has_unknown
 from nnefc.syntax.printer import print_literal
 
 Values = tuple[Any, ...]

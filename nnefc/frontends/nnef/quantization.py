@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check import Checker
 from nnefc.frontends.nnef.declare import Declaration, Scope, standard
@@ -25,9 +24,10 @@ from nnefc.frontends.nnef.evaluate import Evaluator, Frame
 from nnefc.frontends.nnef.invoke import bind_arguments
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
-from nnefc.limits import Limits
-from nnefc.ops.build import build
-from nnefc.ops.suggest import suggestion
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse_quantization
 

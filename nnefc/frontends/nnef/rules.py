@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
-from nnefc.errors import Diagnostics
 from nnefc.frontends.nnef import results, tree
 from nnefc.ir import Location, TensorType, Value
-from nnefc.limits import Limits, how_to_raise
-from nnefc.ops.spec import Call, OpSpec, infer
-from nnefc.ops.window_rules import NONSTANDARD_BORDER
+from nnefc.ops.core.spec import Call, OpSpec, infer
+from nnefc.ops.core.window_arithmetic import NONSTANDARD_BORDER
+from nnefc.support.errors import Diagnostics
+from nnefc.support.limits import Limits, how_to_raise
 
 Judgement = tuple[list[TensorType] | None, list[str], str]
 """Types of the results, if they are known, the rules that are broken, and what is too large."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nnefc.errors import Diagnostic, NnefError
+from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
-from nnefc.frontends.tract.names import kept_shapes
 from nnefc.ir import DType, Graph, Op
-from nnefc.ops.build import interface
-from nnefc.ops.table import operations
+from nnefc.ops.tools.build import interface
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import Diagnostic, NnefError
 
 ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
 """Those that `scalar`, `integer` and `logical` stand for."""

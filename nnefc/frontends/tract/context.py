@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from nnefc.errors import Diagnostics, Place
-from nnefc.frontends.budget import Budget
-from nnefc.frontends.tract import premises
-from nnefc.frontends.tract.frames import Context
-from nnefc.frontends.tract.readings import unknown
+from nnefc.frontends.common import assumptions
+from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.values import DatumType
+from nnefc.frontends.tract.invocations import unknown
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
-from nnefc.frontends.tract.values import DatumType
-from nnefc.ops.suggest import suggestion
+from nnefc.frontends.tract.scopes import Context
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostics, Place
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def context_of(
         model.symbols,
         budget,
         diagnostics,
-        frozenset(premises.all_symbols(document)).difference(model.symbols),
+        frozenset(assumptions.all_symbols(document)).difference(model.symbols),
         types,
         model=model,
     )

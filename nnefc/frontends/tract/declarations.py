@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.tract import premises
-from nnefc.frontends.tract.values import Wrong, datum_type
+from nnefc.frontends.common import assumptions
+from nnefc.frontends.common.values import Wrong, datum_type
 from nnefc.ir import DType
-from nnefc.ops.suggest import suggestion
+from nnefc.ops.tools.suggest import suggestion
+from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax import ast
 
 DEPTH: Final = 200
@@ -26,7 +26,7 @@ def check_declarations(document: ast.Document, diagnostics: Diagnostics) -> None
 
 
 def _check_symbols(document: ast.Document, diagnostics: Diagnostics) -> None:
-    for extension, names in premises.declarations(document):
+    for extension, names in assumptions.declarations(document):
         place = document.source.place(extension.at)
         hint = f"for example: extension {extension.names[0].name} S;"
         if not names:
@@ -40,7 +40,7 @@ def _check_symbols(document: ast.Document, diagnostics: Diagnostics) -> None:
 def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
     parameters = [p.name for p in document.graph.parameters]
     seen: dict[str, int] = {}
-    for target, call in premises.externals(document):
+    for target, call in assumptions.externals(document):
         place = document.source.place(call.at)
         if target.name not in parameters:
             message = f"'{target.name}' is no parameter of the graph, which has "
@@ -52,8 +52,8 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
             message = f"input '{target.name}' is introduced twice, first in line {first.line}"
             diagnostics.error("identifier/external", message, place)
         seen.setdefault(target.name, call.at)
-    declared = premises.declared(document)
-    for each in premises.inputs(document):
+    declared = assumptions.declared(document)
+    for each in assumptions.inputs(document):
         for extent in each.extents:
             _check_names(document, each.name, extent, declared, diagnostics)
         try:
@@ -75,7 +75,7 @@ def _check_names(
     """Symbols of an extent that nobody declares: where none are they may be meant."""
     if _is_too_deep(document, extent, diagnostics):
         return
-    for node in premises.identifiers(extent):
+    for node in assumptions.identifiers(extent):
         if node.name in declared:
             continue
         message = f"'{node.name}' in the shape of input '{owner}' is no symbol"
@@ -96,13 +96,13 @@ def _declare(name: str) -> str:
 
 
 def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
-    known = premises.declared(document) or premises.free_symbols(document)
-    for extension, text in premises.assertions(document):
+    known = assumptions.declared(document) or assumptions.free_symbols(document)
+    for extension, text in assumptions.assertions(document):
         place = document.source.place(extension.at)
         shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
         example = "for example: S >= 1"
         try:
-            expression = premises.assertion(text)
+            expression = assumptions.assertion(text)
         except NnefError:
             message = f"'{shown}' is no assertion"
             diagnostics.error("tract/assert", message, place, hint=example)
@@ -112,7 +112,7 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
         if not _is_comparison(expression):
             message = f"'{shown}' compares no whole numbers, and has no effect"
             diagnostics.warn("tract/assert", message, place, hint=example)
-        for name in dict.fromkeys(premises.names_of([expression])):
+        for name in dict.fromkeys(assumptions.names_of([expression])):
             if name not in known:
                 message = f"'{name}' in '{shown}' is no symbol"
                 message += f"; symbols are {', '.join(known)}" if known else ""
@@ -121,14 +121,14 @@ def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
 
 
 def _is_comparison(expression: ast.Expression) -> bool:
-    return isinstance(expression, ast.Binary) and expression.operator in premises.COMPARISONS
+    return isinstance(expression, ast.Binary) and expression.operator in assumptions.COMPARISONS
 
 
 def _is_too_deep(
     document: ast.Document, expression: ast.Expression, diagnostics: Diagnostics, at: int = -1
 ) -> bool:
     """Whether an expression, of the place `at` if it is not its own, has more levels than DEPTH."""
-    deepest = premises.depth(expression)
+    deepest = assumptions.depth(expression)
     if deepest > DEPTH:
         message = f"{deepest} operations are within each other; at most {DEPTH}"
         place = document.source.place(expression.at if at < 0 else at)

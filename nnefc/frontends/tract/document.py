@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.budget import Budget, Exhausted
-from nnefc.frontends.tract import premises, symbols
+from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
-from nnefc.frontends.tract.frames import Frame
 from nnefc.frontends.tract.model import Common, Model
 from nnefc.frontends.tract.quantization import quantized_types
-from nnefc.frontends.tract.trial import trial_shapes
+from nnefc.frontends.tract.sample_shapes import trial_shapes
+from nnefc.frontends.tract.scopes import Frame
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph
-from nnefc.limits import Limits, how_to_raise, room_for_recursion
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits, how_to_raise, room_for_recursion
 from nnefc.syntax import ast
 
 
@@ -86,8 +86,8 @@ def _require_symbols(
         possible, _ = next(trial_shapes(document, values))
     except NnefError:
         possible = {}
-    for each in premises.inputs(document):
-        names = [n for n in dict.fromkeys(premises.names_of(each.extents)) if n not in values]
+    for each in assumptions.inputs(document):
+        names = [n for n in dict.fromkeys(assumptions.names_of(each.extents)) if n not in values]
         if names and each.name not in shapes:
             listed = " and ".join(f"'{name}'" for name in names)
             verb = "has no value" if len(names) == 1 else "have no values"

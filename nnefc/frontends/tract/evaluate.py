@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from nnefc.errors import Diagnostic, NnefError, Step
-from nnefc.frontends.budget import Exhausted
-from nnefc.frontends.tract.expressions import Expressions
-from nnefc.frontends.tract.frames import BROKEN, Context, Frame
-from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.registry import bind, of_complex
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.budget import Exhausted
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import (
     Complex,
     Quantized,
     Wrong,
 )
+from nnefc.frontends.tract.expressions import Expressions
+from nnefc.frontends.tract.registry import bind, of_complex
+from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
 from nnefc.ir import Graph, Location, Value
-from nnefc.ops.common import sequence
+from nnefc.ops.core.common import sequence
+from nnefc.support.errors import Diagnostic, NnefError, Step
 from nnefc.syntax import ast
 
 CHAIN: Final = 16

@@ -7,9 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
-from nnefc.frontends.tract.frames import BROKEN, Context, Frame
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.values import (
     Complex,
     Known,
     Quantized,
@@ -18,9 +16,11 @@ from nnefc.frontends.tract.values import (
     integers,
     operand,
 )
+from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
+from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
 from nnefc.ir import Value
-from nnefc.ops.common import sequence
-from nnefc.symbolic import Extent
+from nnefc.ops.core.common import sequence
+from nnefc.symbolic.integers import Extent
 from nnefc.syntax import ast
 
 EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}

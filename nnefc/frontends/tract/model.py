@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.frames import BROKEN, Frame
-from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.names import count_name, room_for, state_name, unused_name
-from nnefc.frontends.tract.quantization import decoded, encoded
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.graph_names import count_name, room_for, state_name, unused_name
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import (
     Complex,
     DatumType,
     Known,
@@ -24,11 +22,13 @@ from nnefc.frontends.tract.values import (
     integers,
     operand,
 )
+from nnefc.frontends.tract.quantization import decoded, encoded
+from nnefc.frontends.tract.scopes import BROKEN, Frame
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType, Graph, TensorType, Value
-from nnefc.limits import Limits, how_to_raise
-from nnefc.ops import append
-from nnefc.symbolic import is_symbolic
+from nnefc.ops.extended import append
+from nnefc.support.limits import Limits, how_to_raise
+from nnefc.symbolic.integers import is_symbolic
 from nnefc.syntax import ast
 
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container
-from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import (
     DatumType,
     Known,
     Operand,
@@ -19,7 +18,8 @@ from nnefc.frontends.tract.values import (
     operand,
 )
 from nnefc.ir import DType
-from nnefc.limits import Limits
+from nnefc.support.errors import Diagnostics
+from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse_quantization
 

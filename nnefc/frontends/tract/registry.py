@@ -18,7 +18,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeVar
 
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.values import (
     Complex,
     Known,
     Operand,
@@ -30,7 +30,7 @@ from nnefc.frontends.tract.values import (
     scalar,
 )
 from nnefc.ir import Value
-from nnefc.registered import is_taken
+from nnefc.support.registration import is_taken
 
 if TYPE_CHECKING:
     pass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.errors import NnefError
 from nnefc.formats.container import Container
 from nnefc.formats.files import printable
 from nnefc.formats.json_text import parse_json
-from nnefc.limits import Limits
+from nnefc.support.errors import NnefError
+from nnefc.support.limits import Limits
 
 
 def json_value(container: Container | None, label: str) -> Any:

@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nnefc.errors import Diagnostics, NnefError
-from nnefc.frontends.tract import premises, symbols
+from nnefc.frontends.common import assumptions, symbols
+from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
+from nnefc.frontends.tract.invocations import labels, readings
 from nnefc.frontends.tract.model import Common
-from nnefc.frontends.tract.names import output_names
-from nnefc.frontends.tract.readings import labels, readings
-from nnefc.frontends.tract.trial import trial_shapes
-from nnefc.frontends.tract.values import datum_type
+from nnefc.frontends.tract.sample_shapes import trial_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
-from nnefc.limits import Limits
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 
 
@@ -52,7 +52,7 @@ class Source:
         self.name = document.graph.name
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
-        self.free = premises.free_symbols(document)
+        self.free = assumptions.free_symbols(document)
         self._common = Common(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
@@ -60,7 +60,7 @@ class Source:
     def shapes(self, values: Mapping[str, int] | None = None) -> list[Extents]:
         """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
         found: list[Extents] = []
-        for each in premises.inputs(self._document):
+        for each in assumptions.inputs(self._document):
             known = [_extent(extent, values or {}) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
@@ -79,7 +79,7 @@ class Source:
                 datum_type(each.datum_type).dtype,
                 tuple(_extent(extent, values or {}) for extent in each.extents),
             )
-            for each in premises.inputs(self._document)
+            for each in assumptions.inputs(self._document)
         }
         return {name: found[name] for name in self.inputs if name in found}
 
@@ -129,12 +129,12 @@ class Source:
     @property
     def declared(self) -> list[str]:
         """The symbols that the document declares, or uses in shapes of inputs."""
-        return premises.all_symbols(self._document)
+        return assumptions.all_symbols(self._document)
 
     @property
     def assertions(self) -> list[str]:
         """What the document asserts of its symbols, as it is written."""
-        return [text for _, text in premises.assertions(self._document)]
+        return [text for _, text in assumptions.assertions(self._document)]
 
     @property
     def readings(self) -> list[tuple[str, str]]:
@@ -154,9 +154,9 @@ class Source:
 
         `states`: shapes of what operators have kept, by their names; those that are not there have
         kept nothing.  They are inputs of the graph behind those of the document, and their new
-        values are outputs behind those of the document, in the order of the operators.
-        `in_place`: states that grow have room instead, where what comes is put by the graph.
-        `lifted`: numbers to compute with in the place of the values of symbols (`nnefc.symbolic`).
+        values are outputs behind those of the document, in the order of the operators. `in_place`:
+        states that grow have room instead, where what comes is put by the graph. `lifted`: numbers
+        to compute with in the place of the values of symbols (`nnefc.symbolic.integers`).
         """
         found = diagnostics or Diagnostics(limit=self._limits.errors)
         self.require_inputs(shapes)
@@ -176,6 +176,6 @@ class Source:
 
 def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
     try:
-        return premises.extent_of(expression, values)
-    except premises.NoValue:
+        return assumptions.extent_of(expression, values)
+    except assumptions.NoValue:
         return -1

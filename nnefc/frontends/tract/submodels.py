@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from nnefc.errors import Diagnostics
 from nnefc.formats.container import Container
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import DatumType, Operand, Wrong
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
-from nnefc.frontends.tract.frames import Frame
-from nnefc.frontends.tract.maker import Maker
 from nnefc.frontends.tract.model import Model, State
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
 from nnefc.frontends.tract.resources import rendered
-from nnefc.frontends.tract.values import DatumType, Operand, Wrong
+from nnefc.frontends.tract.scopes import Frame
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType
+from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
 

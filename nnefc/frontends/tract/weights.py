@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.errors import Diagnostics, Place, collecting
 from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
-from nnefc.frontends.tract.checks import check_shape
-from nnefc.frontends.tract.values import Array, Complex, Known, Operand, Strings, Wrong
+from nnefc.frontends.common.operand_checks import check_shape
+from nnefc.frontends.common.values import Array, Complex, Known, Operand, Strings, Wrong
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
+from nnefc.support.errors import Diagnostics, Place, collecting
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.maker import Maker
+    from nnefc.frontends.common.op_builder import Maker
 
 SMALL: Final = 64
 FEW: Final = 8

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from nnefc.frontends.tract import truth
-from nnefc.frontends.tract.checks import not_empty, take_room
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common import boolean_arithmetic
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import not_empty, take_room
+from nnefc.frontends.common.values import Known, Operand, Wrong, operand
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
 from nnefc.ir import DType, Value
-from nnefc.symbolic import pinned
+from nnefc.symbolic.integers import pinned
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.model import Model
@@ -32,7 +32,7 @@ _UNCHANGED: Final = {"floor", "ceil", "round"}
 
 
 def _unary(name: str, x: Operand, make: Maker) -> Operand:
-    if name in truth.UNCHANGED and truth.are_truths(x):
+    if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_truths(x):
         return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
         if name in _UNCHANGED:
@@ -142,8 +142,8 @@ def _aligned(make: Maker, *operands: Any) -> list[Operand]:
 
 def _broadcast(make: Maker, name: str, *operands: Any) -> Any:
     aligned = _aligned(make, *operands)
-    if truth.are_truths(*aligned):
-        found = truth.binary(make, name, *aligned)
+    if boolean_arithmetic.are_truths(*aligned):
+        found = boolean_arithmetic.binary(make, name, *aligned)
         if found is not None:
             return found
     return make(name, *aligned)

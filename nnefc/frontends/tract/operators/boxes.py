@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import of_rank, take_room
-from nnefc.frontends.tract.loops import loop
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank, take_room
+from nnefc.frontends.common.values import Known, Operand, Wrong, operand
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.onnx import places_of
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, operand
 from nnefc.ir import DType, Value
 
 _NEVER: Final = -math.inf

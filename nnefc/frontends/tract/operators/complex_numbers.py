@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Complex, Known, Operand, Wrong, extents, operand
 from nnefc.frontends.tract.operators import movement, signals
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of, part
 from nnefc.frontends.tract.registry import on_complex, operator
-from nnefc.frontends.tract.values import Complex, Known, Operand, Wrong, extents, operand
 from nnefc.ir import DType
-from nnefc.ops.common import sequence
+from nnefc.ops.core.common import sequence
 
 _WHOLE: Final = (DType.INT16, DType.INT32, DType.INT64)
 """Integers of which tract has complex numbers, besides those of reals."""

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nnefc.frontends.tract.checks import of_rank, of_shape
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank, of_shape
+from nnefc.frontends.common.values import Operand, Wrong, scalar
 from nnefc.frontends.tract.operators.arithmetic import tract_core_gelu_approx
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand, Wrong, scalar
 from nnefc.ir import DType
 
 _ACTIVATIONS: Final = ("swiglu", "silu", "gelu", "relu")

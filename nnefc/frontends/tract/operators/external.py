@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import check_shape
-from nnefc.frontends.tract.maker import FOLDED, Maker, converted
-from nnefc.frontends.tract.quantization import encoded, of_codes, plain
-from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.submodels import submodel
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.op_builder import FOLDED, Maker, converted
+from nnefc.frontends.common.operand_checks import check_shape
+from nnefc.frontends.common.values import (
     Complex,
     DatumType,
     Known,
@@ -27,9 +24,12 @@ from nnefc.frontends.tract.values import (
     operand,
     scalar,
 )
+from nnefc.frontends.tract.quantization import encoded, of_codes, plain
+from nnefc.frontends.tract.registry import operator
+from nnefc.frontends.tract.submodels import submodel
 from nnefc.ir import DType, Value
-from nnefc.ops.common import sequence
-from nnefc.symbolic import is_symbolic, largest
+from nnefc.ops.core.common import sequence
+from nnefc.symbolic.integers import is_symbolic, largest
 
 
 @operator("tract_nnef")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Array, Known, Operand, Wrong, named_type
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
-from nnefc.frontends.tract.values import Array, Known, Operand, Wrong, named_type
 from nnefc.ir import DType
 
 

@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import of_rank
-from nnefc.frontends.tract.maker import Maker, converted
-from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.search import passed
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.binary_search import passed
+from nnefc.frontends.common.op_builder import Maker, converted
+from nnefc.frontends.common.operand_checks import of_rank
+from nnefc.frontends.common.values import (
     Array,
     Known,
     Operand,
@@ -23,6 +22,7 @@ from nnefc.frontends.tract.values import (
     strings,
     widest,
 )
+from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
 _DIRECT: Final = "argument/ml_direct_lookup"

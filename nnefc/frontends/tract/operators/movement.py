@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import not_empty, of_rank_at_least, take_room
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import not_empty, of_rank_at_least, take_room
+from nnefc.frontends.common.values import Known, Nothing, Operand, Wrong, integers, operand
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
-from nnefc.frontends.tract.values import Known, Nothing, Operand, Wrong, integers, operand
 from nnefc.ir import DType, TensorType
-from nnefc.ops.common import sequence
-from nnefc.ops.slicing import Indices
-from nnefc.symbolic import Extent, largest, smallest
+from nnefc.ops.core.common import sequence
+from nnefc.ops.standard.slicing import Indices
+from nnefc.symbolic.integers import Extent, largest, smallest
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 

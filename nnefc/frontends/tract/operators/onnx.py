@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import of_rank_at_least, take_room
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank_at_least, take_room
+from nnefc.frontends.common.values import Known, Operand, Wrong
 from nnefc.frontends.tract.registry import operator, refuse
 from nnefc.frontends.tract.resources import json_value
-from nnefc.frontends.tract.values import Known, Operand, Wrong
 from nnefc.ir import DType, Value
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Known, Operand, Wrong
 from nnefc.frontends.tract.registry import Pairs, operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong
 from nnefc.ir import DType
-from nnefc.ops.window_rules import resolve
+from nnefc.ops.core.window_arithmetic import resolve
 
 
 @operator("tract_nnef")

@@ -9,11 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import not_empty
-from nnefc.frontends.tract.maker import Maker
-from nnefc.frontends.tract.quantization import plain, products, rounded
-from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import not_empty
+from nnefc.frontends.common.values import (
     Known,
     Operand,
     Quantized,
@@ -24,6 +22,8 @@ from nnefc.frontends.tract.values import (
     scalar,
     widest,
 )
+from nnefc.frontends.tract.quantization import plain, products, rounded
+from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.ir import DType, Value
 
 

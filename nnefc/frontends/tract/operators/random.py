@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import check_shape, of_rank
-from nnefc.frontends.tract.maker import Maker, converted
-from nnefc.frontends.tract.operators.movement import part
-from nnefc.frontends.tract.operators.sums import running_sum
-from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.search import passed
-from nnefc.frontends.tract.values import (
+from nnefc.frontends.common.binary_search import passed
+from nnefc.frontends.common.op_builder import Maker, converted
+from nnefc.frontends.common.operand_checks import check_shape, of_rank
+from nnefc.frontends.common.values import (
     Array,
     Known,
     Operand,
@@ -31,9 +28,12 @@ from nnefc.frontends.tract.values import (
     named_type,
     scalar,
 )
+from nnefc.frontends.tract.operators.movement import part
+from nnefc.frontends.tract.operators.sums import running_sum
+from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
-from nnefc.ops.build import build
-from nnefc.ops.common import sequence
+from nnefc.ops.core.common import sequence
+from nnefc.ops.tools.build import build
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.model import Model, State

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from nnefc.frontends.tract.checks import of_rank, of_rank_at_least, of_shape
-from nnefc.frontends.tract.loops import loop
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least, of_shape
+from nnefc.frontends.common.values import Operand, Wrong
 from nnefc.frontends.tract.operators.movement import part, transpose, unsqueeze
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand, Wrong
 from nnefc.ir import DType
 
 

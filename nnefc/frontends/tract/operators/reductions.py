@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.frontends.tract import truth
-from nnefc.frontends.tract.checks import of_shape
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common import boolean_arithmetic
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_shape
+from nnefc.frontends.common.values import Operand, Wrong, datum_type
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
-from nnefc.frontends.tract.values import Operand, Wrong, datum_type
 from nnefc.ir import DType, Value
 
 
 @operator("tract_nnef")
 def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bool = False) -> Any:
     where = axes_of(axes, input.type.rank)
-    if truth.are_truths(input):
+    if boolean_arithmetic.are_truths(input):
         input = make.cast(input, DType.INT64)
     return make("sum_reduce", input, axes=where, normalize=normalize)
 
@@ -27,8 +27,8 @@ def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = No
     def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
         where = axes_of(axes, x.type.rank)
-        if of is None and truth.are_truths(x):
-            return truth.reduction(make, name, x, where)
+        if of is None and boolean_arithmetic.are_truths(x):
+            return boolean_arithmetic.reduction(make, name, x, where)
         return make(name, x, axes=where)
 
     function.__name__ = prefix + name
@@ -48,8 +48,8 @@ def _place_of(name: str) -> None:
 
     def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
         where = axes_of(axes, input.type.rank)
-        if truth.are_truths(input):
-            return make.cast(truth.reduction(make, name, input, where), DType.INT64)
+        if boolean_arithmetic.are_truths(input):
+            return make.cast(boolean_arithmetic.reduction(make, name, input, where), DType.INT64)
         y = make(name, input, axes=where)
         if isinstance(y, Value) and y.op is not None:
             y.type = y.type.with_dtype(DType.INT64)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nnefc.frontends.tract.loops import loop
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Operand, Wrong, integers, operand
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand, Wrong, integers, operand
 
 _OTHER = re.compile(r"[^0-9A-Za-z]")
 

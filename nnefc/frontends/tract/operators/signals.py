@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Operand, Wrong
 from nnefc.frontends.tract.operators.movement import axis_of
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Operand, Wrong
 
 
 @operator("tract_core")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnefc.frontends.tract.loops import loop
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.loops import loop
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.values import Operand, Wrong
 from nnefc.frontends.tract.operators.movement import axis_of, part, unsqueeze
 from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
-from nnefc.frontends.tract.values import Operand, Wrong
 
 
 def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:

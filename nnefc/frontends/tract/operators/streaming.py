@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import take_room
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import take_room
+from nnefc.frontends.common.values import Known, Operand, Wrong
 from nnefc.frontends.tract.operators.movement import axis_of, concat, part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong
 from nnefc.ir import DType
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.tract.bounds import bounds
-from nnefc.frontends.tract.checks import of_rank, of_rank_at_least
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
+from nnefc.frontends.common.value_bounds import bounds
+from nnefc.frontends.common.values import Known, Operand, Wrong, datum_type, scalar
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
-from nnefc.frontends.tract.values import Known, Operand, Wrong, datum_type, scalar
 from nnefc.ir import DType
 
 

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.tract.checks import check_shape, of_rank
-from nnefc.frontends.tract.forest import RULE, Forest, forest_of
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import check_shape, of_rank
+from nnefc.frontends.common.values import Array, Known, Operand, Wrong
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.values import Array, Known, Operand, Wrong
+from nnefc.frontends.tract.tree_ensembles import RULE, Forest, forest_of
 from nnefc.ir import DType
 
 _REDUCTIONS: Final = {"SUM": "add", "AVERAGE": "add", "MAX": "max", "MIN": "min"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nnefc.frontends.tract.checks import of_rank_at_least
-from nnefc.frontends.tract.maker import Maker
+from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.operand_checks import of_rank_at_least
+from nnefc.frontends.common.values import Known, Operand, Quantized, Wrong, operand
 from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import as_without_blocks, requantized, shifted
 from nnefc.frontends.tract.quantization import plain, products
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
-from nnefc.frontends.tract.values import Known, Operand, Quantized, Wrong, operand
 
 
 def _bias(make: Maker, bias: Any, channels: int) -> Operand:

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from nnefc.errors import Diagnostic, NnefError, Place
 from nnefc.formats.container import Container
-from nnefc.frontends.budget import Budget, Exhausted
+from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.resources import json_value
 from nnefc.frontends.tract.templates.statements import Statements
 from nnefc.frontends.tract.templates.values import Fault, Undefined
-from nnefc.limits import Limits, how_to_raise
+from nnefc.support.errors import Diagnostic, NnefError, Place
+from nnefc.support.limits import Limits, how_to_raise
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LONG_NUMBER: Final = re.compile("[0-9][0-9_]{3999,}")

@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import nodes
 
 from nnefc.formats.files import printable
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.tract.templates.filters import apply_filter, apply_test, called
 from nnefc.frontends.tract.templates.values import (
     Fault,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.tract.templates.values import (
     Fault,
     Function,

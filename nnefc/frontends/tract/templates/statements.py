@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from nnefc.errors import NnefError
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.tract.templates.expressions import Expressions, Scope
 from nnefc.frontends.tract.templates.values import (
     Fault,
@@ -20,7 +19,8 @@ from nnefc.frontends.tract.templates.values import (
     listed,
     text_of,
 )
-from nnefc.limits import how_to_raise
+from nnefc.support.errors import NnefError
+from nnefc.support.limits import how_to_raise
 
 _MOST_TURNS: Final = 100_000
 """Of `range`, as minijinja has it."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.formats.files import printable
-from nnefc.frontends.budget import Budget
+from nnefc.frontends.common.budget import Budget
 
 _MOST_INTEGER: Final = 1 << 127
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})

@@ -1,0 +1,17 @@
+"""Machine code in one piece, as the linker makes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from nnefc.kernels.codegen.object_file import Reference
+
+
+class Image(NamedTuple):
+    """Position-independent code: `symbols` are offsets into `code`."""
+
+    code: bytes
+    symbols: dict[str, int]
+    references: tuple[Reference, ...] = ()
+    """What another linker has to resolve."""

@@ -1,0 +1,159 @@
+"""From a Python function to an object file that knows nothing of Python.
+
+The function and its helpers are translated one by one; a few lines of LLVM give it the
+plain C calling convention; everything else becomes internal; LLVM optimises once, for the
+instruction set asked for, and writes the object.  It has one defined symbol and no
+undefined one.
+
+Known to work with numba 0.62 to 0.68 and llvmlite 0.45 to 0.50; others are tried, and if
+they do not have what is needed, the error says so.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (llvmlite is not typed)
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from nnefc.kernels.codegen.translate import Translation, numba_type, translate
+from nnefc.kernels.target.isa import NATIVE, Isa
+from nnefc.kernels.target.processor import llvm_target
+from nnefc.kernels.vector.memory import PAUSE, WORD
+from nnefc.kernels.vector.vector_kernel import VectorKernel
+from nnefc.support.errors import NnefError
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+def emit(function: Callable[..., Any], symbol: str, isa: Isa) -> bytes:
+    """The ELF object of `function`, exporting `symbol`.
+
+    `function` takes 64-bit integers (or pointers) and returns one if its annotation of the
+    result is `int`, else nothing.  A `VectorKernel` has its instructions already.
+    Raises NnefError `internal/code-generation` if numba or LLVM refuses.
+    """
+    machine, module = _generate(function, symbol, isa)
+    return machine.emit_object(module)
+
+
+def emit_assembly(function: Callable[..., Any], symbol: str, isa: Isa) -> str:
+    """The same as assembly text, for people."""
+    machine, module = _generate(function, symbol, isa)
+    return machine.emit_assembly(module)
+
+
+def _generate(function: Callable[..., Any], symbol: str, isa: Isa) -> tuple[Any, Any]:
+    """(target machine, optimised module)."""
+    _initialize()
+    try:
+        machine = _target_machine(isa)
+        if isinstance(function, VectorKernel):
+            return machine, _vector_module(function, symbol, isa, machine)
+        return machine, _optimized(function, symbol, isa, machine)
+    except NnefError:
+        raise
+    except Exception as error:
+        raise NnefError.of(
+            "internal/code-generation",
+            f"cannot compile {symbol}: {type(error).__name__}: {error}",
+            hint=f"numba {version('numba')} and llvmlite {version('llvmlite')} are installed;"
+            " known to work are numba 0.62 to 0.68 with llvmlite 0.45 to 0.50",
+        ) from error
+
+
+def _target_machine(isa: Isa) -> Any:
+    cpu, features = llvm_target() if isa.cpu == NATIVE else (isa.cpu, "")
+    return llvm.Target.from_triple(isa.triple).create_target_machine(
+        cpu=cpu,
+        features=",".join(filter(None, [features, isa.features])),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _entry(symbol: str, kernel: Translation, count: int, isa: Isa) -> str:
+    """LLVM text of `symbol`, which calls the kernel, and of what depends on the machine.
+
+    numba's functions return a status, and their value through the first argument.
+    """
+    returns = kernel.result != numba_type(None)
+    parameters = ", ".join(f"i64 %a{i}" for i in range(count))
+    passed = "".join(f", i64 %a{i}" for i in range(count))
+    result, slot = ("i64", "i64") if returns else ("void", "ptr")
+    back = "%v = load i64, ptr %r\n  ret i64 %v" if returns else "ret void"
+    argument, parameter = ("i32 1", "i32") if isa.pause == "llvm.aarch64.hint" else ("", "")
+    return f"""
+declare i32 @"{kernel.name}"(ptr, ptr{", i64" * count})
+declare void @{isa.pause}({parameter})
+define {result} @{symbol}({parameters}) nounwind {{
+  %r = alloca {slot}
+  %e = alloca ptr
+  %s = call i32 @"{kernel.name}"(ptr %r, ptr %e{passed})
+  {back}
+}}
+define void @{PAUSE}() alwaysinline {{
+  call void @{isa.pause}({argument})
+  ret void
+}}
+"""
+
+
+def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any) -> Any:
+    """The module after LLVM's O3 pipeline, with only `symbol` external."""
+    count = function.__code__.co_argcount
+    returns = function.__annotations__.get("return") in (int, "int")
+    result = numba_type(WORD if returns else None)
+    kernel = translate(function, (numba_type(WORD),) * count, result)
+    module = _parse(_entry(symbol, kernel, count, isa), isa, machine)
+    for part in kernel.all():
+        module.link_in(_parse(part.text, isa, machine))
+    module.verify()
+    for item in (*module.functions, *module.global_variables):
+        if not item.is_declaration and item.name != symbol:
+            item.linkage = "internal"
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) -> Any:
+    """The module of a kernel that writes its own instructions.
+
+    They are what is wanted, but for odds and ends: a few passes take a tenth of the time of O3.
+    """
+    module = _parse(kernel.text(symbol), isa, machine)
+    module.verify()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(3))
+    passes = llvm.create_new_function_pass_manager()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_rotate_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            passes.run(function, builder)
+    return module
+
+
+_DEFINITION = re.compile(r"^(define .*?)(\s*\{)$", re.M)
+
+
+def _parse(text: str, isa: Isa, machine: Any) -> Any:
+    # Otherwise LLVM turns loops into calls of memset and memcpy, which nobody would define.
+    module = llvm.parse_assembly(_DEFINITION.sub(r'\1 "no-builtins"\2', text))
+    module.triple, module.data_layout = isa.triple, str(machine.target_data)
+    return module

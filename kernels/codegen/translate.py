@@ -1,0 +1,412 @@
+"""Python functions to LLVM text: numba's front end and nothing else of it.
+
+numba reads the bytecode, infers types and lowers to LLVM; what it does by default on top of
+that serves arrays, Python objects and just-in-time calls, and takes most of the time: rewrites
+of the program, optimising and linking every helper into native code, wrappers, registries of
+NumPy and of the containers.  Here is none of it.  Kernels use integers, floats and booleans,
+`range` loops, and what `callee` defines.
+
+Everything that reaches into numba is in this module: it takes a fifth of a second and 60 MB to
+load, so it is imported to compile a kernel and for nothing else.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false
+# pyright: reportUntypedBaseClass=false, reportMissingTypeArgument=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import threading
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from types import BuiltinFunctionType
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import compiler, cpu, imputils, types
+from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
+from numba.core.funcdesc import PythonFunctionDescriptor
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NopythonTypeInference, PreLowerStripPhis
+from numba.core.typing import templates
+from numba.core.typing.context import BaseContext
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FixupArgs,
+    IRProcessing,
+    ReconstructSSA,
+    TranslateByteCode,
+)
+from numba.extending import models, register_model
+
+from nnefc.kernels.codegen.callee import Callee, Definition, Helper, Intrinsic
+
+_lock = threading.RLock()
+"""numba keeps the state of a compilation in places that are global to the process."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Translation:
+    """A function for one combination of argument types."""
+
+    result: Any
+    """numba type."""
+    text: str
+    """LLVM module that defines it, not optimised."""
+    name: str
+    """Its name there; numba's calling convention."""
+    descriptor: Any
+    """What numba needs to declare it elsewhere."""
+    calls: tuple[Translation, ...]
+    """Helpers that it calls."""
+
+    def all(self) -> Iterator[Translation]:
+        """This and every helper that it needs, once."""
+        seen: set[Translation] = {self}
+        waiting: list[Translation] = [self]
+        while waiting:
+            yield (one := waiting.pop())
+            new = [called for called in one.calls if called not in seen]
+            seen.update(new)
+            waiting += new
+
+
+def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: Any) -> Translation:
+    """`function` over numba types; `result` None: what it returns is inferred.
+
+    Raises what numba raises if it cannot.
+    """
+    with _lock:
+        typing_context, target = _contexts()
+        library = _Library()
+        pipeline = _Pipeline(typing_context, target, library, arguments, result, _flags(), {})
+        made = pipeline.compile_extra(function)
+        return Translation(
+            made.restype, library.text, made.llvm_func_name, made, tuple(library.calls)
+        )
+
+
+# -- what kernels call
+
+_NUMBERS = {
+    "bool": types.boolean,
+    "int8": types.int8,
+    "int16": types.int16,
+    "int32": types.int32,
+    "int64": types.int64,
+    "uint8": types.uint8,
+    "uint16": types.uint16,
+    "uint32": types.uint32,
+    "uint64": types.uint64,
+    "float32": types.float32,
+    "float64": types.float64,
+}
+"""numba's types by NumPy's names, which are those that numba prints."""
+_count = itertools.count()
+
+
+def numba_type(name: str | None) -> Any:
+    """The type that kernels name so; None is `void`."""
+    return types.void if name is None else _NUMBERS[name]
+
+
+class _CalleeType(types.Callable, types.Dummy):
+    """The type that one callee alone has."""
+
+    def __init__(self, name: str) -> None:
+        self._known: dict[tuple[Any, ...], Any] = {}
+        super().__init__(f"{name}.{next(_count)}")  # types are told apart by name
+
+    @abstractmethod
+    def signature(self, arguments: tuple[Any, ...]) -> Any:
+        """numba signature of a call."""
+
+    @abstractmethod
+    def emit(self, context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        """The LLVM value of a call whose signature `signature` gave."""
+
+    def get_call_type(self, context, args, kws):
+        if kws:
+            raise TypeError(f"{self.name.partition('.')[0]} takes no keywords")
+        return self.signature(tuple(types.unliteral(a) for a in args))
+
+    def get_call_signatures(self):
+        return [], True
+
+    def get_impl_key(self, sig):
+        return self
+
+
+class _HelperType(_CalleeType):
+    """Translated once for each combination of argument types."""
+
+    def __init__(self, callee: Helper) -> None:
+        self._function = callee.function
+        super().__init__(callee.__name__)
+
+    def _translation(self, arguments: tuple[Any, ...]) -> Translation:
+        found = self._known.get(arguments)
+        if found is None:
+            found = self._known[arguments] = translate(self._function, arguments, None)
+        return found
+
+    def signature(self, arguments):
+        return self._translation(arguments).result(*arguments)
+
+    def emit(self, context, builder, signature, values):
+        called = self._translation(signature.args)
+        context.active_code_library.calls[called] = None
+        # The status is not looked at: helpers do not raise.
+        _, value = context.call_internal_no_propagate(builder, called.descriptor, signature, values)
+        return value
+
+
+class _IntrinsicType(_CalleeType):
+    """Writes its instructions in place."""
+
+    def __init__(self, callee: Intrinsic) -> None:
+        self._function = callee.function
+        super().__init__(callee.__name__)
+
+    def _definition(self, arguments: tuple[Any, ...]) -> Definition:
+        found = self._known.get(arguments)
+        if found is None:
+            found = self._known[arguments] = self._function(*map(str, arguments))
+        return found
+
+    def signature(self, arguments):
+        definition = self._definition(arguments)
+        return numba_type(definition.result)(*map(numba_type, definition.parameters))
+
+    def emit(self, context, builder, signature, values):
+        definition = self._definition(signature.args)
+        value = definition.emit(builder, *values)
+        return context.get_dummy_value() if definition.result is None else value
+
+
+class _ConversionType(_CalleeType):
+    """A number to a type: `int`, `float`, NumPy's."""
+
+    def __init__(self, result: str) -> None:
+        self._result = numba_type(result)
+        super().__init__(result)
+
+    def signature(self, arguments):
+        (given,) = arguments
+        return self._result(given)
+
+    def emit(self, context, builder, signature, values):
+        return context.cast(builder, values[0], signature.args[0], self._result)
+
+
+for _kind in (_HelperType, _IntrinsicType, _ConversionType):
+    register_model(_kind)(models.OpaqueModel)
+
+
+def _type_of(callee: Callee) -> _CalleeType:
+    if callee.translated is None:
+        kind = _HelperType if isinstance(callee, Helper) else _IntrinsicType
+        callee.translated = kind(callee)
+    return callee.translated
+
+
+def _extreme(name: str, sign: str) -> _CalleeType:
+    """Python's `min` and `max` of two numbers: the first, unless the second is beyond it."""
+
+    def define(x: str, y: str) -> Definition:
+        kind = np.promote_types(x, y)
+
+        def emit(builder, x, y):
+            compare = {"f": builder.fcmp_ordered, "i": builder.icmp_signed}.get(
+                kind.kind, builder.icmp_unsigned
+            )
+            return builder.select(compare(sign, y, x), y, x)
+
+        return Definition(kind.name, (kind.name, kind.name), emit)
+
+    define.__name__ = name
+    return _type_of(Intrinsic(define))
+
+
+_BUILTINS = {
+    min: _extreme("min", "<"),
+    max: _extreme("max", ">"),
+    int: _ConversionType("int64"),
+    float: _ConversionType("float64"),
+    **{np.dtype(name).type: _ConversionType(name) for name in _NUMBERS},
+}
+"""What numba would compile a function for."""
+
+
+# -- numba without what kernels do not use
+
+
+class _Library:
+    """Where numba puts the LLVM module of a function: kept as text."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.calls: dict[Translation, None] = {}
+
+    def create_ir_module(self, name: str) -> Any:
+        return ir.Module(name)
+
+    def add_ir_module(self, module: Any) -> None:
+        self.text = str(module)
+
+    def add_linking_library(self, library: Any) -> None:
+        raise TypeError(f"kernels cannot use what numba compiles for itself: {library}")
+
+
+class _Typing(BaseContext):
+    """Types of the built-in operators; nothing of NumPy, containers, strings."""
+
+    def refresh(self):
+        """Everything there is was loaded when this was made."""
+
+    def __init__(self):
+        super().__init__()
+        self._signatures: dict[Any, Any] = {}
+
+    def resolve_function_type(self, func, args, kws):
+        if not isinstance(func, types.Function) or kws:
+            return super().resolve_function_type(func, args, kws)
+        # What an operator gives depends on types, not on values.
+        key = func, tuple(types.unliteral(a) for a in args)
+        if key not in self._signatures:
+            self._signatures[key] = super().resolve_function_type(*key, kws)
+        return self._signatures[key]
+
+    def resolve_value_type(self, val):
+        if isinstance(val, Callee):
+            return _type_of(val)
+        if isinstance(val, (BuiltinFunctionType, type)) and val in _BUILTINS:
+            return _BUILTINS[val]
+        # numba's own way to the type of `range` imports the containers.
+        return self._lookup_global(val) if val is range else super().resolve_value_type(val)
+
+
+class _Target(cpu.CPUContext):
+    """How the same operators become LLVM instructions."""
+
+    def __init__(self, typing_context: Any) -> None:
+        super().__init__(typing_context)
+        self._sizes: dict[str, int] = {}
+        for module in ("builtins", "numbers", "rangeobj", "tupleobj"):
+            importlib.import_module(f"numba.cpython.{module}")  # registers how to lower
+        self.install_registry(imputils.builtin_registry)
+
+    def refresh(self):
+        """As above."""
+
+    def post_lowering(self, mod, library):
+        """Nothing: numba's run-time library is not used."""
+
+    def get_abi_sizeof(self, ty):
+        # asked for every variable, of a handful of types
+        name = str(ty)
+        if name not in self._sizes:
+            self._sizes[name] = super().get_abi_sizeof(ty)
+        return self._sizes[name]
+
+    def get_function(self, fn, sig, _firstcall=True):
+        if isinstance(fn, _CalleeType):
+            return _Call(fn, self, sig)
+        return super().get_function(fn, sig, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    callee: _CalleeType
+    context: Any
+    signature: Any
+
+    def __call__(self, builder, values, loc=None):
+        return self.callee.emit(self.context, builder, self.signature, values)
+
+
+@cache
+def _contexts() -> tuple[Any, Any]:
+    """(typing context, target context)."""
+    typing_context = _Typing()
+    typing_context.install_registry(_operators())
+    return typing_context, _Target(typing_context)
+
+
+def _operators() -> Any:
+    """numba's declarations but those that it compiles for its own target."""
+
+    def ours(template: Any) -> bool:
+        return not (hasattr(template, "_overload_func") or hasattr(template, "_definition_func"))
+
+    everything, some = templates.builtin_registry, templates.Registry()
+    some.functions = [t for t in everything.functions if ours(t)]
+    some.attributes = [t for t in everything.attributes if ours(t)]
+    some.globals = [
+        (value, kind)
+        for value, kind in everything.globals
+        if all(map(ours, getattr(kind, "templates", ())))
+    ]
+    return some
+
+
+def _flags() -> Any:
+    flags: Any = compiler.Flags()
+    flags.error_model = "numpy"  # division by zero raises nothing
+    flags.nrt = False
+    flags.boundscheck = False
+    return flags
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _Lowering(FunctionPass):
+    """To LLVM, and no further: numba's own pass goes on to native code.
+
+    No variable needs to be deleted where it is used last, as nothing is counted.
+    """
+
+    _name = "kernel_lowering"
+
+    def __init__(self):
+        super().__init__()
+
+    def run_pass(self, state) -> Any:
+        descriptor = PythonFunctionDescriptor.from_specialized_function(
+            state.func_ir,
+            state.typemap,
+            state.return_type,
+            state.calltypes,
+            mangler=state.targetctx.mangler,
+            inline=False,
+            noalias=False,
+            abi_tags=(),
+        )
+        with state.targetctx.push_code_library(state.library):
+            Lower(state.targetctx, state.library, descriptor, state.func_ir, {}).lower()
+        state.cr = descriptor
+        return True
+
+
+class _Pipeline(compiler.CompilerBase):
+    def define_pipelines(self):
+        passes = PassManager("kernel")
+        for kind in (
+            TranslateByteCode,
+            FixupArgs,
+            IRProcessing,
+            DeadBranchPrune,
+            ReconstructSSA,
+            NopythonTypeInference,
+            PreLowerStripPhis,
+            _Lowering,
+        ):
+            passes.add_pass(kind, kind.__name__)
+        passes.finalize()
+        return [passes]

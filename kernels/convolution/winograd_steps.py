@@ -1,0 +1,282 @@
+"""The steps of Winograd's convolution over a block of tiles, and the parameters of its kernels."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.tile.blocked import load_offset
+from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.memory import address, helper, load_word
+
+Panel = tuple[int, Half]
+"""Channel blocks of the output, and which of them is half as long."""
+
+WINOGRAD = Layout(
+    "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "
+    "x_tiles:ref y_tiles:ref residual_tiles:ref runs:ref classes:ref counts:ref members:ref "
+    "taps:ref x_batch x_plane x_tap x_row y_batch y_plane y_row "
+    "residual_batch residual_plane residual_row residual_column "
+    "in_blocks tap_blocks out_blocks columns elements depth panels last_panels run_count "
+    "class_count batch items item_tiles parts capacity v_element m_element v_slot m_slot "
+    "slot_count clamp block units unit_block"
+)
+"""Parameters of all kernels of family `winograd`.
+
+x, y, residual: blocked tensors, with the bytes between batch items, channel blocks and rows; in
+place of no residual, zeros that are no bytes apart.  bias: [out_blocks * lanes]; clamp: the lowest
+and the highest result, two float32 in a word; zeros: some vectors.  The `in_blocks` channel blocks
+that are summed are `tap_blocks` for each plane of taps, x_tap bytes apart in x.
+
+A batch item has `item_tiles` tiles, those of one size next to each other.  x_tiles, y_tiles,
+residual_tiles: int32, offsets of their first pixels from the start of a plane.  A block is one of
+`parts` parts of the tiles of `items` batch items, at most `capacity` tiles; it has its tiles in v
+and m item by item.  runs: int32 [parts, run_count, 4], first tile, end, rows and columns of
+outputs of tiles of equal size.
+
+An element is a pair of points, numbered row by row with `columns` in a row; v_element and
+m_element are the bytes from one to the next.  Small tiles lack some.  The tiles that have an
+element are one of `class_count` classes: members: int32 [elements], its class; counts: int32
+[parts, class_count], tiles per item; classes: int32 [parts, class_count, capacity], the offsets
+of their vectors.
+
+filter: [elements, panels, depth, channels, panel_width], then in each element `last_panels` of
+another number of vectors; taps: int32 [depth, 2], offsets in v of the entries of the reduction, and
+their numbers.
+
+A tile of the launch is `unit_block` of `units`.  A unit of `winograd.transform_input` and
+`winograd.transform_output` is a channel block of block `block`, one of `winograd.multiply` a panel
+of an element, one of `winograd.blocks` a block.  The latter has `slot_count` pieces of memory for v
+and m, `v_slot` and `m_slot` bytes apart; slots: for each a word in a cache line of its own, 0 if
+it is free.
+"""
+(
+    X,
+    Y,
+    RESIDUAL,
+    BIAS,
+    ZEROS,
+    FILTER,
+    V,
+    M,
+    SLOTS,
+    X_TILES,
+    Y_TILES,
+    RESIDUAL_TILES,
+    RUNS,
+    CLASSES,
+    COUNTS,
+    MEMBERS,
+    TAPS,
+    X_BATCH,
+    X_PLANE,
+    X_TAP,
+    X_ROW,
+    Y_BATCH,
+    Y_PLANE,
+    Y_ROW,
+    RESIDUAL_BATCH,
+    RESIDUAL_PLANE,
+    RESIDUAL_ROW,
+    RESIDUAL_COLUMN,
+    IN_BLOCKS,
+    TAP_BLOCKS,
+    OUT_BLOCKS,
+    COLUMNS,
+    ELEMENTS,
+    DEPTH,
+    PANELS,
+    LAST_PANELS,
+    RUN_COUNT,
+    CLASS_COUNT,
+    BATCH,
+    ITEMS,
+    ITEM_TILES,
+    PARTS,
+    CAPACITY,
+    V_ELEMENT,
+    M_ELEMENT,
+    V_SLOT,
+    M_SLOT,
+    SLOT_COUNT,
+    CLAMP,
+    BLOCK,
+    UNITS,
+    UNIT_BLOCK,
+) = WINOGRAD.offsets
+
+
+@helper
+def _first_item(params, block):
+    return block // load_word(params + PARTS) * load_word(params + ITEMS)
+
+
+@helper
+def _item_count(params, block):
+    left = load_word(params + BATCH) - _first_item(params, block)
+    return min(load_word(params + ITEMS), left)
+
+
+@helper
+def _part_start(params, part):
+    """The first tile of a part; `part` may be the number of parts."""
+    return load_word(params + ITEM_TILES) * part // load_word(params + PARTS)
+
+
+@cache
+def transform_input(taps: Taps, largest: int) -> Any:
+    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, into v."""
+    transform = input_tiles(taps, largest)
+    vector = lanes_of("float32") * 4
+
+    @helper
+    def run(bases, params, v, block, first, end):
+        part = block % load_word(params + PARTS)
+        start = _part_start(params, part)
+        item_bytes = (_part_start(params, part + 1) - start) * vector
+        run_count, element = load_word(params + RUN_COUNT), load_word(params + V_ELEMENT)
+        runs = address(bases, params + RUNS) + part * run_count * 16
+        offsets, row = address(bases, params + X_TILES), load_word(params + X_ROW)
+        x = address(bases, params + X)
+        x += _first_item(params, block) * load_word(params + X_BATCH)
+        blocks = load_word(params + TAP_BLOCKS)
+        for c in range(first, end):
+            channels = c % blocks * load_word(params + X_PLANE)
+            channels += c // blocks * load_word(params + X_TAP)
+            for n in range(_item_count(params, block)):
+                source = x + n * load_word(params + X_BATCH) + channels
+                target = v + c * load_word(params + CAPACITY) * vector + n * item_bytes
+                for r in range(run_count):
+                    at = runs + 16 * r
+                    tile = load_offset(at)
+                    transform(
+                        load_offset(at + 8),
+                        load_offset(at + 12),
+                        load_offset(at + 4) - tile,
+                        offsets + 4 * tile,
+                        source,
+                        row,
+                        target + (tile - start) * vector,
+                        element * load_word(params + COLUMNS),
+                        element,
+                    )
+
+    return run
+
+
+@cache
+def transform_output(taps: Taps, largest: int) -> Any:
+    """Helper: channel blocks `first` to `end` - 1 of the tiles of a block, from m."""
+    transform = output_tiles(taps, largest)
+    vector = lanes_of("float32") * 4
+
+    @helper
+    def run(bases, params, m, block, first, end):
+        part = block % load_word(params + PARTS)
+        start = _part_start(params, part)
+        item_bytes = (_part_start(params, part + 1) - start) * vector
+        run_count, element = load_word(params + RUN_COUNT), load_word(params + M_ELEMENT)
+        runs = address(bases, params + RUNS) + part * run_count * 16
+        y_tiles, others = address(bases, params + Y_TILES), address(bases, params + RESIDUAL_TILES)
+        item = _first_item(params, block)
+        y = address(bases, params + Y) + item * load_word(params + Y_BATCH)
+        residual = address(bases, params + RESIDUAL)
+        residual += item * load_word(params + RESIDUAL_BATCH)
+        for c in range(first, end):
+            for n in range(_item_count(params, block)):
+                source = m + c * load_word(params + CAPACITY) * vector + n * item_bytes
+                other = residual + n * load_word(params + RESIDUAL_BATCH)
+                for r in range(run_count):
+                    at = runs + 16 * r
+                    tile = load_offset(at)
+                    transform(
+                        load_offset(at + 8),
+                        load_offset(at + 12),
+                        load_offset(at + 4) - tile,
+                        source + (tile - start) * vector,
+                        element * load_word(params + COLUMNS),
+                        element,
+                        y_tiles + 4 * tile,
+                        y + n * load_word(params + Y_BATCH) + c * load_word(params + Y_PLANE),
+                        load_word(params + Y_ROW),
+                        others + 4 * tile,
+                        other + c * load_word(params + RESIDUAL_PLANE),
+                        load_word(params + RESIDUAL_ROW),
+                        load_word(params + RESIDUAL_COLUMN),
+                        address(bases, params + BIAS) + c * vector,
+                        params + CLAMP,
+                    )
+
+    return run
+
+
+@cache
+def _product(panel: Panel, channels: int) -> Any:
+    """Helper: a panel of a product, for tiles with the same offsets in v and m."""
+    vectors, half = panel
+    run = cover(vectors, channels, half)
+
+    @helper
+    def product(count, depth, taps, x, pixels, w, y, plane, zeros):
+        run(
+            *(count, depth, taps, x, pixels, w, y, pixels, plane, zeros),
+            *(0, pixels, 0, FIRST, zeros, 0),
+        )
+
+    return product
+
+
+@cache
+def multiply_panels(channels: int, each: Panel, last_ones: Panel) -> Any:
+    """Helper: panels `first` to `end` - 1, element by element, of the tiles of a block.
+
+    A panel is `each`, the last ones of an element are `last_ones` (of no channel blocks: there are
+    none); an entry of the reduction is `channels` of the input.
+    """
+    vector = lanes_of("float32") * 4
+    (vectors, _), (last_vectors, _) = each, last_ones
+    has_last = last_vectors > 0
+    run_panel = _product(each, channels)
+    run_last = _product(last_ones if has_last else each, channels)
+    panel_bytes, last_bytes = (4 * channels * panel_width(*panel) for panel in (each, last_ones))
+
+    @helper
+    def run(bases, params, v, m, block, first, end):
+        part = block % load_word(params + PARTS)
+        items, depth = _item_count(params, block), load_word(params + DEPTH)
+        panels, last_panels = load_word(params + PANELS), load_word(params + LAST_PANELS)
+        class_count, capacity = load_word(params + CLASS_COUNT), load_word(params + CAPACITY)
+        filter_, taps = address(bases, params + FILTER), address(bases, params + TAPS)
+        zeros, members = address(bases, params + ZEROS), address(bases, params + MEMBERS)
+        classes, counts = address(bases, params + CLASSES), address(bases, params + COUNTS)
+        plane = capacity * vector
+        for u in range(first, end):
+            element = u // (panels + last_panels)
+            panel = u - element * (panels + last_panels)
+            number = part * class_count + load_offset(members + 4 * element)
+            count = load_offset(counts + 4 * number) * items
+            if count == 0:
+                continue
+            x = v + element * load_word(params + V_ELEMENT)
+            y = m + element * load_word(params + M_ELEMENT)
+            y += min(panel, panels) * vectors * plane
+            pixels = classes + 4 * number * capacity
+            w = filter_ + element * depth * (panels * panel_bytes + last_panels * last_bytes)
+            w += min(panel, panels) * depth * panel_bytes
+            last = panel - panels
+            if has_last and last >= 0:
+                w += last * depth * last_bytes
+                y += last * last_vectors * plane
+                run_last(count, depth, taps, x, pixels, w, y, plane, zeros)
+            else:
+                run_panel(count, depth, taps, x, pixels, w, y, plane, zeros)
+
+    return run

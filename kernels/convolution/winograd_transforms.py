@@ -1,0 +1,302 @@
+"""The transforms of Winograd's convolution, one dimension after the other.
+
+There is straight-line code for every number of outputs along a dimension, so a tile may have
+different sizes along the two.  A dimension in which the filter has one tap is left alone.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.convolution.winograd_matrices import (
+    input_matrix,
+    output_matrix,
+    points,
+)
+from nnefc.kernels.vector.builder import I32, I64, Vector, lanes_of, vector_intrinsic
+
+Taps = tuple[int, int]
+"""Rows and columns of the filter."""
+ROWS, COLUMNS = 0, 1
+AHEAD: Final = 4
+"""Tiles of which pixels are fetched ahead: processors do not foresee rows of a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Vectors in memory, and the bytes from one to the next along rows and along columns."""
+
+    start: Any
+    down: Any
+    right: Any
+    ahead: Any = None
+    """Bytes from what is used to what is fetched at the same time, if anything is."""
+
+    def pitches(self, axis: int) -> tuple[Any, Any]:
+        """(along `axis`, along the other one)"""
+        return (self.down, self.right) if axis == ROWS else (self.right, self.down)
+
+
+@cache
+def input_tiles(taps: Taps, largest: int) -> Any:
+    """Intrinsic: tiles of one size, of one channel block of the input, to their elements.
+
+    There are tiles of up to `largest` outputs along each dimension.
+
+    `input_tiles(rows, columns, count, offsets, x, x_row, v, v_row, v_column)`: rows and columns of
+    outputs; offsets: int32 [count], from x to the first pixel that each tile reads; x_row: bytes
+    between rows of pixels; v: the first element of the first tile, with the bytes between elements.
+    """
+
+    @vector_intrinsic("float32", lanes_of("float32"), 9, apart=True)
+    def input_tiles(v: Vector, rows, columns, count, offsets, x, x_row, elements, v_row, v_column):
+        between = _local(v, taps, largest)
+        read = [_plus(v, n, t - 1) for n, t in zip((rows, columns), taps)]
+        with v.loop(0, count, 1) as tile:
+            pixel = _moved(v, x, offsets, tile.index)
+            source = _Grid(pixel, x_row, v.word(v.nbytes), _ahead(v, columns))
+            place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
+            target = _Grid(place, v_row, v_column)
+            if taps[1] == 1:
+                _transform(v, ROWS, taps, largest, rows, columns, source, target, _forward)
+            elif taps[0] == 1:
+                _transform(v, COLUMNS, taps, largest, columns, rows, source, target, _forward)
+            else:
+                _transform(v, ROWS, taps, largest, rows, read[1], source, between, _forward)
+                _transform(v, COLUMNS, taps, largest, columns, read[0], between, target, _forward)
+
+    return input_tiles
+
+
+@cache
+def output_tiles(taps: Taps, largest: int) -> Any:
+    """Intrinsic: the elements of tiles of one size to one channel block of outputs.
+
+    `output_tiles(rows, columns, count, m, m_row, m_column, offsets, y, y_row, other_offsets, other,
+    other_row, other_column, bias, clamp)`: as in `input_tiles`.  The vector at bias and those of
+    `other` are added, the results clamped between the two float32 at `clamp`.
+    """
+
+    @vector_intrinsic("float32", lanes_of("float32"), 15, apart=True)
+    def output_tiles(
+        v: Vector,
+        rows,
+        columns,
+        count,
+        elements,
+        m_row,
+        m_column,
+        offsets,
+        y,
+        y_row,
+        other_offsets,
+        other,
+        other_row,
+        other_column,
+        bias,
+        clamp,
+    ):
+        between = _local(v, taps, largest)
+        start = v.load(v.pointer(bias))
+        bounds = tuple(v.splat(v.load_item(v.pointer(clamp), 4 * i)) for i in range(2))
+        with v.loop(0, count, 1) as tile:
+            place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
+            source = _Grid(place, m_row, m_column)
+            pixel = _moved(v, y, offsets, tile.index)
+            target = _Grid(pixel, y_row, v.word(v.nbytes), _ahead(v, columns))
+            at = _moved(v, other, other_offsets, tile.index)
+            last = _Finish(start, _Grid(at, other_row, other_column, _ahead(v, columns)), bounds)
+            if taps[1] == 1:
+                _transform(v, ROWS, taps, largest, rows, columns, source, target, _backward, last)
+            elif taps[0] == 1:
+                _transform(
+                    v, COLUMNS, taps, largest, columns, rows, source, target, _backward, last
+                )
+            else:
+                read = _plus(v, columns, taps[1] - 1)
+                _transform(v, ROWS, taps, largest, rows, read, source, between, _backward)
+                _transform(
+                    v, COLUMNS, taps, largest, columns, rows, between, target, _backward, last
+                )
+
+    return output_tiles
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """What happens to outputs: bias and `other` are added, bounds applied."""
+
+    bias: Any
+    other: _Grid
+    bounds: tuple[Any, Any]
+
+    def apply(self, v: Vector, value: Any, at: Any) -> Any:
+        value = v.add(v.add(value, self.bias), v.load(at))
+        low, high = self.bounds
+        # one instruction each, of which the second operand is the result if one is NaN
+        value = v.builder.select(v.builder.fcmp_ordered(">", low, value), low, value)
+        return v.builder.select(v.builder.fcmp_ordered("<", high, value), high, value)
+
+
+def _transform(
+    v: Vector,
+    axis: int,
+    taps: Taps,
+    largest: int,
+    outputs: Any,
+    lines: Any,
+    source: _Grid,
+    target: _Grid,
+    compute: Callable[[Vector, int, int, Sequence[Any]], list[Any]],
+    finish: _Finish | None = None,
+) -> None:
+    """`lines` lines of vectors along `axis`: code for each number of outputs."""
+    builder = v.builder
+    out = builder.append_basic_block("out")
+    switch = builder.switch(outputs, out)
+    taken = taps[axis]
+    for size in range(1, largest + 1):
+        block = builder.append_basic_block(f"outputs{size}")
+        switch.add_case(ir.Constant(I64, size), block)
+        builder.position_at_end(block)
+        grids = [source, target, *([finish.other] if finish else [])]
+        with v.loop(0, lines, 1, [grid.start for grid in grids]) as line:
+            steps = [grid.pitches(axis)[0] for grid in grids]
+            read = points(size, taken)
+            written = read if compute is _forward else size
+            places = [
+                [_item(v, start, step, i) for i in range(n)]
+                for start, step, n in zip(line.values, steps, (read, written, size))
+            ]
+            for grid, at in zip(grids, places, strict=True):
+                if grid.ahead is not None:
+                    _fetch(v, at, grid.ahead)
+            results = compute(v, size, taken, [v.load(at) for at in places[0]])
+            for i, value in enumerate(results):
+                if finish:
+                    value = finish.apply(v, value, places[2][i])
+                v.store(value, places[1][i])
+            line.next = [
+                v.at(p, grid.pitches(axis)[1]) for p, grid in zip(line.values, grids, strict=True)
+            ]
+        builder.branch(out)
+    builder.position_at_end(out)
+
+
+def _item(v: Vector, pointer: Any, step: Any, index: int) -> Any:
+    return v.at(pointer, v.builder.mul(step, v.word(index))) if index else pointer
+
+
+def _ahead(v: Vector, columns: Any) -> Any:
+    """Bytes from a tile to one that is `AHEAD` tiles further to the right."""
+    return v.builder.mul(columns, v.word(AHEAD * v.nbytes))
+
+
+def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:
+    """Fetch what lies `ahead` of `places` into the second cache.
+
+    The same for what is going to be written: the hint that says so helps less.
+    """
+    for at in places:
+        v.prefetch(at, ahead)
+
+
+def _plus(v: Vector, value: Any, more: int) -> Any:
+    return v.builder.add(value, v.word(more))
+
+
+def _moved(v: Vector, base: Any, offsets: Any, index: Any) -> Any:
+    """`base` moved by an int32 of a table."""
+    entry = v.at(v.pointer(offsets), v.builder.mul(index, v.word(4)))
+    return v.at(v.pointer(base), v.builder.sext(v.builder.load(entry, typ=I32, align=4), I64))
+
+
+def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
+    """Room for what lies between the two dimensions."""
+    width = points(largest, max(taps))
+    with v.builder.goto_entry_block():
+        room = v.builder.alloca(ir.ArrayType(v.type, width * width))
+        room.align = 64
+    return _Grid(
+        v.pointer(v.builder.ptrtoint(room, I64)), v.word(width * v.nbytes), v.word(v.nbytes)
+    )
+
+
+# -- along one dimension
+
+
+def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
+    """B x.  Rows that differ in the signs of some columns have the sums of both parts in common."""
+    matrix = input_matrix(outputs, taps)
+    results: list[Any] = [None] * len(matrix)
+    for i, row in enumerate(matrix):
+        if results[i] is not None:
+            continue
+        j = next((j for j in range(i + 1, len(matrix)) if _same_but_signs(row, matrix[j])), None)
+        if j is None:
+            results[i] = _sum(v, zip(row, xs))
+            continue
+        pairs = list(zip(row, matrix[j], xs))
+        same = _sum(v, ((p, x) for p, q, x in pairs if p == q))
+        opposite = _sum(v, ((p, x) for p, q, x in pairs if p != q))
+        results[i] = v.builder.fadd(same, opposite)
+        results[j] = v.builder.fsub(same, opposite)
+    return results
+
+
+def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
+    """A x.  Items whose columns differ in signs are added and subtracted first."""
+    matrix = output_matrix(outputs, taps)
+    columns = list(zip(*matrix))
+    terms: list[list[tuple[Fraction, Any]]] = [[] for _ in matrix]
+    rest = list(range(len(columns)))
+    while rest:
+        p = rest.pop(0)
+        q = next((q for q in rest if _same_but_signs(columns[p], columns[q])), None)
+        if q is None:
+            for row, c in zip(terms, columns[p]):
+                row.append((c, xs[p]))
+            continue
+        rest.remove(q)
+        same, opposite = v.builder.fadd(xs[p], xs[q]), v.builder.fsub(xs[p], xs[q])
+        for row, c, d in zip(terms, columns[p], columns[q]):
+            row.append((c, same if c == d else opposite))
+    return [_sum(v, row) for row in terms]
+
+
+def _same_but_signs(x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
+    """Whether some items are equal, some opposite, and there are no others."""
+    shared = [p == q for p, q in zip(x, y) if p or q]
+    return all(abs(p) == abs(q) for p, q in zip(x, y)) and any(shared) and not all(shared)
+
+
+def _sum(v: Vector, terms: Any) -> Any:
+    """The sum of factor * value: a multiply-add each, or less for factors of one size."""
+    used = [(factor, value) for factor, value in terms if factor]
+    used.sort(key=lambda term: (term[0] != 1, abs(term[0]) == 1))  # what is cheap to start with
+    (factor, total), *rest = used
+    if factor != 1:
+        total = v.builder.fmul(_constant(v, factor), total)
+    for factor, value in rest:
+        if factor == 1:
+            total = v.builder.fadd(total, value)
+        elif factor == -1:
+            total = v.builder.fsub(total, value)
+        else:
+            total = v.fma(_constant(v, factor), value, total)
+    return total
+
+
+def _constant(v: Vector, number: Fraction) -> Any:
+    return ir.Constant(v.type, [float(number)] * v.lanes)

@@ -1,0 +1,283 @@
+"""The functions of an embedded model: what a C program calls.
+
+They are the same for all models, which differ in what is at `DATA`.  All that changes is in the
+instance, one block of memory: several in one process know nothing of each other.  Addresses that C
+has as pointers are words here, and an `int` is the low half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS, LIBM
+from nnefc.kernels.embedded.libc import function, store_addresses, symbol_address
+from nnefc.kernels.embedded.processor import can_execute
+from nnefc.kernels.embedded.state import (
+    ALONE,
+    ARENA,
+    ARGUMENT,
+    BLOCK,
+    CODE,
+    CONSTANT_TABLE,
+    CONSTANTS,
+    DATA,
+    FIRST_CONSTANT,
+    FIRST_INPUT,
+    FIRST_STATE,
+    FOUND,
+    HEADER_WORDS,
+    IN_WEIGHTS,
+    INPUTS,
+    LAUNCH_COUNT,
+    MAPPED,
+    MATHEMATICS,
+    MUTEX,
+    NO_FILE,
+    NO_MEMORY,
+    OFFSET,
+    OK,
+    OUTPUTS,
+    PARAMS,
+    PIECE_BYTES,
+    PLAN_LAUNCHES,
+    PROCESSOR,
+    STATE_NBYTES,
+    STATE_PLACE,
+    STATE_ROW,
+    STATE_TABLE,
+    STATES,
+    STATUS,
+    TABLE,
+    TEAM,
+    TEXTS,
+    THREADS,
+    TOGETHER,
+    WEIGHTS,
+    WEIGHTS_SIZE,
+    WRONG_WEIGHTS,
+)
+from nnefc.kernels.embedded.threads import start_threads, stop_threads
+from nnefc.kernels.vector.memory import LOAD, STORE, helper, procedure
+
+_load, _store = LOAD["int64"], STORE["int64"]
+_store_int = STORE["int32"]
+
+_code, _data = symbol_address(CODE), symbol_address(DATA)
+_store_mathematics = store_addresses([name for name, _ in LIBM])
+_open = function("open", 2, "int", fixed=2)
+_lseek = function("lseek", 3)
+_close = function("close", 1, "int")
+_mmap = function("mmap", 6)
+_munmap = function("munmap", 2, "int")
+_madvise = function("madvise", 3, "int")
+_memcpy = function("memcpy", 3)
+_lock = function("pthread_mutex_lock", 1, "int")
+_unlock = function("pthread_mutex_unlock", 1, "int")
+
+# Linux, the same for x86-64 and aarch64
+_READ, _WRITE = 1, 2
+_PRIVATE, _ANONYMOUS = 0x2, 0x20
+_POPULATE = 0x8000
+_FAILED = -1
+_CLOSE_ON_EXEC = 0x80000
+_END_OF_FILE = 2
+_HUGE_PAGES = 14
+
+_LARGE = 1 << 22
+"""Bytes of memory that are worth huge pages."""
+_STATUSES = len(STATUS)
+
+_three, _four = procedure(3), procedure(4)
+
+
+@helper
+def _int(word: int):
+    """An `int` argument, which is the low half of a register."""
+    return word << 32 >> 32
+
+
+# -- the file of weights
+
+
+@helper
+def _map_weights(net: int, data: int, path: int):
+    """Map the file, if the model has one: OK, or what is wrong."""
+    nbytes = _load(data + WEIGHTS_SIZE)
+    if nbytes == 0:
+        return OK
+    file = _open(path, _CLOSE_ON_EXEC)
+    if file < 0:
+        return NO_FILE
+    found = _lseek(file, 0, _END_OF_FILE)
+    mapped = 0
+    if found == nbytes:
+        # All at once: a fault for every few pages would cost the first inference several times as
+        # much, and it reads all of them.
+        mapped = _mmap(0, nbytes, _READ, _PRIVATE | _POPULATE, file, 0)
+    _close(file)
+    if found < 0:
+        return NO_FILE
+    if found != nbytes:
+        return WRONG_WEIGHTS
+    if mapped == _FAILED:
+        return NO_MEMORY
+    _store(net + MAPPED, mapped)
+    for i in range(HEADER_WORDS):
+        if _load(mapped + 8 * i) != _load(data + WEIGHTS + 8 * i):
+            return WRONG_WEIGHTS
+    return OK
+
+
+@helper
+def _place(net: int, data: int, row: int):
+    """The address that a `PIECE` names."""
+    start = _load(net + MAPPED) if _load(row + IN_WEIGHTS) != 0 else data
+    return start + _load(row + OFFSET)
+
+
+# -- an instance
+
+
+@helper
+def _fill_table(net: int, code: int, data: int):
+    """The table of bases, but for inputs and outputs."""
+    _store_mathematics(net + MATHEMATICS)
+    bases = net + TABLE
+    _store(bases + 8 * BASE_CODE, code)
+    _store(bases + 8 * BASE_PARAMS, data + _load(data + PARAMS))
+    _store(bases + 8 * BASE_LIBM, net + MATHEMATICS)
+    _store(bases + 8 * BASE_ARENA, net + _load(data + ARENA))
+    first = bases + 8 * _load(data + FIRST_CONSTANT)
+    rows = data + _load(data + CONSTANT_TABLE)
+    for i in range(_load(data + CONSTANTS)):
+        _store(first + 8 * i, _place(net, data, rows + PIECE_BYTES * i))
+    first = bases + 8 * _load(data + FIRST_STATE)
+    rows = data + _load(data + STATE_TABLE)
+    for i in range(_load(data + STATES)):
+        _store(first + 8 * i, net + _load(rows + STATE_ROW * i + STATE_PLACE))
+
+
+@helper
+def _set_states(net: int, data: int):
+    """Give the states their initial values."""
+    rows = data + _load(data + STATE_TABLE)
+    for i in range(_load(data + STATES)):
+        row = rows + STATE_ROW * i
+        _memcpy(net + _load(row + STATE_PLACE), _place(net, data, row), _load(row + STATE_NBYTES))
+
+
+@helper
+def _free(net: int, data: int):
+    """Stop the workers, and give all memory back."""
+    stop_threads(net)
+    if _load(net + MAPPED) != 0:
+        _munmap(_load(net + MAPPED), _load(data + WEIGHTS_SIZE))
+    _munmap(net, _load(data + BLOCK))
+
+
+def create(path: int, threads: int, status: int) -> int:
+    """`NAME_model *NAME_create(const char *weights, int threads, NAME_status *status)`."""
+    code, data = _code(), _data()
+    wanted, nbytes = _int(threads), _load(data + BLOCK)
+    net, failed = 0, OK
+    if wanted < 0 or (path == 0 and _load(data + WEIGHTS_SIZE) != 0):
+        failed = ARGUMENT
+    if failed == OK:
+        net = _mmap(0, nbytes, _READ | _WRITE, _PRIVATE | _ANONYMOUS, -1, 0)
+        if net == _FAILED:
+            net, failed = 0, NO_MEMORY
+    if failed == OK and can_execute(code, data, net + FOUND) == 0:
+        failed = PROCESSOR
+    if failed == OK:
+        failed = _map_weights(net, data, path)
+    if failed == OK:
+        if nbytes >= _LARGE:
+            _madvise(net, nbytes, _HUGE_PAGES)
+        _fill_table(net, code, data)
+        _set_states(net, data)
+        failed = start_threads(net, code, data, wanted)
+    if failed != OK and net != 0:
+        _free(net, data)
+        net = 0
+    if status != 0:
+        _store_int(status, failed)
+    return net
+
+
+def run(net: int, inputs: int, outputs: int) -> int:
+    """`NAME_status NAME_run(NAME_model *net, const NAME_inputs *, const NAME_outputs *)`.
+
+    The structures are pointers, in the order of the model.
+    """
+    code, data = _code(), _data()
+    taken, given = _load(data + INPUTS), _load(data + OUTPUTS)
+    if net == 0 or (inputs == 0 and taken > 0) or (outputs == 0 and given > 0):
+        return ARGUMENT
+    for i in range(taken):
+        if _load(inputs + 8 * i) == 0:
+            return ARGUMENT
+    for i in range(given):
+        if _load(outputs + 8 * i) == 0:
+            return ARGUMENT
+    _lock(net + MUTEX)
+    bases = net + TABLE
+    first = bases + 8 * _load(data + FIRST_INPUT)
+    for i in range(taken):
+        _store(first + 8 * i, _load(inputs + 8 * i))
+    for i in range(given):
+        _store(first + 8 * (taken + i), _load(outputs + 8 * i))
+    launches, count = data + _load(data + PLAN_LAUNCHES), _load(data + LAUNCH_COUNT)
+    if _load(net + THREADS) > 1 and count > 0:
+        _four(code + _load(data + TOGETHER), net + TEAM, launches, count, bases)
+    else:
+        _three(code + _load(data + ALONE), launches, count, bases)
+    _unlock(net + MUTEX)
+    return OK
+
+
+def reset(net: int) -> None:
+    """`void NAME_reset(NAME_model *net)`."""
+    if net != 0:
+        _lock(net + MUTEX)
+        _set_states(net, _data())
+        _unlock(net + MUTEX)
+
+
+def state(net: int, index: int) -> int:
+    """`void *NAME_state(NAME_model *net, int index)`."""
+    data, i = _data(), _int(index)
+    if net == 0 or i < 0 or i >= _load(data + STATES):
+        return 0
+    return net + _load(data + _load(data + STATE_TABLE) + STATE_ROW * i + STATE_PLACE)
+
+
+def threads(net: int) -> int:
+    """`int NAME_threads(const NAME_model *net)`."""
+    return _load(net + THREADS) if net != 0 else 0
+
+
+def destroy(net: int) -> None:
+    """`void NAME_destroy(NAME_model *net)`."""
+    if net != 0:
+        _free(net, _data())
+
+
+def status_text(status: int) -> int:
+    """`const char *NAME_status_text(NAME_status status)`."""
+    data, number = _data(), _int(status)
+    if number < 0 or number >= _STATUSES:
+        number = _STATUSES
+    return data + _load(data + TEXTS + 8 * number)
+
+
+FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("create", create),
+    ("run", run),
+    ("reset", reset),
+    ("state", state),
+    ("threads", threads),
+    ("destroy", destroy),
+    ("status_text", status_text),
+)
+"""By what follows the name of the model and `_`."""

@@ -1,0 +1,288 @@
+"""The executor: walks a plan, alone or as one of a team.
+
+How a team shares a launch.  One word, the ticket, says which launch it is and which tiles of it
+are left.  A thread takes a tile by compare-and-swap of the ticket, the caller and every second
+worker from the front, the others from the end: tiles that lie alike in one launch after the other
+then meet in the same cache what was left there.  Whoever completes the last tile of a
+launch publishes the next one.  There is no barrier: nobody waits for a thread that holds
+no tile, so a thread that lost its processor costs nothing unless it lost it in the middle
+of a tile.  The sequence only grows, so a thread that slept through a whole run cannot take
+a tile of the wrong one; and it reads the plan only after it has won a tile, so it cannot
+read a plan that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.kernels.abi import (
+    BASE_CODE,
+    BASE_PARAMS,
+    LAUNCH_BYTES,
+    LAUNCH_KERNEL,
+    LAUNCH_PARAMS,
+    LAUNCH_TILES,
+)
+from nnefc.kernels.executor.team_state import (
+    ASLEEP,
+    AWAKE,
+    BASES,
+    CLAIMED,
+    COUNT,
+    CPU_BITS,
+    DONE,
+    END,
+    EVERYBODY,
+    FINISHED,
+    FIRST,
+    FUTEX,
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    GETAFFINITY,
+    GETCPU,
+    GETTID,
+    LAUNCHES,
+    MASK_BYTES,
+    MASKS,
+    MAX_TILES,
+    PARKED,
+    PLACES,
+    SETAFFINITY,
+    SLEEPERS,
+    SPINS,
+    STEERED,
+    STOP,
+    SYSCALL,
+    TICKET,
+    TIDS,
+    TILE_BITS,
+    WAKE,
+    WORKERS,
+)
+from nnefc.kernels.vector.memory import (
+    LOAD,
+    STORE,
+    acquire,
+    call_int,
+    call_kernel,
+    compare_and_swap,
+    exchange,
+    fetch_add,
+    helper,
+    pause,
+    system_call,
+)
+
+_load, _store = LOAD["int64"], STORE["int64"]
+
+
+@helper
+def _call(at: int, bases: int, first: int, last: int):
+    """Run some tiles of the launch at address `at`.
+
+    These are no `load_word`s: a worker outlives plans, and addresses are used again.
+    """
+    code, params = _load(bases + 8 * BASE_CODE), _load(bases + 8 * BASE_PARAMS)
+    kernel, words = _load(at + LAUNCH_KERNEL), _load(at + LAUNCH_PARAMS)
+    call_kernel(code + kernel, bases, params + words, first, last)
+
+
+def run_alone(launches: int, count: int, bases: int) -> None:
+    """Every launch, every tile, no atomics."""
+    for i in range(count):
+        at = launches + LAUNCH_BYTES * i
+        _call(at, bases, 0, _load(at + LAUNCH_TILES))
+
+
+@helper
+def _steer(team: int):
+    """Before a wake-up: workers that sleep may run where they might, but not on this processor.
+
+    The system puts a thread that a futex wakes on the waker's processor, where it queues behind
+    the very thread that wants its help, and load balancing takes many milliseconds to
+    move it.  A woken worker lifts the restriction itself, so that it can still be moved
+    away from a processor that is busy with something else.  Its mask is read every time:
+    others change it, as `taskset` does.
+    """
+    cpu = call_int(_load(team + GETCPU))
+    if cpu < 0 or cpu >= 8 * MASK_BYTES:
+        return
+    libc, bit = _load(team + SYSCALL), 1 << cpu % 64
+    steered = STEERED + (system_call(libc, _load(team + GETTID), 0, 0, 0) << CPU_BITS | cpu)
+    for i in range(acquire(team + WORKERS)):
+        place, mask = team + PLACES + 8 * i, team + MASKS + MASK_BYTES * i
+        if compare_and_swap(place, ASLEEP, CLAIMED) == 0:
+            continue
+        thread, word, found = _load(team + TIDS + 8 * i), mask + cpu // 64 * 8, ASLEEP
+        size = system_call(libc, _load(team + GETAFFINITY), thread, MASK_BYTES, mask)
+        if size > 0 and (_load(word) & bit) != 0:
+            _store(word, _load(word) & ~bit)
+            if system_call(libc, _load(team + SETAFFINITY), thread, MASK_BYTES, mask) == 0:
+                found = steered
+        exchange(place, found)
+
+
+@helper
+def _is_worker(team: int, thread: int):
+    found = False
+    for i in range(acquire(team + WORKERS)):
+        found |= _load(team + TIDS + 8 * i) == thread
+    return found
+
+
+@helper
+def _awake(team: int, worker: int):
+    """A worker that sleeps no more may run on the waker's processor again.
+
+    Unless the waker may not: then both have been sent elsewhere meanwhile.  What a waker that is
+    a worker may does not tell: it may be kept from a processor itself just now.
+    """
+    place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
+    while compare_and_swap(place, ASLEEP, AWAKE) == 0:
+        steered = acquire(place) - STEERED
+        if steered < 0:  # claimed
+            pause()
+            continue
+        cpu, waker = steered & (1 << CPU_BITS) - 1, steered >> CPU_BITS
+        word, bit = mask + cpu // 64 * 8, 1 << cpu % 64
+        libc, find = _load(team + SYSCALL), _load(team + GETAFFINITY)
+        unknown = _is_worker(team, waker) or system_call(libc, find, waker, MASK_BYTES, mask) <= 0
+        back = unknown or (_load(word) & bit) != 0
+        if back and system_call(libc, find, 0, MASK_BYTES, mask) > 0:
+            _store(word, _load(word) | bit)
+            system_call(libc, _load(team + SETAFFINITY), 0, MASK_BYTES, mask)
+        exchange(place, AWAKE)
+        return
+
+
+@helper
+def _rouse(team: int):
+    """Wake the caller, if it sleeps: there is work again, or the run is over."""
+    if acquire(team + PARKED) != 0 and exchange(team + PARKED, 0) != 0:
+        fetch_add(team + END, 1)
+        system_call(_load(team + SYSCALL), _load(team + FUTEX), team + END, FUTEX_WAKE, EVERYBODY)
+
+
+@helper
+def _ticket(sequence: int, first: int, end: int):
+    return sequence << 2 * TILE_BITS | first << TILE_BITS | end
+
+
+@helper
+def _left(ticket: int):
+    """How many tiles nobody has taken."""
+    return (ticket & MAX_TILES) - (ticket >> TILE_BITS & MAX_TILES)
+
+
+@helper
+def _publish(team: int, sequence: int, first: int, end: int):
+    tiles = end - first
+    exchange(team + TICKET, _ticket(sequence, first, end))
+    # One wake-up per sleep: the counter is cleared here, not by the sleeper, or a worker that
+    # cannot get a processor would be woken again, in vain, by every launch that follows.
+    if tiles > 0 and acquire(team + SLEEPERS) > 0 and exchange(team + SLEEPERS, 0) > 0:
+        _steer(team)
+        fetch_add(team + WAKE, 1)
+        system_call(_load(team + SYSCALL), _load(team + FUTEX), team + WAKE, FUTEX_WAKE, EVERYBODY)
+    if tiles > 0:
+        _rouse(team)
+
+
+@helper
+def _take(team: int, back: int):
+    """Take one tile and do it; then as many launches as follow from it. 0: nothing to take.
+
+    `back`: 1 to take tiles from the end, 0 from the front.
+    """
+    ticket = acquire(team + TICKET)
+    if _left(ticket) == 0:
+        return 0
+    if compare_and_swap(team + TICKET, ticket, ticket + (-1 if back else 1 << TILE_BITS)) == 0:
+        return 1
+    sequence = ticket >> 2 * TILE_BITS
+    tile = (ticket & MAX_TILES) - 1 if back else ticket >> TILE_BITS & MAX_TILES
+    bases = _load(team + BASES)
+    while True:
+        at = _load(team + LAUNCHES) + LAUNCH_BYTES * (sequence - _load(team + FIRST))
+        tiles = _load(at + LAUNCH_TILES)
+        _call(at, bases, tile, tile + 1)
+        if tiles > 1:
+            if fetch_add(team + DONE, 1) + 1 < tiles:
+                return 1
+            _store(team + DONE, 0)
+        sequence += 1  # ours was the last tile
+        if sequence - _load(team + FIRST) == _load(team + COUNT):
+            exchange(team + TICKET, _ticket(sequence, 0, 0))
+            exchange(team + FINISHED, sequence)
+            _rouse(team)
+            return 1
+        # of the next launch keep one tile for ourselves
+        last = _load(at + LAUNCH_BYTES + LAUNCH_TILES) - 1
+        tile = last if back else 0
+        _publish(team, sequence, 1 - back, last + 1 - back)
+
+
+def run_together(team: int, launches: int, count: int, bases: int) -> None:
+    """The caller's part of a run of at least one launch; returns when all are complete."""
+    sequence = acquire(team + TICKET) >> 2 * TILE_BITS
+    _store(team + LAUNCHES, launches)
+    _store(team + COUNT, count)
+    _store(team + BASES, bases)
+    _store(team + FIRST, sequence + 1)
+    end = sequence + 1 + count
+    _publish(team, sequence + 1, 0, _load(launches + LAUNCH_TILES))
+    spins = 0
+    while acquire(team + FINISHED) != end:
+        if _take(team, 0) != 0:
+            spins = 0
+            continue
+        pause()
+        spins += 1
+        if spins > _load(team + SPINS):
+            exchange(team + PARKED, 1)
+            word = acquire(team + END)
+            if acquire(team + FINISHED) != end and _left(acquire(team + TICKET)) == 0:
+                system_call(
+                    _load(team + SYSCALL),
+                    _load(team + FUTEX),
+                    team + END,
+                    FUTEX_WAIT,
+                    word & 0xFFFFFFFF,
+                )
+            exchange(team + PARKED, 0)
+            spins = 0
+
+
+def work(team: int) -> int:
+    """A worker's life: take tiles, spin a little, sleep, until STOP."""
+    libc = _load(team + SYSCALL)
+    thread = system_call(libc, _load(team + GETTID), 0, 0, 0)
+    worker = _load(team + WORKERS)  # they start one by one
+    _store(team + TIDS + 8 * worker, thread)
+    fetch_add(team + WORKERS, 1)
+    back = 1 - worker % 2
+    spins = 0
+    while acquire(team + STOP) == 0:
+        if _take(team, back) != 0:
+            spins = 0
+            continue
+        pause()
+        spins += 1
+        if spins > _load(team + SPINS):
+            word = acquire(team + WAKE)
+            exchange(team + PLACES + 8 * worker, ASLEEP)
+            fetch_add(team + SLEEPERS, 1)
+            if _left(acquire(team + TICKET)) == 0 and acquire(team + STOP) == 0:
+                system_call(libc, _load(team + FUTEX), team + WAKE, FUTEX_WAIT, word & 0xFFFFFFFF)
+            _awake(team, worker)
+            spins = 0
+    return 0
+
+
+FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("nnefc_run_alone", run_alone),
+    ("nnefc_run_together", run_together),
+    ("nnefc_work", work),
+)
+"""What goes into the executor's image, by symbol."""

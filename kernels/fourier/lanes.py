@@ -1,0 +1,108 @@
+"""Between signals in memory and the lanes of vectors: squares transposed in registers."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.fourier.stages import Complex, Numbers, add, sub
+from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.lanes import constant
+from nnefc.kernels.vector.transpose import transpose
+
+
+def _rows(v: Vector, table: Any) -> list[Any]:
+    """Pointers to what belongs to each lane, whose addresses are in a table."""
+    b = v.builder
+    return [v.pointer(b.load(v.at(table, 8 * lane), typ=I64, align=8)) for lane in range(v.lanes)]
+
+
+@cache
+def collect(item: str, swapped: bool) -> Any:
+    """Intrinsic `collect(sources, weights, count, target, pitch)`: items of signals into lanes.
+
+    Item i of the signal of every lane, times weight i, becomes the vector at target + i * pitch;
+    up to a vector's lanes of vectors after the last one are written too.  `swapped`: items 2 i
+    and 2 i + 1 change places.
+    """
+    turn_around = 1 if swapped else 0
+
+    @vector_intrinsic(item, lanes_of(item), 5, apart=True)
+    def gathered(v: Vector, sources, weights, count, target, pitch):
+        b = v.builder
+        rows = _rows(v, v.pointer(sources))
+        weights, target = v.pointer(weights), v.pointer(target)
+        whole = b.and_(count, v.word(-v.lanes))
+        for start, stop, masked in ((v.word(0), whole, False), (whole, count, True)):
+            with v.loop(start, stop, v.lanes) as turn:
+                offset = b.mul(turn.index, v.word(v.itemsize))
+                mask = v.mask(b.sub(count, turn.index)) if masked else None
+                given = [v.at(row, offset) for row in (weights, *rows)]
+                weight, *items = [
+                    v.load(at) if mask is None else v.masked_load(at, mask) for at in given
+                ]
+                columns = transpose(v, [b.fmul(x, weight) for x in items])
+                at = v.at(target, b.mul(turn.index, pitch))
+                for i in range(v.lanes):
+                    v.store(columns[i ^ turn_around], v.at(at, b.mul(pitch, v.word(i))))
+
+    return gathered
+
+
+@cache
+def deliver(item: str, swapped: bool) -> Any:
+    """Intrinsic `deliver(source, count, targets)`: the vectors at `source` as items of each lane.
+
+    Up to a vector's lanes of vectors after the last one are read.  `swapped` as of `collect`.
+    """
+    turn_around = 1 if swapped else 0
+
+    @vector_intrinsic(item, lanes_of(item), 3, apart=True)
+    def scattered(v: Vector, source, count, targets):
+        b = v.builder
+        rows, source = _rows(v, v.pointer(targets)), v.pointer(source)
+        whole = b.and_(count, v.word(-v.lanes))
+        for start, stop, masked in ((v.word(0), whole, False), (whole, count, True)):
+            with v.loop(start, stop, v.lanes) as turn:
+                at = v.at(source, b.mul(turn.index, v.word(v.nbytes)))
+                vectors = [v.load(at, v.nbytes * (i ^ turn_around)) for i in range(v.lanes)]
+                offset = b.mul(turn.index, v.word(v.itemsize))
+                mask = v.mask(b.sub(count, turn.index)) if masked else None
+                for row, items in zip(rows, transpose(v, vectors), strict=True):
+                    if mask is None:
+                        v.store(items, row, offset)
+                    else:
+                        v.masked_store(items, v.at(row, offset), mask)
+
+    return scattered
+
+
+@cache
+def separate(item: str) -> Any:
+    """Intrinsic `separate(z, a, b, length, bins)`: the transforms of two real signals.
+
+    Z, that of one as real and the other as imaginary parts, is A + iB, where A and B are hermitian:
+    A[e] = (Z[e] + conj Z[-e]) / 2 and B[e] = (Z[e] - conj Z[-e]) / 2i.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 5, apart=True)
+    def separated(v: Vector, z, a, b, length, bins):
+        builder, numbers, half = v.builder, Numbers(v, item), constant(v, item, 0.5)
+        z, a, b = (v.pointer(p) for p in (z, a, b))
+        with v.loop(0, bins, 1) as turn:
+            e = turn.index
+            mirrored = builder.sub(length, e)
+            is_first = builder.icmp_signed("==", e, v.word(0))
+            mirrored = builder.select(is_first, e, mirrored)
+            ours, other = numbers.load(z, e), numbers.load(z, mirrored)
+            conjugate: Complex = (other[0], -other[1])
+            total, difference = add(ours, conjugate), sub(ours, conjugate)
+            numbers.store((total[0] * half, total[1] * half), a, e)
+            numbers.store((difference[1] * half, -(difference[0] * half)), b, e)
+
+    return separated

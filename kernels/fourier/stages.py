@@ -1,0 +1,163 @@
+"""The stages of a Fourier transform, on as many transforms at a time as a vector has lanes.
+
+Element e of all of them is two vectors, the real and the imaginary parts.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.vector import lane_memory
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.lanes import Lanes, constant, fma
+
+Complex = tuple[Lanes, Lanes]
+
+
+class Numbers:
+    """Complex vectors, and complex numbers in tables, at addresses."""
+
+    def __init__(self, v: Vector, item: str) -> None:
+        self.v, self.item = v, item
+
+    def _at(self, base: Any, index: Any, nbytes: int) -> Any:
+        return self.v.at(base, self.v.builder.mul(index, self.v.word(nbytes)))
+
+    def load(self, base: Any, index: Any) -> Complex:
+        v = self.v
+        at = self._at(base, index, 2 * v.nbytes)
+        real = lane_memory.load(v, self.item, at)
+        return real, lane_memory.load(v, self.item, v.at(at, v.nbytes))
+
+    def store(self, value: Complex, base: Any, index: Any) -> None:
+        at = self._at(base, index, 2 * self.v.nbytes)
+        lane_memory.store(value[0], at)
+        lane_memory.store(value[1], self.v.at(at, self.v.nbytes))
+
+    def number(self, table: Any, index: Any) -> Complex:
+        """A number of a table, in every lane."""
+        v = self.v
+        at = self._at(table, index, 2 * v.itemsize)
+        real = lane_memory.load_item(v, self.item, at)
+        return real, lane_memory.load_item(v, self.item, v.at(at, v.itemsize))
+
+
+def add(a: Complex, b: Complex) -> Complex:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def sub(a: Complex, b: Complex) -> Complex:
+    return a[0] - b[0], a[1] - b[1]
+
+
+def _mul(a: Complex, b: Complex) -> Complex:
+    return _add_product((-(a[1] * b[1]), a[1] * b[0]), a[0], b)
+
+
+def _add_product(total: Complex, factor: Lanes, b: Complex) -> Complex:
+    """total + factor * b, with a real factor."""
+    return fma(factor, b[0], total[0]), fma(factor, b[1], total[1])
+
+
+def _turned(a: Complex) -> Complex:
+    """-i * a"""
+    return a[1], -a[0]
+
+
+def _two(a: list[Complex]) -> list[Complex]:
+    return [add(a[0], a[1]), sub(a[0], a[1])]
+
+
+def _four(a: list[Complex]) -> list[Complex]:
+    even, odd = _two([a[0], a[2]]), _two([a[1], a[3]])
+    turned = _turned(odd[1])
+    return [
+        add(even[0], odd[0]),
+        add(even[1], turned),
+        sub(even[0], odd[0]),
+        sub(even[1], turned),
+    ]
+
+
+_BUTTERFLIES = {2: _two, 4: _four}
+
+
+@cache
+def butterflies(item: str, radix: int) -> Any:
+    """Intrinsic `stage(x, y, m, s, table)` of a radix that is 2 or 4.
+
+    For k < m and q < s: y[q + s (radix k + r)] = w[k, r] * (butterfly of x[q + s (k + m j)])[r],
+    where w[k, r] = exp(-2 pi i k r / (m radix)).
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 5, apart=True)
+    def stage(v: Vector, x, y, m, s, table):
+        b, numbers = v.builder, Numbers(v, item)
+        x, y, table = (v.pointer(p) for p in (x, y, table))
+        jump = b.mul(m, s)
+        with v.loop(0, m, 1) as outer:
+            k = outer.index
+            first = b.mul(k, v.word(radix - 1))
+            twiddles = [numbers.number(table, b.add(first, v.word(r))) for r in range(radix - 1)]
+            source, target = b.mul(k, s), b.mul(b.mul(k, s), v.word(radix))
+            with v.loop(0, s, 1) as inner:
+                at = b.add(source, inner.index)
+                given: list[Complex] = []
+                for _ in range(radix):
+                    given.append(numbers.load(x, at))
+                    at = b.add(at, jump)
+                results = _BUTTERFLIES[radix](given)
+                to = b.add(target, inner.index)
+                for r, result in enumerate(results):
+                    turned = _mul(result, twiddles[r - 1]) if r else result
+                    numbers.store(turned, y, to)
+                    to = b.add(to, s)
+
+    return stage
+
+
+@cache
+def sums(item: str) -> Any:
+    """Intrinsic `stage(x, y, m, s, table, radix)` of any radix.
+
+    `table`: the powers of exp(-2 pi i / radix), then the twiddle factors as for butterflies.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 6, apart=True)
+    def stage(v: Vector, x, y, m, s, table, radix):
+        b, numbers = v.builder, Numbers(v, item)
+        x, y, table = (v.pointer(p) for p in (x, y, table))
+        jump, one = b.mul(m, s), constant(v, item, 1)
+        with v.loop(0, m, 1) as outer, v.loop(0, s, 1) as inner:
+            k, q = outer.index, inner.index
+            source = b.add(b.mul(k, s), q)
+            target = b.add(b.mul(b.mul(k, s), radix), q)
+            with v.loop(0, radix, 1) as output:
+                r = output.index
+                zero = constant(v, item, 0).value
+                carried = [zero, zero, source, v.word(0)]
+                with v.loop(0, radix, 1, carried) as term:
+                    real, imaginary, at, power = term.values
+                    a, w = numbers.load(x, at), numbers.number(table, power)
+                    total = one.same(real), one.same(imaginary)
+                    total = _add_product(total, a[0], w)
+                    total = _add_product(total, a[1], (-w[1], w[0]))
+                    power = b.add(power, r)
+                    wrapped = b.sub(power, radix)
+                    power = b.select(b.icmp_signed("<", power, radix), power, wrapped)
+                    term.next = [total[0].value, total[1].value, b.add(at, jump), power]
+                total = one.same(term.values[0]), one.same(term.values[1])
+                # w[k, 0] = 1 is not in the table
+                place = b.add(b.mul(k, b.sub(radix, v.word(1))), b.sub(r, v.word(1)))
+                is_first = b.icmp_signed("==", r, v.word(0))
+                place = b.select(is_first, v.word(0), b.add(place, radix))
+                turned = _mul(total, numbers.number(table, place))
+                numbers.store(turned, y, b.add(target, b.mul(r, s)))
+
+    return stage

@@ -1,0 +1,187 @@
+"""Discrete Fourier transforms of any length: Stockham's algorithm with mixed radices.
+
+As many transforms as a vector has lanes are done at a time, one in each lane: butterflies of any
+radix are arithmetic on whole vectors, without shuffles.  A prime radix is a sum over all of its
+items; powers of two go by fours.  (Van Loan, Computational Frameworks for the Fast Fourier
+Transform, sections 1.7 and 2.3.)
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are untyped)
+
+from __future__ import annotations
+
+from nnefc.kernels.fourier.lanes import collect, deliver, separate
+from nnefc.kernels.fourier.stages import butterflies, sums
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+
+STAGES = 40
+"""More than any length has factors."""
+
+FOURIER = Layout(
+    "x:ref y:ref window:ref twiddles:ref scratch:ref length bins inner extent frames step "
+    "window_begin window_count window_step units groups group_block weights_bytes buffer_bytes "
+    "tile_bytes stages radices:40 tables:40"
+)
+"""Parameters of `fourier.transform`.
+
+x: [outer, extent, inner, 2], or without the last dimension if it is real; y: [outer, frames, bins,
+inner, 2]; frame f of x begins at item f * step.  A frame is multiplied by the window: from its
+item `window_begin` on `window_count` items of it, `window_step` apart; 0 elsewhere.  `units`:
+transforms, outer * frames * inner; a group is as many as a vector has lanes, twice as many if x is
+real; a tile is `group_block` of the `groups`, and has `tile_bytes` of scratch memory: a weight for
+every item of a frame (`weights_bytes`), and three buffers of `buffer_bytes`, for length + lanes
+complex vectors each.
+Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on (see
+`nnefc.lower.movement.fourier`).
+"""
+(
+    X,
+    Y,
+    WINDOW,
+    TWIDDLES,
+    SCRATCH,
+    LENGTH,
+    BINS,
+    INNER,
+    EXTENT,
+    FRAMES,
+    STEP,
+    WINDOW_BEGIN,
+    WINDOW_COUNT,
+    WINDOW_STEP,
+    UNITS,
+    GROUPS,
+    GROUP_BLOCK,
+    WEIGHTS_BYTES,
+    BUFFER_BYTES,
+    TILE_BYTES,
+    STAGE_COUNT,
+    RADICES,
+    TABLES,
+) = FOURIER.offsets
+
+load_local, store_local = LOAD["int64"], STORE["int64"]
+
+
+@family("fourier.transform.transform")
+def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
+    """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
+
+    The inverse is the transform of the parts in the other order.  `contiguous`: inner is 1.
+    """
+    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBER[item]
+    lanes = lanes_of(item)
+    by_two, by_four, by_any = butterflies(item, 2), butterflies(item, 4), sums(item)
+    real, inverse = kind == "real", kind == "inverse"
+    collect_items, deliver_items = collect(item, inverse), deliver(item, inverse)
+    separate_signals = separate(item)
+    parts = 1 if real else 2
+    group_units = 2 * lanes if real else lanes
+    sources, targets = local_bytes(8 * group_units), local_bytes(8 * group_units)
+    first_part, second_part = (1, 0) if inverse else (0, 1)
+    pair, vector, row = 2 * size, lanes * size, 2 * lanes * size
+    taken = parts * size
+
+    @helper
+    def weigh(bases, params, weights):
+        """Store the weight of every item of a frame."""
+        window = address(bases, params + WINDOW)
+        begin, step = load_word(params + WINDOW_BEGIN), load_word(params + WINDOW_STEP)
+        end = begin + load_word(params + WINDOW_COUNT)
+        for e in range(load_word(params + LENGTH)):
+            weight = number(0)
+            if e >= begin and e < end:
+                weight = load(window, (e - begin) * step)
+            for part in range(parts):
+                store(weights, e * parts + part, weight)
+
+    @helper
+    def locate(bases, params, group, lane_source, lane_target):
+        """Store where the signals of a group are, and where their transforms belong."""
+        x, y = address(bases, params + X), address(bases, params + Y)
+        inner, frames = load_word(params + INNER), load_word(params + FRAMES)
+        for lane in range(group_units):
+            # lanes that nobody needs do what the last transform does
+            unit = min(group * group_units + lane, load_word(params + UNITS) - 1)
+            frame, i = unit // inner, unit % inner
+            begin = frame // frames * load_word(params + EXTENT)
+            begin += frame % frames * load_word(params + STEP)
+            store_local(lane_source, lane, x + (begin * inner + i) * taken)
+            place = frame * load_word(params + BINS) * inner + i
+            store_local(lane_target, lane, y + place * pair)
+
+    @helper
+    def fill(params, weights, lane_source, values):
+        """The signals of a group into lanes."""
+        length, pitch = load_word(params + LENGTH), load_word(params + INNER) * taken
+        if contiguous and real:
+            collect_items(lane_source, weights, length, values, row)
+            collect_items(lane_source + 8 * lanes, weights, length, values + vector, row)
+        elif contiguous:
+            collect_items(lane_source, weights, 2 * length, values, vector)
+        else:
+            for e in range(length):
+                at, weight = values + e * row, load(weights, e * parts)
+                for lane in range(lanes):
+                    one = load_local(lane_source, lane) + e * pitch
+                    if real:
+                        other = load_local(lane_source, lanes + lane) + e * pitch
+                        store(at, lane, load(one) * weight)
+                        store(at, lanes + lane, load(other) * weight)
+                    else:
+                        store(at, lane, load(one, first_part) * weight)
+                        store(at, lanes + lane, load(one, second_part) * weight)
+
+    @helper
+    def empty(params, values, lane_target):
+        """Transforms out of lanes."""
+        bins, pitch = load_word(params + BINS), load_word(params + INNER) * pair
+        if contiguous:
+            deliver_items(values, 2 * bins, lane_target)
+        else:
+            for e in range(bins):
+                for lane in range(lanes):
+                    at = load_local(lane_target, lane) + e * pitch
+                    store(at, first_part, load(values + e * row, lane))
+                    store(at, second_part, load(values + e * row, lanes + lane))
+
+    def transform(bases, params, first, last):
+        twiddles, length = address(bases, params + TWIDDLES), load_word(params + LENGTH)
+        groups, group_block = load_word(params + GROUPS), load_word(params + GROUP_BLOCK)
+        buffer, lane_source, lane_target = load_word(params + BUFFER_BYTES), sources(), targets()
+        for tile in range(first, last):
+            weights = address(bases, params + SCRATCH) + tile * load_word(params + TILE_BYTES)
+            weigh(bases, params, weights)
+            for group in range(tile * group_block, min((tile + 1) * group_block, groups)):
+                source = weights + load_word(params + WEIGHTS_BYTES)
+                target, third = source + buffer, source + 2 * buffer
+                locate(bases, params, group, lane_source, lane_target)
+                fill(params, weights, lane_source, source)
+                m, s = length, 1
+                for stage in range(load_word(params + STAGE_COUNT)):
+                    radix = load_word(params + RADICES + 8 * stage)
+                    table = twiddles + load_word(params + TABLES + 8 * stage)
+                    m = m // radix
+                    if radix == 4:
+                        by_four(source, target, m, s, table)
+                    elif radix == 2:
+                        by_two(source, target, m, s, table)
+                    else:
+                        by_any(source, target, m, s, table, radix)
+                    s *= radix
+                    source, target = target, source
+                if real:
+                    separate_signals(source, target, third, length, load_word(params + BINS))
+                    empty(params, target, lane_target)
+                    empty(params, third, lane_target + 8 * lanes)
+                else:
+                    empty(params, source, lane_target)
+
+    return transform

@@ -1,0 +1,157 @@
+"""Kernels that find the limits of a machine: multiply-adds, reading, copying.
+
+Every other kernel can be at most as fast as one of these on the same processor at the same time.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.memory import address, load_word
+
+CHAIN = Layout("sums:ref steps")
+"""Parameters of `machine.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
+SUMS, STEPS = CHAIN.offsets
+
+STREAM = Layout("x:ref y:ref nbytes")
+"""Parameters of `machine.read` and `machine.copy`: a tile is `nbytes` of x, a multiple of `GROUP`.
+
+`read` writes a vector of sums at y for every tile, `copy` writes y.
+"""
+X, Y, NBYTES = STREAM.offsets
+
+SLOT: Final = 64
+"""Bytes of a vector of sums: no vector is longer."""
+GROUP: Final = 512
+"""Bytes that one turn of a loop over memory takes."""
+
+
+def chains() -> int:
+    """Independent multiply-adds in flight: more than their latency times the units there are.
+
+    Every chain holds a register, the factor takes one, and without fused multiply-adds so does
+    the product.
+    """
+    return host().registers * 3 // 4
+
+
+def step_flops(item: str) -> int:
+    """Floating-point operations of one step of `machine.multiply_add`."""
+    return 2 * chains() * lanes_of(item)
+
+
+@cache
+def _multiply_add(item: str) -> Any:
+    """Intrinsic `run(steps, sums)`: `chains()` chains of x = x * 2^-14 + x, and their sum.
+
+    Machines differ in which operand the result may replace; here it replaces all but the factor.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 2, apart=True)
+    def run(v: Vector, steps, sums):
+        factor = ir.Constant(v.type, [2.0**-14] * v.lanes)
+        # different starts, or the chains would be one
+        starts = [ir.Constant(v.type, [i + 1.0] * v.lanes) for i in range(chains())]
+        with v.loop(0, steps, 1, starts) as turn:
+            turn.next = [v.fma(x, factor, x) for x in turn.values]
+        v.store(_total(v, turn.values), v.pointer(sums))
+
+    return run
+
+
+@cache
+def _read() -> Any:
+    """Intrinsic `run(x, nbytes, sums)`: read memory once, in order."""
+
+    @vector_intrinsic("float32", lanes_of("float32"), 3)
+    def run(v: Vector, x, nbytes, sums):
+        x = v.pointer(x)
+        vectors = GROUP // v.nbytes
+        with v.loop(0, nbytes, GROUP, [v.zero()] * vectors) as turn:
+            start = v.at(x, turn.index)
+            turn.next = [
+                v.add(total, v.load(start, v.nbytes * i)) for i, total in enumerate(turn.values)
+            ]
+        v.store(_total(v, turn.values), v.pointer(sums))
+
+    return run
+
+
+@cache
+def _copy() -> Any:
+    """Intrinsic `run(x, nbytes, y)`: copy memory past the caches.
+
+    An ordinary store would read the line that it overwrites.
+    """
+
+    @vector_intrinsic("float32", lanes_of("float32"), 3)
+    def run(v: Vector, x, nbytes, y):
+        x, y = v.pointer(x), v.pointer(y)
+        with v.loop(0, nbytes, GROUP) as turn:
+            source, target = v.at(x, turn.index), v.at(y, turn.index)
+            for offset in range(0, GROUP, v.nbytes):
+                v.stream(v.load(source, offset), v.at(target, offset))
+        # the next reader may be another thread
+        v.builder.fence("seq_cst")
+
+    return run
+
+
+def _total(v: Vector, values):
+    """Sum of vectors."""
+    total, *rest = values
+    for value in rest:
+        total = v.add(total, value)
+    return total
+
+
+@family("measure.limits.multiply_add")
+def make_multiply_add(item: str) -> KernelFunction:
+    """Multiply-adds in registers and nothing else."""
+    run = _multiply_add(item)
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        for tile in range(first, last):
+            run(load_word(params + STEPS), address(bases, params + SUMS) + SLOT * tile)
+
+    return kernel
+
+
+@family("measure.limits.read")
+def make_read() -> KernelFunction:
+    """Read memory and add it up."""
+    run = _read()
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        nbytes = load_word(params + NBYTES)
+        for tile in range(first, last):
+            x, y = address(bases, params + X), address(bases, params + Y)
+            run(x + nbytes * tile, nbytes, y + SLOT * tile)
+
+    return kernel
+
+
+@family("measure.limits.copy", moves=True)
+def make_copy() -> KernelFunction:
+    """Copy memory."""
+    run = _copy()
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        nbytes = load_word(params + NBYTES)
+        for tile in range(first, last):
+            x, y = address(bases, params + X), address(bases, params + Y)
+            run(x + nbytes * tile, nbytes, y + nbytes * tile)
+
+    return kernel

@@ -1,0 +1,69 @@
+"""A kernel around another kernel: notes when a tile starts and ends, and on whose stack it runs.
+
+A plan whose launches are all probes runs as the plan itself does, alone or in a team, so that
+nothing else knows of profiles.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from nnefc.kernels.abi import BASE_CODE, BASE_PARAMS
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.builder import I32, I64
+from nnefc.kernels.vector.memory import LOAD, STORE, WORD, call_kernel, load_word, native
+
+PROBE = Layout("kernel params clock clock_id records")
+"""Parameters: kernel and parameters as in the launch that is watched; the address of the C
+library's `clock_gettime` and the clock to ask; the address of the record of tile 0."""
+KERNEL, PARAMS, CLOCK, CLOCK_ID, RECORDS = PROBE.offsets
+
+RECORD = Layout("start end stack unused:5")
+"""What is noted about a tile (or, if a thread does all of them at once, about tile 0): nanoseconds
+of the clock, and an address on the stack of the thread.  A cache line: the next tile may be that of
+another thread."""
+START, END, STACK, _ = RECORD.offsets
+RECORD_BYTES = RECORD.nbytes
+
+_load, _store = LOAD["int64"], STORE["int64"]
+_TIMESPEC_BYTES = 16  # two words, seconds and nanoseconds
+
+
+@native(WORD, WORD, WORD, WORD)
+def _now(builder, clock, clock_id, timespec):
+    """Nanoseconds; `timespec` is memory for the answer."""
+    kind = ir.FunctionType(I32, [I32, I64])
+    function = builder.inttoptr(clock, kind.as_pointer())
+    builder.call(function, [builder.trunc(clock_id, I32), timespec])
+    words = builder.inttoptr(timespec, ir.PointerType())
+    seconds = builder.load(words, typ=I64, align=8)
+    rest = builder.load(builder.gep(words, [I64(1)], source_etype=I64), typ=I64, align=8)
+    return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
+
+
+@family("measure.probe.stamp")
+def make_stamp() -> KernelFunction:
+    """The kernel that the parameters name, between two looks at the clock."""
+    local = local_bytes(_TIMESPEC_BYTES)
+
+    def kernel(bases: int, params: int, first: int, last: int) -> None:
+        clock, clock_id = load_word(params + CLOCK), load_word(params + CLOCK_ID)
+        function = _load(bases + 8 * BASE_CODE) + load_word(params + KERNEL)
+        words = _load(bases + 8 * BASE_PARAMS) + load_word(params + PARAMS)
+        record = load_word(params + RECORDS) + RECORD_BYTES * first
+        timespec = local()
+        start = _now(clock, clock_id, timespec)
+        call_kernel(function, bases, words, first, last)
+        end = _now(clock, clock_id, timespec)
+        _store(record + START, start)
+        _store(record + END, end)
+        _store(record + STACK, timespec)
+
+    return kernel

@@ -1,0 +1,225 @@
+"""Reading and writing items at places that a tensor of indices names.
+
+Negative indices count from the end, and what is still outside is moved to the nearest end, so
+that no data can make a kernel touch what it does not own.  Of updates of one place the last wins,
+or they are combined in order.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+from __future__ import annotations
+
+from nnefc.kernels.movement.strided import within
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.vector.memory import (
+    ITEMSIZE,
+    LOAD,
+    NUMBER,
+    STORE,
+    address,
+    helper,
+    load_word,
+    select,
+)
+
+# -- an index for every item
+
+ELEMENTS = Layout(
+    "tensor:ref indices:ref items:ref rank extents:8 pitches:8 width step axis_pitch extent "
+    "units unit_rows unit_block"
+)
+"""Parameters of `gather_elements` and `scatter_elements`.
+
+indices and items are rows of `width`, over `rank` dimensions of `extents`; item i of a row belongs
+to item `base + i * step + index * axis_pitch` of the tensor, where `base` is by `pitches` (0 along
+the indexed axis, of `extent` items).  A unit is `unit_rows` rows, a tile `unit_block` units.
+"""
+(
+    TENSOR,
+    INDICES,
+    ITEMS,
+    RANK,
+    EXTENTS,
+    PITCHES,
+    WIDTH,
+    STEP,
+    AXIS_PITCH,
+    EXTENT,
+    UNITS,
+    UNIT_ROWS,
+    UNIT_BLOCK,
+) = ELEMENTS.offsets
+
+
+@helper
+def _row_base(params, row):
+    """The item of the tensor that a row begins at, but for the index."""
+    base = 0
+    for d in range(load_word(params + RANK) - 1, -1, -1):
+        extent = load_word(params + EXTENTS + 8 * d)
+        base += row % extent * load_word(params + PITCHES + 8 * d)
+        row = row // extent
+    return base
+
+
+def _each_element(index: str, move) -> KernelFunction:
+    """The kernel that calls `move(tensor, place, items, i)` for every index, in order."""
+    load_index, index_size = LOAD[index], ITEMSIZE[index]
+
+    def elements(bases, params, first, last):
+        tensor, items = address(bases, params + TENSOR), address(bases, params + ITEMS)
+        indices = address(bases, params + INDICES)
+        width, step = load_word(params + WIDTH), load_word(params + STEP)
+        axis_pitch, extent = load_word(params + AXIS_PITCH), load_word(params + EXTENT)
+        unit_rows, unit_block = load_word(params + UNIT_ROWS), load_word(params + UNIT_BLOCK)
+        end = min(last * unit_block, load_word(params + UNITS)) * unit_rows
+        for row in range(first * unit_block * unit_rows, end):
+            base, begin = _row_base(params, row), row * width
+            for i in range(width):
+                at = within(int(load_index(indices + begin * index_size, i)), extent)
+                move(tensor, base + i * step + at * axis_pitch, items, begin + i)
+
+    return elements
+
+
+@family("movement.indexing.gather_elements")
+def gather_elements(item: str, index: str) -> KernelFunction:
+    """items = tensor[indices], item by item."""
+    load, store = LOAD[item], STORE[item]
+
+    @helper
+    def move(tensor, place, items, i):
+        store(items, i, load(tensor, place))
+
+    return _each_element(index, move)
+
+
+@family("movement.indexing.scatter_elements")
+def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
+    """tensor[indices] = items, or combined with what is there."""
+    load, store, combine = LOAD[item], STORE[item], _combination(reduction, item)
+
+    @helper
+    def move(tensor, place, items, i):
+        store(tensor, place, combine(load(tensor, place), load(items, i)))
+
+    return _each_element(index, move)
+
+
+def _combination(reduction: str, item: str):
+    """Function of the old and the new item; a NaN is larger and smaller than any number."""
+    number = NUMBER[item]
+    if reduction == "none":
+
+        @helper
+        def combine(old, new):
+            return new
+
+    elif reduction == "add":
+
+        @helper
+        def combine(old, new):
+            return number(old + new)
+
+    elif reduction == "mul":
+
+        @helper
+        def combine(old, new):
+            return number(old * new)
+
+    else:
+        largest = reduction == "max"
+
+        @helper
+        def combine(old, new):
+            better = (new > old) | (new != new) if largest else (new < old) | (new != new)
+            return select(better, new, old)
+
+    return combine
+
+
+# -- an index for every dimension
+
+SLICES = Layout(
+    "tensor:ref indices:ref items:ref depth extents:8 pitches:8 batch_rows batch_pitch inner "
+    "rows row_block column_block"
+)
+"""Parameters of `gather_slices` and `scatter_slices`.
+
+Row r of indices are `depth` numbers, along dimensions of the tensor with such `extents` and
+`pitches`, counted from item `r // batch_rows * batch_pitch`: there begin the `inner` items that
+belong to those from r * inner on.  A tile is `row_block` rows, or `column_block` columns.
+"""
+(
+    S_TENSOR,
+    S_INDICES,
+    S_ITEMS,
+    DEPTH,
+    S_EXTENTS,
+    S_PITCHES,
+    BATCH_ROWS,
+    BATCH_PITCH,
+    INNER,
+    ROWS,
+    ROW_BLOCK,
+    COLUMN_BLOCK,
+) = SLICES.offsets
+
+
+def _slice_place(index: str):
+    load_index = LOAD[index]
+
+    @helper
+    def place(params, indices, row):
+        """The item of the tensor that the indices of a row name."""
+        depth = load_word(params + DEPTH)
+        at = row // load_word(params + BATCH_ROWS) * load_word(params + BATCH_PITCH)
+        for d in range(depth):
+            number = int(load_index(indices, row * depth + d))
+            number = within(number, load_word(params + S_EXTENTS + 8 * d))
+            at += number * load_word(params + S_PITCHES + 8 * d)
+        return at
+
+    return place
+
+
+@family("movement.indexing.gather_slices")
+def gather_slices(item: str, index: str) -> KernelFunction:
+    """items = tensor[indices], `inner` items at a time."""
+    load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
+
+    def gather_slices(bases, params, first, last):
+        tensor, items = address(bases, params + S_TENSOR), address(bases, params + S_ITEMS)
+        indices, inner = address(bases, params + S_INDICES), load_word(params + INNER)
+        rows, row_block = load_word(params + ROWS), load_word(params + ROW_BLOCK)
+        for row in range(first * row_block, min(last * row_block, rows)):
+            source = tensor + place(params, indices, row) * size
+            target = items + row * inner * size
+            for i in range(inner):
+                store(target, i, load(source, i))
+
+    return gather_slices
+
+
+@family("movement.indexing.scatter_slices")
+def scatter_slices(reduction: str, item: str, index: str) -> KernelFunction:
+    """tensor[indices] = items, or combined with what is there; a tile has its own columns."""
+    load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
+    combine = _combination(reduction, item)
+
+    def scatter_slices(bases, params, first, last):
+        tensor, items = address(bases, params + S_TENSOR), address(bases, params + S_ITEMS)
+        indices, inner = address(bases, params + S_INDICES), load_word(params + INNER)
+        rows, column_block = load_word(params + ROWS), load_word(params + COLUMN_BLOCK)
+        start, stop = first * column_block, min(last * column_block, inner)
+        for row in range(rows):
+            target = tensor + place(params, indices, row) * size
+            source = items + row * inner * size
+            for i in range(start, stop):
+                store(target, i, combine(load(target, i), load(source, i)))
+
+    return scatter_slices

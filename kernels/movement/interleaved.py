@@ -1,0 +1,101 @@
+"""Planes and what has an item of each in turn, such as the colours of an image."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.movement.squares import MOVED_AS, square_lanes
+from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+
+PLANES: Final = (2, 3, 4)
+"""Numbers of planes that there is code for."""
+
+
+@cache
+def split_planes(itemsize: int) -> Any:
+    """Intrinsic `split(x, y, y_row, count, planes)`: y[p, i] = x[i, p].
+
+    x is dense, rows of y are `y_row` bytes apart; `count` is a multiple of `square_lanes`.
+    """
+
+    @vector_intrinsic(MOVED_AS[itemsize], square_lanes(itemsize), 5, apart=True)
+    def split(v: Vector, x, y, y_row, count, planes):
+        x, y = v.pointer(x), v.pointer(y)
+
+        def emit(number: int) -> None:
+            with v.loop(0, count, v.lanes) as turn:
+                at = v.builder.mul(turn.index, v.word(v.itemsize))
+                source = v.at(x, v.builder.mul(at, v.word(number)))
+                together = [v.load(source, k * v.nbytes) for k in range(number)]
+                for p in range(number):
+                    order = [number * i + p for i in range(v.lanes)]
+                    row = v.at(y, v.builder.mul(y_row, v.word(p)))
+                    v.store(_chosen(v, together, order), v.at(row, at))
+
+        _for_each(v, planes, emit)
+
+    return split
+
+
+@cache
+def join_planes(itemsize: int) -> Any:
+    """Intrinsic `join(x, x_row, y, count, planes)`: y[i, p] = x[p, i].
+
+    y is dense, rows of x are `x_row` bytes apart; `count` is a multiple of `square_lanes`.
+    """
+
+    @vector_intrinsic(MOVED_AS[itemsize], square_lanes(itemsize), 5, apart=True)
+    def join(v: Vector, x, x_row, y, count, planes):
+        x, y = v.pointer(x), v.pointer(y)
+
+        def emit(number: int) -> None:
+            with v.loop(0, count, v.lanes) as turn:
+                at = v.builder.mul(turn.index, v.word(v.itemsize))
+                target = v.at(y, v.builder.mul(at, v.word(number)))
+                rows = [v.at(x, v.builder.mul(x_row, v.word(p))) for p in range(number)]
+                planes_ = [v.load(v.at(row, at)) for row in rows]
+                for k in range(number):
+                    items = range(k * v.lanes, (k + 1) * v.lanes)
+                    order = [e % number * v.lanes + e // number for e in items]
+                    v.store(_chosen(v, planes_, order), target, k * v.nbytes)
+
+        _for_each(v, planes, emit)
+
+    return join
+
+
+def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
+    """Code for each of `PLANES`, of which that for so many runs."""
+    out = v.builder.append_basic_block("out")
+    switch = v.builder.switch(planes, out)
+    for number in PLANES:
+        switch.add_case(ir.Constant(I64, number), v.builder.append_basic_block(f"planes{number}"))
+        v.builder.position_at_end(v.builder.function.blocks[-1])
+        emit(number)
+        v.builder.branch(out)
+    v.builder.position_at_end(out)
+
+
+def _chosen(v: Vector, vectors: Sequence[Any], order: Sequence[int]) -> Any:
+    """A vector of the items at these places of some vectors, one after the other."""
+    parts = list(vectors)
+    while len(parts) > 1:
+        if len(parts) % 2:
+            parts.append(ir.Constant(parts[0].type, ir.Undefined))
+        count = 2 * parts[0].type.count
+        every = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+        parts = [
+            v.builder.shuffle_vector(low, high, every)
+            for low, high in zip(parts[::2], parts[1::2], strict=True)
+        ]
+    places = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+    return v.builder.shuffle_vector(parts[0], ir.Constant(parts[0].type, ir.Undefined), places)

@@ -1,0 +1,193 @@
+"""Between row-major and channel-blocked: squares of channels x pixels, transposed in registers.
+
+The row-major side is one run of pixels per channel; where the pixels of the blocked side
+lie is a table, so that rows, halos and rank are nothing to the kernels.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.blocked import load_offset, table_offset
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
+from nnefc.kernels.vector.transpose import transpose
+
+LAYOUT = Layout(
+    "dense:ref blocked:ref offsets:ref dense_batch dense_channel blocked_batch blocked_plane "
+    "channels pixels pixel_block units unit_block"
+)
+"""Parameters of `layout.block` and `layout.unblock`.
+
+dense: channels of `pixels` contiguous items, at distances of `dense_batch` and `dense_channel`
+bytes.  blocked: see `nnefc.kernels.tile.blocked`; offsets: int32 [pixels].  A unit is `pixel_block`
+pixels of one channel block of one batch item, a tile `unit_block` of `units`.
+"""
+(
+    DENSE,
+    BLOCKED,
+    OFFSETS,
+    DENSE_BATCH,
+    DENSE_CHANNEL,
+    BLOCKED_BATCH,
+    BLOCKED_PLANE,
+    CHANNELS,
+    PIXELS,
+    PIXEL_BLOCK,
+    UNITS,
+    UNIT_BLOCK,
+) = LAYOUT.offsets
+
+load, store = LOAD["float32"], STORE["float32"]
+ITEM = 4
+
+
+def _pixel(v: Vector, blocked: Any, offsets: Any, first: Any, i: int) -> Any:
+    """Pointer to pixel first + i."""
+    return v.at(blocked, table_offset(v, offsets, v.builder.add(first, v.word(i))))
+
+
+def _squares(v: Vector, pixels: Any) -> Any:
+    """Loop over the first pixels of squares that cover `pixels`, at least one square's.
+
+    The last one overlaps with the one before.
+    """
+    return v.loop(0, pixels, v.lanes)
+
+
+def _first(v: Vector, index: Any, pixels: Any) -> Any:
+    last = v.builder.sub(pixels, v.word(v.lanes))
+    return v.builder.select(v.builder.icmp_signed("<", index, last), index, last)
+
+
+@cache
+def block_squares(lanes: int, whole: bool) -> Any:
+    """Intrinsic `block(dense, channel_bytes, channels, blocked, offsets, pixels)`.
+
+    pixels >= lanes.  `whole`: channels >= lanes; otherwise what is missing is zero.
+    """
+
+    @vector_intrinsic("float32", lanes, 6, apart=True)
+    def block(v: Vector, dense, channel_bytes, channels, blocked, offsets, pixels):
+        builder = v.builder
+        dense, blocked, offsets = v.pointer(dense), v.pointer(blocked), v.pointer(offsets)
+        rows = [v.at(dense, builder.mul(channel_bytes, v.word(c))) for c in range(lanes)]
+        steps = [v.word(ITEM)] * lanes
+        if not whole:
+            nothing = v.local(v.type)
+            v.store(v.zero(), nothing)
+            there = [builder.icmp_signed("<", v.word(c), channels) for c in range(lanes)]
+            rows = [builder.select(t, row, nothing) for t, row in zip(there, rows, strict=True)]
+            steps = [builder.select(t, v.word(ITEM), v.word(0)) for t in there]
+        with _squares(v, pixels) as turn:
+            first = _first(v, turn.index, pixels)
+            square = [
+                v.load(row, builder.mul(first, step)) for row, step in zip(rows, steps, strict=True)
+            ]
+            for i, pixel in enumerate(transpose(v, square)):
+                v.store(pixel, _pixel(v, blocked, offsets, first, i))
+
+    return block
+
+
+@cache
+def unblock_squares(lanes: int, whole: bool) -> Any:
+    """Intrinsic `unblock(dense, channel_bytes, channels, blocked, offsets, pixels)`: the reverse.
+
+    pixels >= lanes.  `whole`: channels >= lanes; otherwise only so many are stored.
+    """
+
+    @vector_intrinsic("float32", lanes, 6, apart=True)
+    def unblock(v: Vector, dense, channel_bytes, channels, blocked, offsets, pixels):
+        builder = v.builder
+        dense, blocked, offsets = v.pointer(dense), v.pointer(blocked), v.pointer(offsets)
+        local = v.local(ir.ArrayType(v.type, lanes))
+        with _squares(v, pixels) as turn:
+            first = _first(v, turn.index, pixels)
+            square = [v.load(_pixel(v, blocked, offsets, first, i)) for i in range(lanes)]
+            start = v.at(dense, builder.mul(first, v.word(ITEM)))
+            rows = transpose(v, square)
+            if whole:
+                for c, row in enumerate(rows):
+                    v.store(row, start, builder.mul(channel_bytes, v.word(c)))
+            else:
+                for c, row in enumerate(rows):
+                    v.store(row, local, v.nbytes * c)
+                with v.loop(0, channels, 1) as channel:
+                    row = v.load(local, builder.mul(channel.index, v.word(v.nbytes)))
+                    v.store(row, start, builder.mul(channel.index, channel_bytes))
+
+    return unblock
+
+
+@helper
+def _block_few(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
+    """`block` for fewer pixels than lanes."""
+    for p in range(pixels):
+        pixel = blocked + load_offset(offsets + 4 * p)
+        for c in range(channels):
+            store(pixel, c, load(dense + c * channel_bytes, p))
+        for c in range(channels, lanes):
+            store(pixel, c, 0.0)
+
+
+@helper
+def _unblock_few(dense, channel_bytes, channels, lanes, blocked, offsets, pixels):
+    """`unblock` for fewer pixels than lanes."""
+    for p in range(pixels):
+        pixel = blocked + load_offset(offsets + 4 * p)
+        for c in range(channels):
+            store(dense + c * channel_bytes, p, load(pixel, c))
+
+
+def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
+    some, whole = squares(lanes, False), squares(lanes, True)
+
+    def convert(bases, params, first, last):
+        dense, blocked = address(bases, params + DENSE), address(bases, params + BLOCKED)
+        offsets = address(bases, params + OFFSETS)
+        dense_channel = load_word(params + DENSE_CHANNEL)
+        channels, pixels = load_word(params + CHANNELS), load_word(params + PIXELS)
+        pixel_block = load_word(params + PIXEL_BLOCK)
+        blocks = (channels + lanes - 1) // lanes
+        pieces = (pixels + pixel_block - 1) // pixel_block
+        unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        for u in range(first * unit_block, min(last * unit_block, units)):
+            begin, plane = u % pieces * pixel_block, u // pieces
+            n, block = plane // blocks, plane % blocks
+            here = dense + n * load_word(params + DENSE_BATCH)
+            here += block * lanes * dense_channel + begin * ITEM
+            there = blocked + n * load_word(params + BLOCKED_BATCH)
+            there += block * load_word(params + BLOCKED_PLANE)
+            table = offsets + 4 * begin
+            count, left = min(pixel_block, pixels - begin), channels - block * lanes
+            if count < lanes:
+                few(here, dense_channel, min(left, lanes), lanes, there, table, count)
+            elif left >= lanes:
+                whole(here, dense_channel, left, there, table, count)
+            else:
+                some(here, dense_channel, left, there, table, count)
+
+    return convert
+
+
+@family("movement.layout.block", moves=True)
+def block(lanes: int) -> KernelFunction:
+    """Row-major to blocks of `lanes` channels; what fills up the last block is zero."""
+    return _kernel(lanes, block_squares, _block_few)
+
+
+@family("movement.layout.unblock", moves=True)
+def unblock(lanes: int) -> KernelFunction:
+    """Blocks of `lanes` channels to row-major."""
+    return _kernel(lanes, unblock_squares, _unblock_few)

@@ -1,0 +1,91 @@
+"""Transposing in memory, square by square in registers."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.transpose import transpose
+from nnefc.support.hardware import CACHE_LINE
+
+MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
+"""The type that items of so many bytes are moved as."""
+MOST_LANES: Final = 16
+"""A square of more vectors does not fit into the registers."""
+_LONG: Final = 256
+"""Rows that are read as streams where the result goes past the caches: more than are written so."""
+
+
+def square_lanes(itemsize: int) -> int:
+    """Rows and columns of a square of items of so many bytes."""
+    return min(host().vector_bits // (8 * itemsize), MOST_LANES)
+
+
+@cache
+def transpose_squares(itemsize: int) -> Any:
+    """Intrinsic `move(x, x_step, y, y_row, rows, width, stream)`: y[r, i] = x[i, r].
+
+    Items of x are contiguous along r, those of y along i; the others are `x_step` and `y_row` bytes
+    apart.  There are as many rows and columns as a square has, or more.  `stream`: y goes past the
+    caches; its rows start with cache lines, and are whole squares.
+
+    Squares go along the longer side, so that most of what is read or written is one stream after
+    the other, but read long rows where the result goes past the caches: from there the processor
+    fetches ahead only what is read.
+    """
+    lanes = square_lanes(itemsize)
+    line = max(CACHE_LINE // itemsize, lanes)
+
+    @vector_intrinsic(MOVED_AS[itemsize], lanes, 7, apart=True)
+    def move(v: Vector, x, x_step, y, y_row, rows, width, stream):
+        builder, size = v.builder, v.word(v.itemsize)
+        x, y = v.pointer(x), v.pointer(y)
+
+        def smaller(a: Any, b: Any) -> Any:
+            return builder.select(builder.icmp_signed("<", a, b), a, b)
+
+        @contextmanager
+        def squares(first: Any, end: Any) -> Generator[Any]:
+            """The first items of squares in a part of a side; the last one may overlap."""
+            if line == lanes:
+                yield smaller(first, builder.sub(end, v.word(lanes)))
+                return
+            until = smaller(builder.add(first, v.word(line)), end)
+            with v.loop(first, until, lanes) as turn:
+                yield smaller(turn.index, builder.sub(end, v.word(lanes)))
+
+        def square(row: Any, column: Any, store: Any) -> None:
+            source = v.at(v.at(x, builder.mul(column, x_step)), builder.mul(row, size))
+            target = v.at(v.at(y, builder.mul(row, y_row)), builder.mul(column, size))
+            vectors: list[Any] = []
+            for _ in range(lanes):
+                vectors.append(v.load(source))
+                source = v.at(source, x_step)
+            for vector in transpose(v, vectors):
+                store(vector, target)
+                target = v.at(target, y_row)
+
+        streamed = builder.icmp_signed("!=", stream, v.word(0))
+        down = builder.icmp_signed(">", rows, builder.select(streamed, v.word(_LONG), width))
+        outer, inner = builder.select(down, width, rows), builder.select(down, rows, width)
+        with builder.if_else(streamed) as (past, cached):
+            for block, store in ((past, v.stream), (cached, v.store)):
+                with block, v.loop(0, outer, line) as a, v.loop(0, inner, line) as b:
+                    row = builder.select(down, b.index, a.index)
+                    column = builder.select(down, a.index, b.index)
+                    with squares(row, rows) as r, squares(column, width) as i:
+                        square(r, i, store)
+        with builder.if_then(streamed):
+            # stores past the caches are ordered by nothing else
+            builder.fence("seq_cst")
+
+    return move

@@ -1,0 +1,123 @@
+"""Sums of products of bytes, four to a lane of int32.
+
+    sum[lane] = start[lane] + sum over terms, and over j < 4, of codes[lane][j] * digits[lane][j]
+
+Codes are below 16, digits signed; both are bytes in vectors of int32.  Sums are exact: with up to
+`TERMS` terms they fit into 16 bits, which is what machines add in that have no instruction for 32.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
+
+from llvmlite import ir
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.builder import I32, Vector
+from nnefc.kernels.vector.lanes import Lanes
+
+TERMS: Final = 8
+"""Most terms of a sum: 8 terms of 2 products of at most 15 * 128 are less than 2^15."""
+
+
+class ByteSum(Protocol):
+    """A sum that grows by terms."""
+
+    def add(self, codes: Lanes, digits: Lanes) -> None:
+        """Add the products of two vectors of bytes."""
+        ...
+
+    def total(self) -> Lanes:
+        """The sums, int32."""
+        ...
+
+
+def byte_sum(start: Lanes) -> ByteSum:
+    """A sum that begins at `start`, int32, by the best instructions that the machine has."""
+    isa = host()
+    if isa.byte_dot:
+        return _Dots(start, isa.byte_dot)
+    return _Pairs(start, isa.byte_pairs) if isa.byte_pairs else _Halves(start)
+
+
+class _Dots:
+    """By an instruction that adds four products to 32 bits."""
+
+    def __init__(self, start: Lanes, name: str) -> None:
+        self._sum, self._name = start, name
+
+    def add(self, codes: Lanes, digits: Lanes) -> None:
+        v, operands = codes.v, [codes.value, digits.value]
+        if "aarch64" in self._name:
+            operands = [_items(v, x, 8) for x in operands]
+        sum_ = v.call(self._name, self._sum.value.type, self._sum.value, *operands)
+        self._sum = self._sum.same(sum_)
+
+    def total(self) -> Lanes:
+        return self._sum
+
+
+class _Pairs:
+    """By an instruction that adds two products, in 16 bits."""
+
+    def __init__(self, start: Lanes, name: str) -> None:
+        self._start, self._name = start, name
+        self._sum = ir.Constant(_kind(start.v, 16), None)
+
+    def add(self, codes: Lanes, digits: Lanes) -> None:
+        v = codes.v
+        bytes_ = (_items(v, x.value, 8) for x in (codes, digits))
+        self._sum = v.builder.add(self._sum, v.call(self._name, self._sum.type, *bytes_))
+
+    def total(self) -> Lanes:
+        return self._start + _sums_of_pairs(self._start, self._sum)
+
+
+class _Halves:
+    """By products of 16 bits, those of one half of the bytes apart from those of the other."""
+
+    def __init__(self, start: Lanes) -> None:
+        self._start = start
+        self._sums: list[Any] = [ir.Constant(_kind(start.v, 16), None)] * 2
+
+    def add(self, codes: Lanes, digits: Lanes) -> None:
+        v, b = codes.v, codes.v.builder
+        count = 2 * v.lanes
+        for half in range(2):
+            order = range(half * count, (half + 1) * count)
+            bytes_ = [_items(v, x.value, 8) for x in (codes, digits)]
+            wide = [b.sext(_chosen(v, x, x, order), _kind(v, 16)) for x in bytes_]
+            self._sums[half] = b.add(self._sums[half], b.mul(*wide))
+
+    def total(self) -> Lanes:
+        v, count = self._start.v, 4 * self._start.v.lanes
+        x, y = self._sums
+        even, odd = (_chosen(v, x, y, range(first, count, 2)) for first in range(2))
+        return self._start + _sums_of_pairs(self._start, v.builder.add(even, odd))
+
+
+def _sums_of_pairs(like: Lanes, items: Any) -> Lanes:
+    """The sum of the two integers of 16 bits of each lane."""
+    pairs = like.same(_items(like.v, items, 32))
+    return ((pairs << 16) >> 16) + (pairs >> 16)
+
+
+def _kind(v: Vector, bits: int) -> Any:
+    """LLVM type of the bits of a vector as integers of so many."""
+    return ir.VectorType(ir.IntType(bits), 8 * v.nbytes // bits)
+
+
+def _items(v: Vector, value: Any, bits: int) -> Any:
+    """The bits of a vector as integers of so many."""
+    return v.builder.bitcast(value, _kind(v, bits))
+
+
+def _chosen(v: Vector, x: Any, y: Any, order: Iterable[int]) -> Any:
+    """Items of x and then y, in an order."""
+    numbers = list(order)
+    return v.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(numbers)), numbers))

@@ -1,0 +1,269 @@
+"""Products with weights that stay as they are stored, in 16 bits or in blocks of quantized items.
+
+    C[m, n] (+)= A[m, depth] B[depth, n]
+
+B is in panels of as many columns as a vector has lanes, each the whole depth, and is widened to
+float32 in registers: where few rows meet many weights, reading these is all that takes time.  Codes
+of 4 bits are not even widened: they are multiplied as integers with rows of A in fixed point.  Of
+many rows `widen_panel` writes pieces of B that stay in the cache, for the tile of `float32`.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any, Final
+
+from nnefc.kernels.product.byte_products import byte_sum
+from nnefc.kernels.product.fixed_point import BLOCK, CORRECTION, DIGITS, GROUP, SCALE
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, Walk
+from nnefc.kernels.vector import lane_memory as memory
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lanes import HALVES, Lanes, constant, fma
+from nnefc.kernels.vector.permute import lookup
+
+ITEM: Final = "float32"
+"""What is computed in."""
+STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
+"""Bytes of a block of one column, by how it is stored: items of 16 bits, or as
+`nnefc.packing.blocks` arranges them."""
+IN_FIXED_POINT: Final = "q4_0"
+"""What the rows of A are for, where they are not float32: see
+`nnefc.kernels.product.fixed_point`."""
+WIDEN_ARGUMENTS: Final = 5
+_AHEAD: Final = 12 << 10
+"""Bytes ahead that a line is fetched for every block: processors themselves fetch what follows, but
+not from the next page on."""
+_LINE: Final = 64
+_IN_PLACE: Final = 5
+"""Codes of 4 bits that are in the fraction of a float32."""
+_CHAINS: Final = 4
+"""Sums of products at a time, at least: as many as hide the latency of a multiply-add."""
+
+
+def compressed_rows() -> int:
+    """Rows of A that one tile can do: of each there is a sum of all blocks, and that of one."""
+    return 8 if host().registers >= 32 else 4
+
+
+@cache
+def compressed_tile(stored: str, heights: tuple[int, ...]) -> Any:
+    """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
+
+    As `nnefc.kernels.tile.register_tile.product_tile`, but B is compressed, and `b_row` bytes from
+    panel to panel; there are any number of these.  Rows of A are contiguous, and in fixed point for
+    `IN_FIXED_POINT`.
+    """
+    products = _integer_products if stored == IN_FIXED_POINT else partial(_products, stored)
+    lanes = lanes_of(ITEM)
+
+    @vector_function(ITEM, lanes, TILE_ARGUMENTS)
+    def tile(v: Vector, m, n, depth, a, a_row, _a_step, b, b_row, c, c_row, bias, bias_row, fresh):
+        builder = v.builder
+        a, b, c, bias = (v.pointer(p) for p in (a, b, c, bias))
+        out = builder.append_basic_block("out")
+        switch = builder.switch(m, out)
+        for height in heights:
+            block = builder.append_basic_block(f"rows{height}")
+            switch.add_case(v.word(height), block)
+            builder.position_at_end(block)
+            walk = Walk(v, height, 1)
+            with v.loop(0, n, lanes, [b, c]) as panel:
+                at_b, at_c = panel.values
+                sums = products(v, height, depth, a, a_row, at_b)
+                left = builder.sub(n, panel.index)
+                is_last = builder.icmp_signed("<", left, v.word(lanes))
+                some = builder.select(is_last, left, v.word(lanes))
+                walk.finish(sums, some, at_c, c_row, bias, bias_row, fresh)
+                panel.next = [v.at(at_b, b_row), v.at(at_c, v.nbytes)]
+            builder.branch(out)
+        builder.position_at_end(out)
+
+    return tile
+
+
+def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
+    """Sums of products of `height` rows with the columns of a panel."""
+    builder = v.builder
+    offsets = [builder.mul(a_row, v.word(i)) for i in range(height)]
+    chains = max(_CHAINS // height, 1)
+    whole = builder.and_(depth, v.word(-BLOCK))
+    with v.loop(0, whole, BLOCK, [*[v.zero()] * height, a, b]) as turn:
+        *sums, at_a, at_b = turn.values
+        v.prefetch(at_b, _AHEAD)
+        starts = [v.at(at_a, offset) for offset in offsets]
+        parts: list[list[Any]] = [[] for _ in range(height)]
+        for k, row in enumerate(_rows(v, stored, at_b)):
+            for start, chain in zip(starts, parts, strict=True):
+                x = v.splat(v.load_item(start, 4 * k))
+                if k < chains:
+                    chain.append(builder.fmul(x, row.value))
+                else:
+                    chain[k % chains] = v.fma(x, row.value, chain[k % chains])
+        for chain in parts:
+            while len(chain) > 1:
+                chain[:] = [v.add(x, y) for x, y in zip(chain[::2], chain[1::2], strict=True)]
+        scale = _scale(v, stored, at_b)
+        sums = [
+            v.add(total, part) if scale is None else v.fma(part, scale.value, total)
+            for (part,), total in zip(parts, sums, strict=True)
+        ]
+        turn.next = [*sums, v.at(at_a, 4 * BLOCK), v.at(at_b, STORED[stored] * v.lanes)]
+    if stored not in HALVES:  # blocks are whole
+        return turn.values[:height]
+    with v.loop(whole, depth, 1, turn.values) as turn:
+        *sums, at_a, at_b = turn.values
+        row = _row(v, stored, at_b)
+        xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]
+        sums = [v.fma(x, row.value, total) for x, total in zip(xs, sums, strict=True)]
+        turn.next = [*sums, v.at(at_a, 4), v.at(at_b, 2 * v.lanes)]
+    return turn.values[:height]
+
+
+def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
+    """The same for codes of 4 bits, and rows in fixed point."""
+    offsets = [v.builder.mul(a_row, v.word(i)) for i in range(height)]
+    nbytes = STORED[IN_FIXED_POINT] * v.lanes
+    with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
+        *totals, at_a, at_b = turn.values
+        # all lines: while the processor is this busy it fetches little that is not asked for
+        for line in range(0, nbytes, _LINE):
+            v.prefetch(at_b, _AHEAD + line)
+        rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
+        for group, codes in enumerate(_groups_of_codes(v, at_b)):
+            for row in rows:
+                row.add(group, codes)
+        scale = convert(memory.load(v, "float16", at_b), ITEM)
+        turn.next = [
+            *(
+                fma(row.total(), scale * row.scale(), Lanes(v, ITEM, total)).value
+                for row, total in zip(rows, totals, strict=True)
+            ),
+            v.at(at_a, 4 * BLOCK),
+            v.at(at_b, nbytes),
+        ]
+    return turn.values[:height]
+
+
+class _RowSums:
+    """Sums of products of a block of a row in fixed point with codes, digit by digit."""
+
+    def __init__(self, v: Vector, block: Any) -> None:
+        self._v, self._block = v, block
+        zero = constant(v, "int32", 0)
+        self._sums = [byte_sum(self._word(CORRECTION)), *(byte_sum(zero) for _ in range(1, DIGITS))]
+
+    def _word(self, place: int) -> Lanes:
+        return memory.load_item(self._v, "int32", self._v.at(self._block, place))
+
+    def add(self, group: int, codes: Lanes) -> None:
+        """Add the products with four numbers."""
+        for digit, sum_ in enumerate(self._sums):
+            sum_.add(codes, self._word(GROUP * group + 4 * digit))
+
+    def total(self) -> Lanes:
+        """The sums of products with codes less 8, float32, without any scale."""
+        first, *lower = (sum_.total() for sum_ in reversed(self._sums))
+        for sum_ in lower:
+            first = (first << 8) + sum_
+        return convert(first, ITEM)
+
+    def scale(self) -> Lanes:
+        return self._word(SCALE).from_bits()
+
+
+def _groups_of_codes(v: Vector, block: Any) -> Iterator[Lanes]:
+    """The codes of each four rows of a block, as bytes."""
+    for words in _words_of_codes(v, block):
+        yield words & 0x0F0F0F0F
+        yield (words >> 4) & 0x0F0F0F0F
+
+
+def _words_of_codes(v: Vector, block: Any) -> list[Lanes]:
+    """Vectors of 8 codes of a column each."""
+    places = (v.at(block, (2 + 4 * number) * v.lanes) for number in range(4))
+    return [Lanes(v, "int32", memory.load(v, "uint32", place).value) for place in places]
+
+
+def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
+    """The rows of a block, without the scale of their columns."""
+    if stored == "q4_0":
+        widen = _codes_of_4_bits(v)
+        for words in _words_of_codes(v, block):
+            for number in range(8):
+                yield widen(words, 2 * (number % 4) + number // 4)
+    else:
+        for k in range(BLOCK):
+            yield _row(v, stored, block, k)
+
+
+def _row(v: Vector, stored: str, block: Any, number: int = 0) -> Lanes:
+    """A row of items in 16 or 8 bits."""
+    if stored in HALVES:
+        return convert(memory.load(v, stored, v.at(block, 2 * number * v.lanes)), ITEM)
+    return convert(memory.load(v, "int8", v.at(block, (2 + number) * v.lanes)), ITEM)
+
+
+def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
+    """What the rows of a block are multiplied with, if they are."""
+    return None if stored in HALVES else convert(memory.load(v, "float16", block), ITEM)
+
+
+def _codes_of_4_bits(v: Vector) -> Any:
+    """`widen(words, number)`: the codes in bits 4 * number to 4 * number + 3, less 8, as floats."""
+    find = lookup(v, [code - 8.0 for code in range(16)])
+
+    def by_table(words: Lanes, number: int) -> Lanes:
+        assert find is not None
+        return Lanes(v, ITEM, find((words >> 4 * number if number else words).value))
+
+    def in_place(words: Lanes, number: int) -> Lanes:
+        # four bits of the fraction of a float are an integer that is added to 2 ** e, for the e
+        # with which the last of them counts 1: they need not be moved to the end, nor converted
+        if number >= _IN_PLACE:
+            words, number = words >> 4 * _IN_PLACE, number - _IN_PLACE
+        base = 2.0 ** (23 - 4 * number)
+        bits = (words & (15 << 4 * number)) | (150 - 4 * number) << 23
+        return Lanes(v, "int32", bits.value).from_bits() - (base + 8.0)
+
+    return in_place if find is None else by_table
+
+
+@cache
+def widen_panel(stored: str) -> Any:
+    """Function `widen(depth, n, b, b_row, target)`: columns of compressed panels as float32.
+
+    n is in whole vectors, `b_row` the bytes from panel to panel; target is dense, [depth, n].
+    """
+    lanes = lanes_of(ITEM)
+
+    @vector_function(ITEM, lanes, WIDEN_ARGUMENTS)
+    def widen(v: Vector, depth, n, b, b_row, target):
+        builder = v.builder
+        b, target = v.pointer(b), v.pointer(target)
+        pitch = builder.mul(n, v.word(v.itemsize))
+        whole = builder.and_(depth, v.word(-BLOCK))
+        with v.loop(0, n, lanes, [b, target]) as panel:
+            with v.loop(0, whole, BLOCK, panel.values) as turn:
+                at_b, at = turn.values
+                scale = _scale(v, stored, at_b)
+                for row in _rows(v, stored, at_b):
+                    memory.store(row if scale is None else row * scale, at)
+                    at = v.at(at, pitch)
+                turn.next = [v.at(at_b, STORED[stored] * lanes), at]
+            if stored in HALVES:
+                with v.loop(whole, depth, 1, turn.values) as turn:
+                    at_b, at = turn.values
+                    memory.store(_row(v, stored, at_b), at)
+                    turn.next = [v.at(at_b, 2 * lanes), v.at(at, pitch)]
+            at_b, at = panel.values
+            panel.next = [v.at(at_b, b_row), v.at(at, v.nbytes)]
+
+    return widen

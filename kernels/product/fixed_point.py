@@ -1,0 +1,121 @@
+"""Rows of float32 in fixed point: what integer instructions multiply weights of 4 bits with.
+
+A block of 32 numbers is integers X of 23 bits with a scale: x = X * 2^(e - 21), where 2^e is the
+power of two of the largest |x|.  No x is rounded by more than 2^-22 of the largest, which float32
+itself has rounded by a quarter of that.  X has three digits, signed bytes:
+
+    X = (d2 * 256 + d1) * 256 + d0
+
+A block takes as many bytes as before, 8 groups of 4 words: digits d0 of 4 numbers, their d1, their
+d2, and a word.  The words of the first two groups are `CORRECTION` and `SCALE`.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.vector import lane_memory as memory
+from nnefc.kernels.vector.builder import I8, I32, Vector, lanes_of, vector_function
+from nnefc.kernels.vector.lanes import Lanes, fma, select
+
+BLOCK: Final = 32
+"""Numbers of a block."""
+DIGITS: Final = 3
+GROUP: Final = 16
+"""Bytes of a group of 4 numbers: a word of each digit, and another one."""
+CORRECTION: Final = 12
+"""Where in a block -8 times the sum of X is, int32: codes of weights are 8 too large."""
+SCALE: Final = GROUP + 12
+"""Where in a block its scale is, float32; NaN if a number is infinite or none."""
+FIX_ARGUMENTS: Final = 5
+MOST_BYTES: Final = 64 << 10
+"""Of the rows that a tile reads: they lie on the stack, and stay in the second cache."""
+
+_BITS: Final = 22
+"""Of |X|: sums of 32 products with weights of up to 8 are below 2^31."""
+_EXPONENT: Final = 0x7F800000
+_FRACTION_BITS: Final = 23
+_NEAR: Final = 1.5 * 2.0**_FRACTION_BITS
+"""Added to a float below 2^22 it gives one whose last bit counts 1."""
+_NEAR_WORD: Final = 0x4B400000
+"""Its bits: those of a sum are as many more as was added."""
+_CARRY: Final = 0x8080
+"""Added to X it carries into the next digit where one is 128 or more; what is left of it in the
+digits is taken away bit by bit.
+"""
+_NAN: Final = 0x7FC00000
+
+
+@cache
+def fix_rows() -> Any:
+    """Function `fix(rows, depth, a, a_row, target)`: rows of float32 in fixed point.
+
+    depth is in whole blocks; `a_row` are bytes from row to row of a, the target is dense.
+    """
+
+    @vector_function("float32", min(lanes_of("float32"), BLOCK), FIX_ARGUMENTS)
+    def fix(v: Vector, rows, depth, a, a_row, target):
+        a, target = v.pointer(a), v.pointer(target)
+        with v.loop(0, rows, 1, [a, target]) as row:
+            with v.loop(0, depth, BLOCK, row.values) as turn:
+                _fix_block(v, *turn.values)
+                turn.next = [v.at(at, 4 * BLOCK) for at in turn.values]
+            row.next = [v.at(row.values[0], a_row), turn.values[1]]
+
+    return fix
+
+
+def _fix_block(v: Vector, source: Any, target: Any) -> None:
+    b, offsets = v.builder, range(0, 4 * BLOCK, v.nbytes)
+    xs = [memory.load(v, "float32", v.at(source, offset)) for offset in offsets]
+    largest, *others = (x.bits() & 0x7FFFFFFF for x in xs)
+    for size in others:
+        largest = select(largest > size, largest, size)
+    most = _reduced(largest, "smax")  # bits of floats that are not negative grow with them
+    exponent = b.and_(most, I32(_EXPONENT))
+    is_special = b.icmp_signed("==", exponent, I32(_EXPONENT))
+    # 2^-126 and more, so that the scale is a normal number, too
+    least = I32(_BITS << _FRACTION_BITS)
+    exponent = b.select(b.icmp_signed(">", exponent, least), exponent, least)
+    shift = (_BITS - 1) << _FRACTION_BITS
+    factor = b.sub(I32((254 << _FRACTION_BITS) + shift), exponent)
+    scale = b.select(is_special, I32(_NAN), b.sub(exponent, I32(shift)))
+
+    power = memory.splat(v, "int32", factor).from_bits()
+    near = [fma(x, power, _NEAR).bits() for x in xs]
+    for number, offset in zip(near, offsets, strict=True):
+        digits = (number + (_CARRY - _NEAR_WORD)) ^ _CARRY
+        memory.store(_by_digit(digits), v.at(target, offset))
+    total, *others = near
+    for number in others:
+        total = total + number
+    sum_ = b.sub(_reduced(total, "add"), I32(BLOCK * _NEAR_WORD % (1 << 32) - (1 << 32)))
+    b.store(b.mul(sum_, I32(-8)), v.at(target, CORRECTION), align=4)
+    b.store(scale, v.at(target, SCALE), align=4)
+
+
+def _reduced(x: Lanes, operation: str) -> Any:
+    """All lanes of int32 together."""
+    return x.v.call(f"llvm.vector.reduce.{operation}.v{x.v.lanes}i32", I32, x.value)
+
+
+def _by_digit(x: Lanes) -> Lanes:
+    """Bytes of each 4 lanes: the first of all of them, the second, ..."""
+    b, count = x.v.builder, 4 * x.v.lanes
+    bytes_ = b.bitcast(x.value, ir.VectorType(I8, count))
+    order = [
+        first + 4 * i + digit
+        for first in range(0, count, GROUP)
+        for digit in range(4)
+        for i in range(4)
+    ]
+    chosen = ir.Constant(ir.VectorType(I32, count), order)
+    return x.same(b.bitcast(b.shuffle_vector(bytes_, bytes_, chosen), x.value.type))

@@ -1,0 +1,115 @@
+"""Softmax over rows that come in blocks: what was summed so far is scaled to the new maximum.
+
+After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.reduce.softmax import exponential, kept, larger, maximum, place
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.lane_memory import load, store
+from nnefc.kernels.vector.lanes import constant, select
+from nnefc.kernels.vector.rows import along
+
+
+@cache
+def exponentials(item: str) -> Any:
+    """Intrinsic `run(rows, n, seen, x, pitch, state, y, y_row, width, fresh, libm)`.
+
+    Rows of n items at x become exp(item - largest so far).  Of row i the first `seen` + i count,
+    if there are any; the others become 0.  `state` holds, for each row, a word for the largest
+    item and one for the sum of exponentials so far; if not `fresh`, the sum and the row of `width`
+    items at y are scaled to the new maximum first.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 11, apart=True)
+    def run(v: Vector, rows, n, seen, x, pitch, state, y, y_row, width, fresh, libm):
+        builder = v.builder
+        x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
+        lowest = constant(v, item, -math.inf)
+        is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
+
+        with v.loop(0, rows, 1) as row:
+            start = v.at(x, builder.mul(row.index, pitch))
+            reach = builder.add(seen, row.index)
+            reach = builder.select(builder.icmp_signed("<", reach, n), reach, n)
+            count = builder.select(builder.icmp_signed(">", reach, v.word(0)), reach, v.word(0))
+            largest_at = v.at(state, builder.mul(row.index, v.word(16)))
+            sum_at = v.at(largest_at, 8)
+            before = v.splat(v.load_item(largest_at))
+            old = lowest.same(builder.select(is_fresh, lowest.value, before))
+
+            def top_items(index, mask, carried):
+                value = kept(mask, load(v, item, place(v, start, index, item), mask), -math.inf)
+                return [larger(value, value.same(carried[0])).value]
+
+            (tops,) = along(v, count, [old.value], top_items)
+            top = lowest.same(v.splat(maximum(v, tops)))
+            # of a row without any finite item so far: exp(-inf - 0) is 0
+            base = select(top.equals(-math.inf), 0.0, top)
+
+            def powers(index, mask, carried):
+                at = place(v, start, index, item)
+                value = exponential(load(v, item, at, mask) - base, libm)
+                store(value, at, mask)
+                return [v.add(carried[0], kept(mask, value, 0.0).value)]
+
+            (sums,) = along(v, count, [v.zero()], powers)
+            with v.loop(count, n, v.lanes) as column:
+                at = place(v, start, column.index, item)
+                v.masked_store(v.zero(), at, v.mask(builder.sub(n, column.index)))
+            total = v.total(sums)
+            v.store_item(builder.extract_element(top.value, v.word(0)), largest_at)
+            with builder.if_else(is_fresh) as (first, later):
+                with first:
+                    v.store_item(total, sum_at)
+                with later:
+                    factor = exponential(old - base, libm)
+                    kept_sum = builder.fmul(
+                        v.load_item(sum_at), builder.extract_element(factor.value, v.word(0))
+                    )
+                    v.store_item(builder.fadd(kept_sum, total), sum_at)
+                    _scale(v, v.at(y, builder.mul(row.index, y_row)), width, factor.value)
+
+    return run
+
+
+def _scale(v: Vector, row: Any, width: Any, factor: Any) -> None:
+    """Multiply the items of a row."""
+    builder = v.builder
+    with v.loop(0, width, v.lanes) as turn:
+        at = v.at(row, builder.mul(turn.index, v.word(v.itemsize)))
+        mask = v.mask(builder.sub(width, turn.index))
+        v.masked_store(builder.fmul(v.masked_load(at, mask), factor), at, mask)
+
+
+@cache
+def divide_rows(item: str) -> Any:
+    """Intrinsic `divide(rows, width, y, y_row, state, empty)`: rows by the sums of `exponentials`.
+
+    Those whose sum is 0 are kept, if `empty`; otherwise they become NaN.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 6, apart=True)
+    def divide(v: Vector, rows, width, y, y_row, state, empty):
+        builder = v.builder
+        least = builder.select(
+            builder.icmp_signed("!=", empty, v.word(0)), v.item(1.0), v.item(0.0)
+        )
+        y, state = v.pointer(y), v.pointer(state)
+        with v.loop(0, rows, 1) as row:
+            total = v.load_item(v.at(state, builder.mul(row.index, v.word(16))), 8)
+            is_empty = builder.fcmp_ordered("==", total, v.item(0.0))
+            factor = builder.fdiv(v.item(1.0), builder.select(is_empty, least, total))
+            _scale(v, v.at(y, builder.mul(row.index, y_row)), width, v.splat(factor))
+
+    return divide

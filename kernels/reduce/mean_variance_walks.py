@@ -1,0 +1,176 @@
+"""How kernels of `nnefc.kernels.reduce.mean_variance` walk along rows.
+
+Sums are of the type of the items for up to `BLOCK` of them in a lane, and in float64 beyond.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nnefc.kernels.reduce.mean_variance_formula import Group, Normalisation, Terms, splat_lane
+from nnefc.kernels.vector import lane_memory as memory
+from nnefc.kernels.vector.builder import I64, Vector
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lanes import Lanes, select, shuffle
+from nnefc.kernels.vector.rows import along
+
+BLOCK = 64
+
+
+class Rows(Normalisation):
+    """Rows of contiguous items: several vectors at a time, then single ones, then a masked one.
+
+    What there is one of for each row is a vector of one lane.
+    """
+
+    def _unit(self, number: Any, pointers: list[Any]) -> None:
+        self._normalise(Group(self._v, self._places("kept", number, pointers)))
+
+    def _first(self, group: Group) -> Lanes:
+        return memory.load_item(self._single, self._item, group.starts[0])
+
+    def _spread(self, x: Lanes, v: Vector) -> Lanes:
+        return splat_lane(convert(x, self._item), v)
+
+    def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
+        b, v, width = self._b, self._v, self._word("width")
+        size = BLOCK * self._wide.lanes
+        with v.loop(0, self._word("volume"), 1, self._zeros(v, "float64", count)) as part:
+            places = self._places("reduced", part.index, group.starts[:1])
+            with v.loop(0, width, size, part.values) as block:
+                (start,) = self._along(places, block.index)
+                items = self._smaller(b.sub(width, block.index), I64(size))
+                block.next = self._added(block.values, self._block(start, items, terms, count))
+            part.next = block.values
+        doubles = Vector(b, "float64", v.lanes)
+        totals = [doubles.total(value) for value in part.values]
+        return [memory.splat(self._single, "float64", total) for total in totals]
+
+    def _block(self, start: Any, count: Any, terms: Terms, sums: int) -> list[Lanes]:
+        """Sums of so many items, in lanes."""
+        b, v, wide = self._b, self._v, self._wide
+
+        def added(v: Vector, place: Any, mask: Any, held: list[Any]) -> list[Any]:
+            before = [Lanes(v, self._item, value) for value in held]
+            after = terms(memory.load(v, self._item, place, mask), before)
+            if mask is not None:
+                chosen = Lanes(v, "bool", mask)
+                after = [select(chosen, x, y) for x, y in zip(after, before, strict=True)]
+            return [x.value for x in after]
+
+        whole = b.and_(count, I64(-wide.lanes))
+        with v.loop(0, whole, wide.lanes, self._zeros(wide, self._item, sums)) as turn:
+            (place,) = self._along([start], turn.index)
+            turn.next = added(wide, place, None, turn.values)
+        values = [_folded(Lanes(wide, self._item, value), v).value for value in turn.values]
+        tail = self._along([start], whole)
+
+        def body(index: Any, mask: Any, held: list[Any]) -> list[Any]:
+            return added(v, self._along(tail, index)[0], mask, held)
+
+        values = along(v, b.sub(count, whole), values, body)
+        return [Lanes(v, self._item, value) for value in values]
+
+    def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
+        b, v, wide, width = self._b, self._v, self._wide, self._word("width")
+        whole = b.and_(width, I64(-wide.lanes))
+        with v.loop(0, self._word("volume"), 1) as part:
+            places = self._places("reduced", part.index, group.starts)
+            with v.loop(0, whole, wide.lanes) as turn:
+                self._write(wide, self._along(places, turn.index), None, result)
+            tail = self._along(places, whole)
+
+            def body(index: Any, mask: Any, _: Any) -> list[Any]:
+                self._write(v, self._along(tail, index), mask, result)
+                return []
+
+            along(v, b.sub(width, whole), [], body)
+
+
+class Columns(Normalisation):
+    """Rows that lie across the innermost dimension: several vectors of them, then single ones.
+
+    What there is one of for each row is a vector with a lane for each column.
+    """
+
+    def _unit(self, number: Any, pointers: list[Any]) -> None:
+        b, v, wide = self._b, self._v, self._wide
+        chunk, chunks = self._word("chunk"), self._word("chunks")
+        above = b.sdiv(number, chunks)
+        begin = b.mul(b.sub(number, b.mul(above, chunks)), chunk)
+        end = self._smaller(b.add(begin, chunk), self._word("width"))
+        starts = self._places("kept", above, pointers)
+        whole = b.add(begin, b.and_(b.sub(end, begin), I64(-wide.lanes)))
+        with v.loop(begin, whole, wide.lanes) as turn:
+            self._normalise(Group(wide, self._along(starts, turn.index)))
+        with v.loop(whole, end, v.lanes) as turn:
+            mask = memory.mask(v, b.sub(end, turn.index))
+            self._normalise(Group(v, self._along(starts, turn.index), mask))
+
+    def _first(self, group: Group) -> Lanes:
+        return memory.load(group.v, self._item, group.starts[0], group.mask)
+
+    def _spread(self, x: Lanes, v: Vector) -> Lanes:
+        return convert(x, self._item)
+
+    def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
+        b, v = self._b, group.v
+        depth = self._word("depth")
+        with v.loop(0, self._word("volume"), 1, self._zeros(v, "float64", count)) as part:
+            (start,) = self._places("reduced", part.index, group.starts[:1])
+            with v.loop(0, depth, BLOCK, part.values) as block:
+                stop = self._smaller(b.add(block.index, I64(BLOCK)), depth)
+                found = self._block(group, start, (block.index, stop), terms, count)
+                block.next = self._added(block.values, found)
+            part.next = block.values
+        return [Lanes(v, "float64", value) for value in part.values]
+
+    def _block(
+        self, group: Group, start: Any, steps: tuple[Any, Any], terms: Terms, count: int
+    ) -> list[Lanes]:
+        """Sums over some steps of the depth; of single vectors, of several steps at a time."""
+        b, v, pitch = self._b, group.v, self._word("depth_x")
+        first, stop = steps
+        turns = self._wide.lanes // v.lanes
+        whole = b.sub(stop, b.srem(b.sub(stop, first), I64(turns)))
+        held = [self._zeros(v, self._item, count)] * turns
+        parts = [(first, whole, turns), (whole, stop, 1)] if turns > 1 else [(first, stop, 1)]
+        for begin, end, at_once in parts:
+            with v.loop(begin, end, at_once, [x for sums in held for x in sums]) as step:
+                given = [step.values[i : i + count] for i in range(0, count * turns, count)]
+                for i in range(at_once):
+                    place = v.at(start, b.mul(b.add(step.index, I64(i)), pitch))
+                    x = memory.load(v, self._item, place, group.mask)
+                    before = [Lanes(v, self._item, value) for value in given[i]]
+                    given[i] = [total.value for total in terms(x, before)]
+                step.next = [x for sums in given for x in sums]
+            held = [step.values[i : i + count] for i in range(0, count * turns, count)]
+        return [_total([Lanes(v, self._item, x) for x in sums]) for sums in zip(*held)]
+
+    def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
+        b, v = self._b, group.v
+        pitches = [self._word(f"depth_{name}") for name in self._names]
+        with v.loop(0, self._word("volume"), 1) as part:
+            starts = self._places("reduced", part.index, group.starts)
+            with v.loop(0, self._word("depth"), 1) as step:
+                places = [
+                    v.at(start, b.mul(step.index, pitch))
+                    for start, pitch in zip(starts, pitches, strict=True)
+                ]
+                self._write(v, places, group.mask, result)
+
+
+def _folded(x: Lanes, v: Vector) -> Lanes:
+    """The sum of the parts of x that fill a vector each."""
+    return _total([shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)])
+
+
+def _total(parts: list[Lanes]) -> Lanes:
+    while len(parts) > 1:
+        parts = [y + z for y, z in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]

@@ -1,0 +1,322 @@
+"""Reductions along any set of axes.
+
+Dimensions are joined into kept and reduced ones by the lowering.  What matters is the
+innermost: if it is reduced, an output is the reduction of rows; if it is kept, rows are
+combined item by item.  Sums are in float64, so their error does not grow with their length; those
+of integers in 64 bits.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba is not typed)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.memory import (
+    ITEMSIZE,
+    LOAD,
+    NUMBER,
+    READ,
+    STORE,
+    WRITE,
+    address,
+    helper,
+    load_word,
+    select,
+)
+
+CHUNK = 512
+"""Items of a row that are worked on at a time."""
+LANES = 32
+"""Independent partial results along a row."""
+
+FLOATS = ("float32", "float64")
+
+REDUCE = Layout(
+    "x:ref y:ref kept_rank kept:8 kept_pitches:8 reduced_rank reduced:8 reduced_pitches:8 "
+    "width outputs volume unit_block divisor:f64"
+)
+"""Parameters of the `reduce` and `softmax` kernels.
+
+x is walked along `kept` and `reduced` dimensions (extents and pitches in bytes) around rows of
+`width` contiguous items.  `outputs`: combinations of the kept ones, `volume`: of the reduced
+ones.  y is dense: [outputs] for the `rows` kernels, where the row is reduced, [outputs, width]
+for the `columns` kernels, where it is kept.  A tile is `unit_block` outputs.
+"""
+(
+    X,
+    Y,
+    KEPT_RANK,
+    KEPT,
+    KEPT_PITCHES,
+    REDUCED_RANK,
+    REDUCED,
+    REDUCED_PITCHES,
+    WIDTH,
+    OUTPUTS,
+    VOLUME,
+    UNIT_BLOCK,
+    DIVISOR,
+) = REDUCE.offsets
+
+load_double, load_local, store_word = LOAD["float64"], LOAD["int64"], STORE["int64"]
+
+
+@helper
+def place(params, rank, extents, pitches, number):
+    """Byte offset of combination `number` of some dimensions."""
+    offset = 0
+    for d in range(load_word(params + rank) - 1, -1, -1):
+        extent = load_word(params + extents + 8 * d)
+        offset += number % extent * load_word(params + pitches + 8 * d)
+        number = number // extent
+    return offset
+
+
+@helper
+def kept_place(params, number):
+    return place(params, KEPT_RANK, KEPT, KEPT_PITCHES, number)
+
+
+@helper
+def reduced_place(params, number):
+    return place(params, REDUCED_RANK, REDUCED, REDUCED_PITCHES, number)
+
+
+def combination(kind: str, item: str) -> tuple[str, Any, Any]:
+    """(type of a partial result, the first one, function that puts two together) of a reduction.
+
+    A NaN is larger and smaller than any number.
+    """
+    wide = "uint64" if item.startswith("u") else "int64"
+    if kind == "sum":
+
+        @helper
+        def add(a, b):
+            return a + b
+
+        if item in FLOATS:
+            return "float64", 0.0, add
+        return wide, NUMBER[wide](0), add
+    if kind == "product":
+
+        @helper
+        def multiply(a, b):
+            return a * b
+
+        if item in FLOATS:
+            return "float64", 1.0, multiply
+        return wide, NUMBER[wide](1), multiply
+    if kind in ("max", "min"):
+        largest = kind == "max"
+
+        @helper
+        def extreme(a, b):
+            better = (b > a) | (b != b) if largest else (b < a) | (b != b)
+            return select(better, b, a)
+
+        if item in FLOATS:
+            return item, NUMBER[item](-math.inf if largest else math.inf), extreme
+        bounds = np.iinfo(item)
+        return item, NUMBER[item](bounds.min if largest else bounds.max), extreme
+    every = kind == "all"
+
+    @helper
+    def logical(a, b):
+        return a & b if every else a | b
+
+    return "bool", every, logical
+
+
+def ending(kind: str, item: str) -> Any:
+    """A function (what the partial results make together, divisor) -> result."""
+    if kind == "sum" and item in FLOATS:
+
+        @helper
+        def mean(total, divisor):
+            return total / divisor
+
+        return mean
+    if kind == "sum":
+        return _integer_mean(item)
+
+    @helper
+    def whole(total, divisor):
+        return total
+
+    return whole
+
+
+def _integer_mean(item: str) -> Any:
+    """total / divisor, a positive whole number, towards zero."""
+    signed = not item.startswith("u")
+    wide = NUMBER["int64" if signed else "uint64"]
+
+    @helper
+    def mean(total, divisor):
+        if divisor == 1.0:
+            return total
+        quotient = total // wide(divisor)
+        if signed and quotient < 0 and quotient * wide(divisor) != total:
+            quotient += 1  # division of kernels rounds down
+        return quotient
+
+    return mean
+
+
+@family("reduce.reduction.rows")
+def reduce_rows(kind: str, item: str) -> KernelFunction:
+    """`kind`: sum, product, max, min of numbers, all, any of bools; the row is reduced too."""
+    partial, start, combine = combination(kind, item)
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
+    held, hold = LOAD[partial], WRITE[partial]
+    convert = NUMBER[partial]
+    local, finish = local_bytes(8 * LANES), ending(kind, item)
+
+    def reduce_rows(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        divisor = load_double(params + DIVISOR)
+        state = local()
+        whole = width // LANES * LANES
+        for t in range(first * unit_block, min(last * unit_block, outputs)):
+            base = x + kept_place(params, t)
+            for lane in range(LANES):
+                hold(state, lane, start)
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(0, whole, LANES):
+                    for lane in range(LANES):
+                        value = convert(load(row + i * size, lane))
+                        hold(state, lane, combine(held(state, lane), value))
+                for i in range(whole, width):
+                    value = convert(load(row, i))
+                    hold(state, i - whole, combine(held(state, i - whole), value))
+            half = LANES // 2
+            while half > 0:
+                for lane in range(half):
+                    hold(state, lane, combine(held(state, lane), held(state, lane + half)))
+                half = half // 2
+            store(y, t, number(finish(held(state, 0), divisor)))
+
+    return reduce_rows
+
+
+@family("reduce.reduction.columns")
+def reduce_columns(kind: str, item: str) -> KernelFunction:
+    """The same where the row is kept: rows are combined item by item."""
+    partial, start, combine = combination(kind, item)
+    load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
+    held, hold = LOAD[partial], WRITE[partial]
+    convert = NUMBER[partial]
+    local, finish = local_bytes(8 * CHUNK), ending(kind, item)
+
+    def reduce_columns(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        divisor = load_double(params + DIVISOR)
+        state = local()
+        chunks = (width + CHUNK - 1) // CHUNK
+        for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
+            begin = t % chunks * CHUNK
+            count = min(CHUNK, width - begin)
+            base = x + kept_place(params, t // chunks) + begin * size
+            for i in range(count):
+                hold(state, i, start)
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(count):
+                    hold(state, i, combine(held(state, i), convert(load(row, i))))
+            out = y + (t // chunks * width + begin) * size
+            for i in range(count):
+                store(out, i, number(finish(held(state, i), divisor)))
+
+    return reduce_columns
+
+
+def _better(largest: bool, last: bool):
+    @helper
+    def better(value, best):
+        """Whether `value` takes the place of `best`: a NaN is better than any number.
+
+        Of equals the earlier one stays, unless the `last` is asked for.
+        """
+        if last:
+            return (value >= best if largest else value <= best) | (value != value)
+        first = value > best if largest else value < best
+        return first | ((value != value) & (best == best))
+
+    return better
+
+
+@family("reduce.reduction.index_rows")
+def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
+    """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum.
+
+    With `last` that of the last one.
+    """
+    better, load = _better(kind == "max", last), LOAD[item]
+    store, number = STORE[index], NUMBER[index]
+
+    def index_rows(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        for t in range(first * unit_block, min(last * unit_block, outputs)):
+            base = x + kept_place(params, t)
+            best, at = load(base), 0
+            for v in range(volume):
+                row = base + reduced_place(params, v)
+                for i in range(width):
+                    value = load(row, i)
+                    if better(value, best):
+                        best, at = value, v * width + i
+            store(y, t, number(at))
+
+    return index_rows
+
+
+@family("reduce.reduction.index_columns")
+def index_columns(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
+    """The same where the row is kept."""
+    better, load, keep, size = _better(kind == "max", last), LOAD[item], STORE[item], ITEMSIZE[item]
+    store, number = STORE[index], NUMBER[index]
+    index_size = ITEMSIZE[index]
+    best_items, best_numbers = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
+
+    def index_columns(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        best, at = best_items(), best_numbers()
+        chunks = (width + CHUNK - 1) // CHUNK
+        for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
+            begin = t % chunks * CHUNK
+            count = min(CHUNK, width - begin)
+            base = x + kept_place(params, t // chunks) + begin * size
+            for i in range(count):
+                keep(best, i, load(base, i))
+                store_word(at, i, 0)
+            for v in range(1, volume):
+                row = base + reduced_place(params, v)
+                for i in range(count):
+                    value, held = load(row, i), load(best, i)
+                    first_one = better(value, held)
+                    keep(best, i, select(first_one, value, held))
+                    store_word(at, i, select(first_one, v, load_local(at, i)))
+            out = y + (t // chunks * width + begin) * index_size
+            for i in range(count):
+                store(out, i, number(load_local(at, i)))
+
+    return index_columns

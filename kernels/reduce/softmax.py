@@ -1,0 +1,361 @@
+"""Softmax over any set of axes: exp(x - max), divided by its sum.
+
+Parameters are those of `nnefc.kernels.reduce.reduction`; y has the shape of x.  Sums are in
+float64.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.reduce.reduction import (
+    CHUNK,
+    OUTPUTS,
+    REDUCED,
+    REDUCED_RANK,
+    UNIT_BLOCK,
+    VOLUME,
+    WIDTH,
+    X,
+    Y,
+    kept_place,
+    reduced_place,
+)
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.lane_memory import load, store
+from nnefc.kernels.vector.lanes import Lanes, constant, select
+from nnefc.kernels.vector.math import exp_nonpositive
+from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.rows import along
+from nnefc.kernels.vector.scalar import Expression
+
+
+def exponential(x: Lanes, libm: Any) -> Lanes:
+    """e**x for x <= 0; `libm`: address of the table of the C library, for float64."""
+    if x.dtype == "float32":
+        return exp_nonpositive(x)
+    return emit(x.v, Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,)), [x], libm)[0]
+
+
+def maximum(v: Vector, vector: Any) -> Any:
+    """The largest item of a vector; NaN may be left out."""
+    items = [v.builder.extract_element(vector, v.word(i)) for i in range(v.lanes)]
+    while len(items) > 1:
+        pairs = zip(items[::2], items[1::2], strict=True)
+        items = [v.builder.select(v.builder.fcmp_ordered(">", a, b), a, b) for a, b in pairs]
+    return items[0]
+
+
+def larger(x: Lanes, y: Lanes) -> Lanes:
+    """The larger items; y where one is NaN."""
+    return select(x > y, x, y)
+
+
+def place(v: Vector, pointer: Any, index: Any, dtype: str) -> Any:
+    """Pointer to item number `index`."""
+    return v.at(pointer, v.builder.mul(index, v.word(ITEMSIZE[dtype])))
+
+
+def kept(mask: Any, x: Lanes, other: float) -> Lanes:
+    """`x`, and `other` in lanes that the mask leaves out."""
+    return x if mask is None else select(Lanes(x.v, "bool", mask), x, other)
+
+
+def add_wide(v: Vector, total: Any, x: Lanes) -> Any:
+    """A vector of float64 sums, and items."""
+    return v.builder.fadd(total, convert(x, "float64").value)
+
+
+# -- a row that is reduced: `state` holds its largest item, and 8 bytes on the sum in float64
+
+
+@cache
+def row_largest(item: str) -> Any:
+    """Intrinsic `largest(x, n, state)`: the largest of n items and the one in the state."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def largest(v: Vector, x, n, state):
+        x, state = v.pointer(x), v.pointer(state)
+
+        def body(index, mask, carried):
+            value = kept(mask, load(v, item, place(v, x, index, item), mask), -math.inf)
+            return [larger(value, value.same(carried[0])).value]
+
+        (top,) = along(v, n, [v.splat(v.load_item(state))], body)
+        v.store_item(maximum(v, top), state)
+
+    return largest
+
+
+@cache
+def row_powers(item: str) -> Any:
+    """Intrinsic `powers(x, y, n, state, libm)`: y = exp(x - largest), added to the sum."""
+
+    @vector_intrinsic(item, lanes_of(item), 5)
+    def powers(v: Vector, x, y, n, state, libm):
+        x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
+        top = Lanes(v, item, v.splat(v.load_item(state)))
+
+        def body(index, mask, carried):
+            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
+            store(value, place(v, y, index, item), mask)
+            return [add_wide(v, carried[0], kept(mask, value, 0.0))]
+
+        (total,) = along(v, n, [constant(v, "float64", 0.0).value], body)
+        wide = Vector(v.builder, "float64", v.lanes)
+        before = wide.load_item(state, 8)
+        wide.store_item(v.builder.fadd(before, wide.total(total)), state, 8)
+
+    return powers
+
+
+@cache
+def row_scale(item: str) -> Any:
+    """Intrinsic `scale(y, n, state)`: y divided by the sum."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def scale(v: Vector, y, n, state):
+        y, state = v.pointer(y), v.pointer(state)
+        wide = Vector(v.builder, "float64", v.lanes)
+        factor = v.builder.fdiv(wide.item(1.0), wide.load_item(state, 8))
+        if item == "float32":
+            factor = v.builder.fptrunc(factor, v.item)
+        factor = Lanes(v, item, v.splat(factor))
+
+        def body(index, mask, _):
+            at = place(v, y, index, item)
+            store(load(v, item, at, mask) * factor, at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return scale
+
+
+# -- rows that are combined item by item
+
+
+@cache
+def column_largest(item: str) -> Any:
+    """Intrinsic `largest(tops, x, n)`: the larger items, into the tops."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def largest(v: Vector, tops, x, n):
+        tops, x = v.pointer(tops), v.pointer(x)
+
+        def body(index, mask, _):
+            at = place(v, tops, index, item)
+            value = load(v, item, place(v, x, index, item), mask)
+            store(larger(value, load(v, item, at, mask)), at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return largest
+
+
+@cache
+def column_powers(item: str) -> Any:
+    """Intrinsic `powers(tops, x, y, sums, n, libm)`: y = exp(x - top), added to float64 sums."""
+
+    @vector_intrinsic(item, lanes_of(item), 6)
+    def powers(v: Vector, tops, x, y, sums, n, libm):
+        tops, x, y, sums = (v.pointer(p) for p in (tops, x, y, sums))
+
+        def body(index, mask, _):
+            top = load(v, item, place(v, tops, index, item), mask)
+            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
+            store(value, place(v, y, index, item), mask)
+            at = place(v, sums, index, "float64")
+            total = load(v, "float64", at, mask)
+            store(total.same(add_wide(v, total.value, value)), at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return powers
+
+
+@cache
+def column_scale(item: str) -> Any:
+    """Intrinsic `scale(y, sums, n)`: y divided by the sums."""
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def scale(v: Vector, y, sums, n):
+        y, sums = v.pointer(y), v.pointer(sums)
+
+        def body(index, mask, _):
+            at = place(v, y, index, item)
+            total = convert(load(v, "float64", place(v, sums, index, "float64"), mask), item)
+            store(load(v, item, at, mask) / total, at, mask)
+            return []
+
+        along(v, n, [], body)
+
+    return scale
+
+
+@family("reduce.softmax.rows")
+def softmax_rows(item: str) -> KernelFunction:
+    """The row is one of the dimensions summed over."""
+    largest, powers, scale = row_largest(item), row_powers(item), row_scale(item)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
+    local = local_bytes(16)
+
+    def softmax_rows(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
+        unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
+        libm = load_word(bases + 8 * BASE_LIBM)
+        state = local()
+        for t in range(first * unit_block, min(last * unit_block, outputs)):
+            base = kept_place(params, t)
+            put(state, lowest)
+            put_sum(state, 1, 0.0)
+            for i in range(volume):
+                largest(x + base + reduced_place(params, i), width, state)
+            for i in range(volume):
+                offset = base + reduced_place(params, i)
+                powers(x + offset, y + offset, width, state, libm)
+            for i in range(volume):
+                scale(y + base + reduced_place(params, i), width, state)
+
+    return softmax_rows
+
+
+FOLDED = 4
+"""Vectors: of rows that are shorter, as many as fill these are combined as if they were one row;
+that is less than `CHUNK`."""
+
+
+@helper
+def following_rows(params):
+    """Rows that are reduced together and follow each other in memory, where rows are kept.
+
+    Dimensions are joined with neighbours of their kind, so that between the row and the innermost
+    reduced dimension there is no other: it walks from row to row.
+    """
+    rank = load_word(params + REDUCED_RANK)
+    return load_word(params + REDUCED + 8 * (rank - 1)) if rank > 0 else 1
+
+
+@cache
+def walk(item: str, step: Any) -> Any:
+    """Helper: `step(x, y, tops, sums, n, libm)` for all that is reduced, `rows` rows at a time.
+
+    Of each row `count` items; x and y are where those of the first row are.
+    """
+    size = ITEMSIZE[item]
+
+    @helper
+    def run(params, x, y, tops, sums, rows, count, libm):
+        following, row = following_rows(params), load_word(params + WIDTH) * size
+        for i in range(load_word(params + VOLUME) // following):
+            offset, left = reduced_place(params, i * following), following
+            while left > 0:
+                step(x + offset, y + offset, tops, sums, min(rows, left) * count, libm)
+                offset += rows * row
+                left -= rows
+
+    return run
+
+
+@cache
+def column_walks(item: str) -> Any:
+    """Helpers (largest, powers, scale): the three turns over columns, as `walk` makes them."""
+    largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
+
+    @helper
+    def find_largest(x, y, tops, sums, n, libm):
+        largest(tops, x, n)
+
+    @helper
+    def add_powers(x, y, tops, sums, n, libm):
+        powers(tops, x, y, sums, n, libm)
+
+    @helper
+    def divide(x, y, tops, sums, n, libm):
+        scale(y, sums, n)
+
+    return tuple(walk(item, step) for step in (find_largest, add_powers, divide))
+
+
+@cache
+def fold(item: str) -> Any:
+    """Helpers (largest, total): all of `rows` rows of `count` items become that of their columns.
+
+    The largest items, or the sums, which are in float64.
+    """
+    load, put = LOAD[item], STORE[item]
+    load_sum, put_sum = LOAD["float64"], STORE["float64"]
+
+    @helper
+    def largest(tops, rows, count):
+        for i in range(count):
+            top = load(tops, i)
+            for k in range(i + count, rows * count, count):
+                other = load(tops, k)
+                if other > top:
+                    top = other
+            for k in range(i, rows * count, count):
+                put(tops, k, top)
+
+    @helper
+    def total(sums, rows, count):
+        for i in range(count):
+            value = 0.0
+            for k in range(i, rows * count, count):
+                value += load_sum(sums, k)
+            for k in range(i, rows * count, count):
+                put_sum(sums, k, value)
+
+    return largest, total
+
+
+@family("reduce.softmax.columns")
+def softmax_columns(item: str) -> KernelFunction:
+    """The row is kept: its items are independent.
+
+    Rows that follow each other are reduced together, so several short ones are a longer one.
+    """
+    find_largest, add_powers, divide = column_walks(item)
+    fold_largest, fold_total = fold(item)
+    put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
+    size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)
+    largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
+
+    def softmax_columns(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        width, outputs = load_word(params + WIDTH), load_word(params + OUTPUTS)
+        unit_block, libm = load_word(params + UNIT_BLOCK), load_word(bases + 8 * BASE_LIBM)
+        tops, sums = largest_items(), sums_of_items()
+        chunks = (width + CHUNK - 1) // CHUNK
+        rows = max(min(folded // width, following_rows(params)), 1)
+        for t in range(first * unit_block, min(last * unit_block, outputs * chunks)):
+            begin = t % chunks * CHUNK
+            count = min(CHUNK, width - begin)
+            base = kept_place(params, t // chunks) + begin * size
+            for i in range(rows * count):
+                put(tops, i, lowest)
+                put_sum(sums, i, 0.0)
+            find_largest(params, x + base, y + base, tops, sums, rows, count, libm)
+            if rows > 1:
+                fold_largest(tops, rows, count)
+            add_powers(params, x + base, y + base, tops, sums, rows, count, libm)
+            if rows > 1:
+                fold_total(sums, rows, count)
+            divide(params, x + base, y + base, tops, sums, rows, count, libm)
+
+    return softmax_columns

@@ -1,0 +1,221 @@
+"""Instruction sets: everything that code generation may ask about the machine.
+
+A kernel template never tests for an architecture by name.  It reads the vector
+length, the number of registers and the register tile from one of these rows.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import cache
+from typing import Final, NamedTuple
+
+from nnefc.kernels.target.processor import arm_features, has_half_units, x86_features
+from nnefc.support.errors import NnefError
+
+NATIVE: Final = "native"
+"""As `cpu`: the processor of this machine with all of its features."""
+
+
+class Isa(NamedTuple):
+    """One row: what LLVM is told, and what a template may use."""
+
+    name: str
+    triple: str
+    """LLVM target triple; the object format is ELF on every system, the linker is ours."""
+    cpu: str
+    """LLVM processor: scheduling model and base features; or `NATIVE`."""
+    vector_bits: int
+    """Width that templates emit."""
+    registers: int
+    """Architectural vector registers."""
+    tile: tuple[int, int]
+    """Rows x vectors of the dense register tile (fits the registers without spilling)."""
+    pause: str
+    """Intrinsic for a spin-wait hint."""
+    permute: str
+    """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
+    features: str = ""
+    """LLVM feature string, added to those of the processor."""
+    fma: bool = True
+    """Whether a multiply-add is one instruction, and rounds once."""
+    float16: bool = True
+    """Whether there are instructions that convert vectors of float16 to float32 and back."""
+    halves: bool = False
+    """Whether arithmetic on half a vector takes half the time of a whole one."""
+    lookup: str = ""
+    """Intrinsic for 16 lanes of a vector by the last four bits of numbers, if there is one."""
+    byte_pairs: str = ""
+    """Intrinsic that multiplies unsigned bytes with signed ones and adds each two products, in 16
+    bits, if there is one."""
+    byte_dot: str = ""
+    """Intrinsic that adds each four products of bytes to 32 bits, if there is one; a feature of its
+    own, which only `host` knows of."""
+
+    @property
+    def float32_lanes(self) -> int:
+        """float32 items of one vector."""
+        return self.vector_bits // 32
+
+
+_X86 = "x86_64-unknown-linux-gnu"
+
+X86_64_V2 = Isa(
+    name="x86-64-v2",
+    triple=_X86,
+    cpu="x86-64-v2",
+    vector_bits=128,
+    registers=16,
+    fma=False,
+    float16=False,
+    tile=(6, 2),
+    pause="llvm.x86.sse2.pause",
+    permute="llvm.x86.ssse3.pshuf.b.128",
+    byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
+)
+"""SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
+X86_64_V3 = X86_64_V2._replace(
+    name="x86-64-v3",
+    cpu="x86-64-v3",
+    vector_bits=256,
+    fma=True,
+    float16=True,
+    permute="llvm.x86.avx2.permps",
+    byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
+)
+"""AVX2 and FMA."""
+X86_64_V4 = X86_64_V3._replace(
+    name="x86-64-v4",
+    cpu="x86-64-v4",
+    # LLVM avoids 512-bit registers on many processors unless it is told otherwise.
+    features="-prefer-256-bit",
+    vector_bits=512,
+    registers=32,
+    tile=(8, 3),
+    permute="llvm.x86.avx512.vpermi2var.ps.512",
+    lookup="llvm.x86.avx512.permvar.sf.512",
+    byte_pairs="llvm.x86.avx512.pmaddubs.w.512",
+)
+"""AVX-512 F, BW, CD, DQ, VL."""
+X86_64_V4_256 = X86_64_V4._replace(
+    name="x86-64-v4-256",
+    features="",
+    vector_bits=256,
+    registers=16,
+    tile=(6, 2),
+    permute="llvm.x86.avx512.vpermi2var.ps.256",
+    lookup="",
+    byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
+)
+"""The same with vectors of 256 bits, where those of 512 do no more in the same time."""
+AARCH64 = Isa(
+    name="aarch64",
+    triple="aarch64-unknown-linux-gnu",
+    cpu="generic",
+    vector_bits=128,
+    registers=32,
+    tile=(8, 3),
+    pause="llvm.aarch64.hint",
+    permute="llvm.aarch64.neon.tbl2.v16i8",
+)
+"""NEON."""
+TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V4, AARCH64)}
+
+
+BUILD: Final = "build:"
+"""What NNEFC_ISA begins with in a process that makes code for a row."""
+
+
+def row_of(name: str) -> Isa:
+    """A row by its name; raises NnefError `input/option` if there is none."""
+    if name not in TABLE:
+        raise NnefError.of(
+            "input/option",
+            f"there is no instruction set {name!r}",
+            hint=f"one of {', '.join(TABLE)}, or {NATIVE} for this processor",
+        )
+    return TABLE[name]
+
+
+def setting(isa: Isa) -> str:
+    """What NNEFC_ISA has to be for other processes to make code for `isa`, as this one does."""
+    own = os.environ.get("NNEFC_ISA", "")
+    return own if own.startswith(BUILD) else isa.name
+
+
+@cache
+def host() -> Isa:
+    """The row for this machine, tuned for its processor.
+
+    `NNEFC_ISA` names another row that the machine can execute: older ones, for tests and
+    comparisons, or `x86-64-v4-256`.  Raises NnefError `input/environment` if it names none of them,
+    `internal/machine` where there is none.
+
+    In a process that makes code for other machines, and does not run it, any row (`BUILD`).
+    """
+    wanted = os.environ.get("NNEFC_ISA", "")
+    if wanted.startswith(BUILD):
+        return row_of(wanted.removeprefix(BUILD))
+    if sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        raise _unsupported("a 64-bit little-endian processor")
+    row = _row()
+    if wanted and wanted != row.name:
+        return _other(wanted, row)
+    halves = row is X86_64_V4 and has_half_units()
+    return row._replace(cpu=NATIVE, halves=halves, byte_dot=_byte_dot(row))
+
+
+def executable() -> list[Isa]:
+    """The rows that code may be made for to run here, the best first; `host` is the first."""
+    best = host()
+    able = [isa for isa in TABLE.values() if isa.triple == best.triple]
+    names = [isa.name for isa in able]
+    return [best, *reversed(able[: names.index(best.name)])]
+
+
+def _other(name: str, best: Isa) -> Isa:
+    """The row called `name`, if a machine that has the row `best` can execute it."""
+    able = [isa for isa in TABLE.values() if isa.triple == best.triple]
+    able = able[: able.index(best) + 1]
+    for isa in able:
+        if isa.name == name:
+            return isa
+    names = ", ".join(isa.name for isa in able)
+    raise NnefError.of(
+        "input/environment",
+        f"NNEFC_ISA is {name!r}; this machine can execute {names}",
+        hint="leave NNEFC_ISA out for the newest of them",
+    )
+
+
+def _row() -> Isa:
+    machine = platform.machine().lower()
+    if machine in ("aarch64", "arm64"):
+        return AARCH64
+    if machine not in ("x86_64", "amd64"):
+        raise _unsupported("x86-64 or aarch64")
+    features = x86_features()
+    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= features:
+        return X86_64_V4
+    if {"avx2", "fma", "f16c", "bmi2", "lzcnt", "movbe"} <= features:
+        return X86_64_V3
+    if {"sse4.1", "sse4.2", "popcnt"} <= features:
+        return X86_64_V2
+    raise _unsupported("x86-64 with SSE4.2")
+
+
+def _byte_dot(row: Isa) -> str:
+    """What `row` may use besides, on this machine: see `Isa.byte_dot`."""
+    if row is AARCH64:
+        return "llvm.aarch64.neon.sdot.v4i32.v16i8" if "dotprod" in arm_features() else ""
+    wanted = {512: "avx512vnni", 256: "avxvnni"}.get(row.vector_bits)
+    return f"llvm.x86.avx512.vpdpbusd.{row.vector_bits}" if wanted in x86_features() else ""
+
+
+def _unsupported(needed: str) -> NnefError:
+    return NnefError.of(
+        "internal/machine",
+        f"no code generation for this machine ({platform.machine()}); needed: {needed}",
+    )

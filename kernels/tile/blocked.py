@@ -1,0 +1,75 @@
+"""Channel-blocked tensors: what all kernels on them share, and their halo.
+
+A tensor is [batch, blocks, plane, block]; see `nnefc.ir.layout`.  Kernels are told `x_batch` and
+`x_plane`, the bytes from one batch item and from one channel block to the next, and byte offsets
+of pixels from the start of a plane, int32, in tables.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.vector.builder import I32, I64, Vector
+from nnefc.kernels.vector.memory import WORD, address, load_word, native
+from nnefc.kernels.vector.rows import fill_row
+
+HALO = Layout("y:ref gaps:ref blocks plane_bytes batch_bytes count planes plane_block")
+"""Parameters of `blocked.zero_halo`.
+
+`gaps`: int64, `count` pairs of byte offset from the start of a plane and number of bytes, multiples
+of 4.  A tile is `plane_block` of `planes` (batch x blocks) planes.
+"""
+
+
+def _load_offset(builder: Any, table: Any) -> Any:
+    pointer = builder.inttoptr(table, ir.PointerType())
+    value = builder.load(pointer, typ=I32, align=4)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return builder.sext(value, I64)
+
+
+load_offset: Any = native(WORD, WORD)(_load_offset)
+"""`load_offset(address)`: an int32 of a table."""
+
+
+def table_offset(v: Vector, table: Any, index: Any) -> Any:
+    """The same in vector IR: item `index`, a number or a word, of the table at a pointer."""
+    step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
+    return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
+
+
+def clamp(v: Vector, x: Any, low: Any, high: Any | None) -> Any:
+    """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
+    x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
+    if high is None:
+        return x
+    return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)
+
+
+@family("tile.blocked.zero_halo", moves=True)
+def zero_halo() -> KernelFunction:
+    y_at, gaps_at, blocks_at, plane_at, batch_at, count_at, planes_at, block_at = HALO.offsets
+    fill = fill_row("float32")
+
+    def zero_halo(bases, params, first, last):
+        y, blocks = address(bases, params + y_at), load_word(params + blocks_at)
+        plane_block = load_word(params + block_at)
+        end = min(last * plane_block, load_word(params + planes_at))
+        gaps = address(bases, params + gaps_at)
+        for p in range(first * plane_block, end):
+            plane = y + p // blocks * load_word(params + batch_at)
+            plane += p % blocks * load_word(params + plane_at)
+            for g in range(load_word(params + count_at)):
+                at = gaps + 16 * g
+                fill(plane + load_word(at), load_word(at + 8) // 4)
+
+    return zero_halo

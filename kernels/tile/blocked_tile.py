@@ -1,0 +1,378 @@
+"""The register tile over channel-blocked tensors: the core of convolutions.
+
+A tile is some pixels x `vectors` channel blocks of the output, kept in registers while it
+walks down the reduction.  What it reads is data: a table that says for every `channels` consecutive
+items of the reduction how far from a pixel they are and where their weights are, and one offset for
+every pixel, in and out.  So size, stride, dilation, padding, pitch and rank of a convolution are
+nothing to the tile; a product of matrices is one whose pixels are rows.
+
+Where the last channel block is at most half full the tile computes it with vectors of half the
+length, if the machine is faster with them (`Isa.halves`): a filter is packed as for whole ones.
+Where groups of channels share blocks, each tile has the half of a block that is its group's.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from llvmlite import ir
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.blocked import clamp, table_offset
+from nnefc.kernels.vector.builder import (
+    I32,
+    I64,
+    Vector,
+    lanes_of,
+    separate_function,
+    vector_intrinsic,
+)
+from nnefc.support.hardware import CACHE_LINE
+
+ACCUMULATORS: Final = 24
+"""More vectors of sums than this hide no more latency, and cost code."""
+MAX_HEIGHT: Final = 8
+"""Every pixel has a pointer of its own in a general register, of which there are few."""
+PREFETCH: Final = 4
+"""Tiles of a strip that share the work of fetching the weights that come next, which within a
+network lie in the last cache or in main memory."""
+
+TAP_BYTES: Final = 8
+"""Of an entry of the reduction."""
+FIRST, LAST, RESIDUAL, FILLED, BOUNDED = 1, 2, 4, 8, 16
+"""`mode`: sums start from the bias, not from y; they are complete; a residual is added to them;
+complete results of channels that only fill up the last block become zero; complete results have an
+upper bound that is no infinity."""
+
+
+Half = Literal["", "filled", "first", "last"]
+"""Which vector of a tile is half as long: none; the last one, and the rest of its block becomes
+zero; the first one, in the second half of its block, or the last one, in the first half, and the
+rest of the block is for others."""
+
+
+class _Words(NamedTuple):
+    """What tiles are told: 64-bit integers, most of them addresses.
+
+    depth: entries of the reduction; taps: int32 [depth, 2], an offset that is added to those of
+    pixels, and which weights are for it.  x, y, residual: planes, with int32 offsets of the pixels
+    (`_pixels`) and the bytes from one channel block to the next (`_plane`).  filter: [weights,
+    channels, panel_width]; bias: [panel_width].
+    clamp: the lowest and the highest result, two float32.  last_channels: those that there are of
+    the last block, if `mode` has FILLED.
+    """
+
+    depth: Any
+    taps: Any
+    x: Any
+    x_pixels: Any
+    filter: Any
+    y: Any
+    y_pixels: Any
+    y_plane: Any
+    bias: Any
+    residual: Any
+    residual_pixels: Any
+    residual_plane: Any
+    mode: Any
+    clamp: Any
+    last_channels: Any
+
+    def after(self, v: Vector, pixels: Any) -> _Words:
+        """Without the first pixels."""
+        skipped = v.builder.mul(pixels, v.word(4))
+        return self._replace(
+            x_pixels=v.builder.add(self.x_pixels, skipped),
+            y_pixels=v.builder.add(self.y_pixels, skipped),
+            residual_pixels=v.builder.add(self.residual_pixels, skipped),
+        )
+
+
+def tile_pixels(vectors: int) -> int:
+    """Pixels of the largest tile: sums, weights and one input item fit into the registers."""
+    fitting = (host().registers - vectors - 1) // vectors
+    return min(fitting, ACCUMULATORS // vectors, MAX_HEIGHT)
+
+
+def panel_width(vectors: int, half: Half) -> int:
+    """Items that a tile has of each pixel, those that it makes zero included."""
+    lanes = lanes_of("float32")
+    return vectors * lanes - (lanes // 2 if half in ("first", "last") else 0)
+
+
+@cache
+def cover(vectors: int, channels: int, half: Half = "") -> Any:
+    """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
+
+    Of two neighbouring heights, the higher ones first, so that none is much narrower than others.
+    """
+    highest = tile_pixels(vectors)
+
+    def strip(v: Vector, height: Any, tiles: Any, *words: Any) -> None:
+        """Tiles of equal height, one after the other."""
+        builder = v.builder
+        out = builder.append_basic_block("out")
+        switch = builder.switch(height, out)
+        for pixels in range(1, highest + 1):
+            switch.add_case(ir.Constant(I64, pixels), builder.append_basic_block(f"high{pixels}"))
+            builder.position_at_end(builder.function.blocks[-1])
+            with v.loop(0, tiles, 1) as turn:
+                shape = _Shape(v, pixels, vectors, half)
+                tile = _Tile(v, shape, channels, turn.index, tiles, _Words(*words))
+                tile.emit()
+            builder.branch(out)
+        builder.position_at_end(out)
+
+    @vector_intrinsic("float32", lanes_of("float32"), 1 + len(_Words._fields))
+    def cover(v: Vector, pixels, *words):
+        builder, given = v.builder, _Words(*words)
+        run = separate_function(builder, strip, "float32", v.lanes, 2 + len(words))
+        tiles = builder.udiv(builder.add(pixels, v.word(highest - 1)), v.word(highest))
+        height = builder.udiv(pixels, tiles)
+        higher = builder.sub(pixels, builder.mul(height, tiles))
+        above = builder.add(height, v.word(1))
+        with builder.if_then(builder.icmp_signed(">", higher, v.word(0))):
+            builder.call(run, [above, higher, *given])
+        rest = given.after(v, builder.mul(higher, above))
+        builder.call(run, [height, builder.sub(tiles, higher), *rest])
+
+    return cover
+
+
+class _Shape:
+    """Vectors of a tile: `height` pixels, and of each what is computed, and what is in memory."""
+
+    def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
+        whole = [v] * (vectors - (half != ""))
+        part = [] if half == "" else [Vector(v.builder, "float32", v.lanes // 2)]
+        self.height = height
+        self.computed = part + whole if half == "first" else whole + part
+        """Multiply-adds of such vectors."""
+        self.shares = half in ("first", "last")
+        """Whether the rest of a block is for others."""
+        self.stored = self.computed if self.shares else [v] * vectors
+        """What results are; bias, weights of a step and residual are so, too."""
+        self.within = [v.nbytes // 2 if half == "first" else 0, *[0] * (vectors - 1)]
+        """Bytes from the start of the block of each vector."""
+
+    @property
+    def vectors(self) -> int:
+        return len(self.computed)
+
+    @property
+    def has_both(self) -> bool:
+        """Whether vectors of both lengths are computed."""
+        return len({column.lanes for column in self.computed}) > 1
+
+    @property
+    def starts(self) -> list[int]:
+        """Bytes from the first one to each vector of a row of weights or of the bias."""
+        return [0, *itertools.accumulate(column.nbytes for column in self.stored[:-1])]
+
+    @property
+    def row(self) -> int:
+        """Bytes of weights of a step."""
+        return sum(column.nbytes for column in self.stored)
+
+
+class _Tile:
+    """One tile: what it computes from start to end."""
+
+    def __init__(
+        self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Words
+    ) -> None:
+        """`number`: which of a strip's `tiles`."""
+        self.v, self.builder = v, v.builder
+        self.shape, self.channels = shape, channels
+        self.height, self.vectors = shape.height, shape.vectors
+        self.last_channels = words.last_channels
+        self.number, self.tiles, self.depth, self.mode = number, tiles, words.depth, words.mode
+        self.taps, self.filter = v.pointer(words.taps), v.pointer(words.filter)
+        self.x, self.y = v.pointer(words.x), v.pointer(words.y)
+        self.residual = v.pointer(words.residual)
+        self.bias, self.clamp = v.pointer(words.bias), v.pointer(words.clamp)
+        self.y_plane, self.residual_plane = words.y_plane, words.residual_plane
+        skipped = self.builder.mul(number, v.word(4 * self.height))
+        self.x_pixels, self.y_pixels, self.residual_pixels = (
+            v.at(v.pointer(table), skipped)
+            for table in (words.x_pixels, words.y_pixels, words.residual_pixels)
+        )
+
+    def emit(self) -> None:
+        v = self.v
+        sums = self._sums()
+        columns = self.shape.stored * self.height
+        places = list(self._places(self.y, self.y_pixels, self.y_plane))
+        with self._if(FIRST) as start:
+            each = zip(self.shape.stored, self.shape.starts, strict=True)
+            start.values = [column.load(self.bias, at) for column, at in each] * self.height
+        with start.otherwise():
+            start.values = [c.load(at) for c, at in zip(columns, places, strict=True)]
+        # not from the start: sums that are small beside it would lose more by rounding
+        totals = [v.add(x, y) for x, y in zip(start.join(), sums, strict=True)]
+        with self._if(LAST) as end:
+            with self._if(RESIDUAL) as added:
+                others = self._places(self.residual, self.residual_pixels, self.residual_plane)
+                each = zip(columns, totals, others, strict=True)
+                added.values = [c.add(x, c.load(at)) for c, x, at in each]
+            with added.otherwise():
+                added.values = totals
+            self._store(added.join(), places)
+        with end.otherwise():
+            for x, at in zip(totals, places, strict=True):
+                v.store(x, at)
+        end.join()
+
+    def _store(self, complete: Sequence[Any], places: Sequence[Any]) -> None:
+        """Write what is complete.
+
+        An item is stored right after its instructions, of which there are no more than need be: the
+        processor begins with the next tile as soon as they wait for nothing but sums.  Clamping and
+        then storing all of them took a twentieth of the time of tiles with 16 input channels.
+        """
+        v = self.v
+        low, high = (
+            {column.lanes: column.splat(item) for column in self.shape.stored}
+            for item in (v.load_item(self.clamp, 4 * i) for i in range(2))
+        )
+
+        def store(*, bounded: bool, mask: Any = None) -> None:
+            for k, (x, at) in enumerate(zip(complete, places, strict=True)):
+                column = self.shape.stored[k % self.vectors]
+                top = high[column.lanes] if bounded else None
+                x = clamp(column, x, low[column.lanes], top)
+                if mask is not None and (k + 1) % self.vectors == 0:
+                    x = v.builder.select(mask, x, v.zero())
+                v.store(x, at)
+
+        def clamped() -> None:
+            with self._if(BOUNDED) as bounded:
+                store(bounded=True)
+            with bounded.otherwise():
+                store(bounded=False)
+            bounded.join()
+
+        if self.shape.shares:  # nothing is only there to fill up a block
+            clamped()
+            return
+        with self._if(FILLED) as filled:
+            store(bounded=True, mask=v.mask(self.last_channels))
+        with filled.otherwise():
+            clamped()
+        filled.join()
+
+    def _sums(self) -> list[Any]:
+        """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
+        v = self.v
+        base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
+        columns, row = self.shape.computed, self.shape.row
+        zeros = [column.zero() for column in columns] * self.height
+        with v.loop(0, self.depth, 1, zeros) as turn:
+            sums = list(turn.values)
+            tap = v.at(self.taps, self.builder.mul(turn.index, v.word(TAP_BYTES)))
+            offset, number = table_offset(v, tap, 0), table_offset(v, tap, 1)
+            again = self._offset_again(tap) if self.shape.has_both else offset
+            at = v.at(self.filter, self.builder.mul(number, v.word(self.channels * row)))
+            sources = [(v.at(p, offset), v.at(p, again)) for p in base]
+            if self.channels > 1:
+                self._prefetch(at, self.channels * row)
+            for c in range(self.channels):
+                places = [c * row + start for start in self.shape.starts]
+                weights = [w.load(at, n) for w, n in zip(columns, places, strict=True)]
+                for i, (whole, half) in enumerate(sources):
+                    for j, column in enumerate(columns):
+                        source = whole if column.lanes == v.lanes else half
+                        item = column.splat(v.load_item(source, 4 * c))
+                        k = i * self.vectors + j
+                        sums[k] = column.fma(item, weights[j], sums[k])
+            turn.next = sums
+        stored = self.shape.stored * self.height
+        return [column.extended(x) for column, x in zip(stored, turn.values, strict=True)]
+
+    def _offset_again(self, tap: Any) -> Any:
+        """The offset of an entry, by an atomic load: LLVM does not know that it is the same.
+
+        It would broadcast an item once for vectors of both lengths, which takes an instruction and
+        a register; multiply-adds that broadcast what they read from memory are a sixth faster.
+        """
+        value = self.builder.load_atomic(tap, "monotonic", 4, typ=I32)
+        return self.builder.sext(value, I64)
+
+    def _prefetch(self, at: Any, nbytes: int) -> None:
+        """Fetch a share of what lies as far ahead of an entry's weights as a panel reaches.
+
+        Where pixels meet only some of the entries, part of what is fetched is here already.
+        """
+        v, builder = self.v, self.builder
+        ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
+        share = -(-nbytes // PREFETCH // CACHE_LINE) * CACHE_LINE
+        turn = builder.and_(self.number, v.word(PREFETCH - 1))
+        mine = v.at(ahead, builder.mul(turn, v.word(share)))
+        for line in range(0, share, CACHE_LINE):
+            v.prefetch(mine, line)
+        few = builder.icmp_signed("<", self.tiles, v.word(PREFETCH))
+        with builder.if_then(few):
+            for line in range(0, nbytes, CACHE_LINE):
+                v.prefetch(ahead, line)
+
+    def _places(self, tensor: Any, pixels: Any, plane: Any) -> Iterator[Any]:
+        """Pointers to the vectors of the tile in a blocked tensor."""
+        v = self.v
+        planes = [
+            v.at(v.at(tensor, self.builder.mul(plane, v.word(j))), within)
+            for j, within in enumerate(self.shape.within)
+        ]
+        for i in range(self.height):
+            offset = table_offset(v, pixels, i)
+            yield from (v.at(p, offset) for p in planes)
+
+    @contextmanager
+    def _if(self, bit: int) -> Generator[_Choice]:
+        flag = self.builder.and_(self.mode, self.v.word(bit))
+        choice = _Choice(self.builder, self.builder.icmp_signed("!=", flag, self.v.word(0)))
+        yield choice
+        choice.finish()
+
+
+class _Choice:
+    """Two branches: values that are computed in one of them, or what is done in one."""
+
+    def __init__(self, builder: Any, condition: Any) -> None:
+        self._builder = builder
+        self._no, self._end = (builder.append_basic_block(x) for x in ("no", "end"))
+        yes = builder.append_basic_block("yes")
+        builder.cbranch(condition, yes, self._no)
+        builder.position_at_end(yes)
+        self.values: list[Any] = []
+        self._results: list[tuple[Any, list[Any]]] = []
+
+    def finish(self) -> None:
+        self._results.append((self._builder.block, self.values))
+        self._builder.branch(self._end)
+
+    @contextmanager
+    def otherwise(self) -> Generator[None]:
+        self._builder.position_at_end(self._no)
+        yield
+        self.finish()
+
+    def join(self) -> list[Any]:
+        """The values of the branch that was taken."""
+        self._builder.position_at_end(self._end)
+        merged: list[Any] = []
+        (yes, first), (no, second) = self._results
+        for x, y in zip(first, second, strict=True):
+            phi = self._builder.phi(x.type)
+            phi.add_incoming(x, yes)
+            phi.add_incoming(y, no)
+            merged.append(phi)
+        return merged

@@ -1,0 +1,108 @@
+"""What is applied to a result while it is in the first cache: an expression over a block."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.tile.panels import BATCH, batch_offset
+from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_function
+from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.lane_memory import load, load_item, store
+from nnefc.kernels.vector.lanes import BITS
+from nnefc.kernels.vector.memory import STORE, address, helper, load_word
+from nnefc.kernels.vector.scalar import Expression
+
+APPLY_ARGUMENTS = 6
+
+store_word = STORE["int64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """`expression` over a result, its first input, and operands with rows of their own.
+
+    `repeated` says of each operand whether all items of a row are the same one.
+    """
+
+    expression: Expression
+    repeated: tuple[bool, ...]
+
+
+_OPERAND = f"row step batch:{BATCH}"
+
+
+def operand_fields(*names: str) -> list[str]:
+    """Parameters `x:ref x_row x_step x_batch` of matrices: where, and bytes between items."""
+    return [f"{x}:ref {' '.join(f'{x}_{field}' for field in _OPERAND.split())}" for x in names]
+
+
+ROW, STEP, OFFSETS = Layout(operand_fields("x")[0]).offsets[1:]
+OPERAND_BYTES = Layout(operand_fields("x")[0]).nbytes
+
+
+@helper
+def place_operands(bases, params, operands, rank, number, row, column, table):
+    """The table of operands that `apply_rows` takes, for a block from (row, column) on.
+
+    The parameters have the number of operands at `operands`, followed by their fields, and the rank
+    of the batch at `rank`, followed by its extents; the block is of batch item `number`.
+    """
+    for x in range(load_word(params + operands)):
+        at = operands + 8 + x * OPERAND_BYTES
+        pitch, step = load_word(params + at + ROW), load_word(params + at + STEP)
+        place = batch_offset(params, rank, rank + 8, at + OFFSETS, number)
+        place += address(bases, params + at) + row * pitch + column * step
+        store_word(table, 2 * x, place)
+        store_word(table, 2 * x + 1, pitch)
+
+
+@cache
+def apply_rows(item: str, epilogue: Epilogue) -> Any:
+    """Function `apply(rows, n, c, c_row, operands, libm)`: over the block at c, in place.
+
+    The n items of each row become those of the expression.  `operands` has two words for each
+    operand: the address of its first item, and the bytes from row to row.
+    """
+
+    @vector_function(item, lanes_of(item), APPLY_ARGUMENTS)
+    def apply(v: Vector, rows, n, c, c_row, operands, libm):
+        builder = v.builder
+        table = v.pointer(operands)
+        words = [
+            builder.load(v.at(table, 8 * i), typ=I64, align=8)
+            for i in range(2 * len(epilogue.repeated))
+        ]
+        places = [v.pointer(x) for x in (c, *words[::2])]
+        pitches = [c_row, *words[1::2]]
+        dtypes = epilogue.expression.inputs
+        whole = builder.and_(n, v.word(-v.lanes))
+        with v.loop(0, rows, 1) as row:
+            starts = [v.at(x, builder.mul(row.index, p)) for x, p in zip(places, pitches)]
+            items = [
+                load_item(v, dtype, start) if repeated else None
+                for start, dtype, repeated in zip(starts, dtypes, (False, *epilogue.repeated))
+            ]
+
+            def columns(index, mask):
+                values = []
+                for start, dtype, known in zip(starts, dtypes, items):
+                    at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
+                    values.append(load(v, dtype, at, mask) if known is None else known)
+                (result,) = emit(v, epilogue.expression, values, libm)
+                at = v.at(starts[0], builder.mul(index, v.word(v.itemsize)))
+                store(result, at, mask)
+
+            with v.loop(0, whole, v.lanes) as column:
+                columns(column.index, None)
+            with v.loop(whole, n, v.lanes) as column:
+                columns(column.index, v.mask(builder.sub(n, column.index)))
+
+    return apply

@@ -1,0 +1,105 @@
+"""Element-wise expressions over runs of pixels, tile by tile as another kernel computes them."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nnefc.kernels.abi import BASE_LIBM
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import family
+from nnefc.kernels.vector.builder import I64, Vector, lanes_of
+from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.lane_memory import load, store
+from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector_kernel import VectorKernel
+
+ITEM: Final = "float32"
+IN_FLIGHT: Final = 4
+"""Pixels that are worked on at the same time, to hide latency."""
+
+
+def layout(operands: int) -> Layout:
+    """Parameters of `runs.expression`.
+
+    x0: the blocked tensor that is changed in place, x1..: further operands.  starts: int64
+    [tiles + 1], the first run of each tile.  runs: int64, for each the number of pixels and the
+    byte offset of the first one in every operand.
+    """
+    names = " ".join(f"x{i}:ref" for i in range(operands))
+    return Layout(f"{names} starts:ref runs:ref")
+
+
+@family("tile.pixel_runs.expression")
+def expression(what: Expression, walks: tuple[bool, ...]) -> VectorKernel:
+    """`walks`: which operands have an item per pixel; the others a vector for the whole run."""
+
+    def kernel(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
+        _Runs(builder, what, walks, bases, params).emit(first, last)
+
+    return VectorKernel(kernel)
+
+
+class _Runs:
+    def __init__(
+        self, builder: Any, what: Expression, walks: tuple[bool, ...], bases: Any, params: Any
+    ) -> None:
+        self.v = Vector(builder, ITEM, lanes_of(ITEM))
+        self._what, self._walks = what, walks
+        self._libm = self._word(bases, 8 * BASE_LIBM) if what.calls_library else None
+        places = layout(len(walks)).offsets
+        *self._operands, self._starts, self._runs = (
+            self._reference(bases, params, at) for at in places
+        )
+
+    def emit(self, first: Any, last: Any) -> None:
+        v, builder = self.v, self.v.builder
+        record = 8 * (1 + len(self._walks))
+        begin, end = (
+            self._word(builder.add(self._starts, builder.mul(tile, I64(8))), 0)
+            for tile in (first, last)
+        )
+        with v.loop(begin, end, 1) as run:
+            at = builder.add(self._runs, builder.mul(run.index, I64(record)))
+            pixels = self._word(at, 0)
+            places = [
+                v.at(v.pointer(base), self._word(at, 8 * i))
+                for i, base in enumerate(self._operands, 1)
+            ]
+            fixed = {
+                i: load(v, ITEM, place) for i, place in enumerate(places) if not self._walks[i]
+            }
+            whole = builder.and_(pixels, I64(-IN_FLIGHT))
+            with v.loop(0, whole, IN_FLIGHT) as turn:
+                self._pixels(places, fixed, turn.index, IN_FLIGHT)
+            with v.loop(whole, pixels, 1) as turn:
+                self._pixels(places, fixed, turn.index, 1)
+
+    def _pixels(self, places: list[Any], fixed: dict[int, Lanes], index: Any, count: int) -> None:
+        v = self.v
+        offset = v.builder.mul(index, I64(v.nbytes))
+        results: list[Lanes] = []
+        for pixel in range(count):
+            values = [
+                fixed[i] if i in fixed else load(v, ITEM, v.at(v.at(p, offset), pixel * v.nbytes))
+                for i, p in enumerate(places)
+            ]
+            results += emit(v, self._what, values, self._libm)
+        for pixel, result in enumerate(results):
+            store(result, v.at(v.at(places[0], offset), pixel * v.nbytes))
+
+    def _word(self, address: Any, offset: int) -> Any:
+        v = self.v
+        value = v.builder.load(v.at(v.pointer(address), offset), typ=I64, align=8)
+        value.set_metadata("invariant.load", v.builder.module.add_metadata([]))
+        return value
+
+    def _reference(self, bases: Any, params: Any, at: int) -> Any:
+        builder = self.v.builder
+        index = self._word(params, at)
+        base = self._word(builder.add(bases, builder.mul(index, I64(8))), 0)
+        return builder.add(base, self._word(params, at + 8))

@@ -1,0 +1,162 @@
+"""Pieces of planes: what kernels that compute pixel by pixel are made of.
+
+A piece is some neighbouring pixels of a row of the output, kept in registers while the kernel
+walks along what they meet.  Where it lies and what it meets is data, one record per piece:
+
+    int32 [FIELDS]: kind, x, y, other, first tap, taps, number
+
+kind: which code; x, y, other: byte offsets from the starts of planes; taps: a part of a table of
+byte offsets; number: a float32 in its bits.  All planes of a tensor have the same pieces.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.target.isa import Isa
+from nnefc.kernels.template import KernelFunction
+from nnefc.kernels.tile.blocked import table_offset
+from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector.memory import address, load_word
+
+FIELDS: Final = 7
+RECORD: Final = 4 * FIELDS
+"""Bytes of a record."""
+
+PIECES = Layout(
+    "x:ref y:ref other:ref weights:ref pieces:ref taps:ref blocks x_batch x_plane y_batch y_plane "
+    "other_batch other_plane weights_plane clamp count band units unit_block"
+)
+"""Parameters of kernels over pieces.
+
+x, y, other: blocked tensors with the bytes between batch items and planes.  pieces: `count`
+records, taps: int32.  weights: `weights_plane` bytes for each of the `blocks` channel blocks.
+clamp: the lowest and the highest result, two float32 in a word.  A unit is `band` pieces of a
+plane, and those of all planes of a batch item follow each other; a tile is `unit_block` of `units`.
+"""
+(
+    X,
+    Y,
+    OTHER,
+    WEIGHTS,
+    PIECES_AT,
+    TAPS,
+    BLOCKS,
+    X_BATCH,
+    X_PLANE,
+    Y_BATCH,
+    Y_PLANE,
+    OTHER_BATCH,
+    OTHER_PLANE,
+    WEIGHTS_PLANE,
+    CLAMP,
+    COUNT,
+    BAND,
+    UNITS,
+    UNIT_BLOCK,
+) = PIECES.offsets
+
+Emit = Callable[["Piece"], None]
+"""Writes the code of a piece of one kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece, as the code for it sees it: pointers and words."""
+
+    v: Vector
+    x: Any
+    y: Any
+    other: Any
+    weights: Any
+    taps: Any
+    """Its own part of the table."""
+    count: Any
+    """Number of taps."""
+    number: Any
+    """Pointer to a float32."""
+    clamp: Any
+
+    def tap(self, index: Any) -> Any:
+        """Byte offset number `index` of the taps."""
+        return table_offset(self.v, self.taps, index)
+
+
+def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
+    """Numbers of pixels that there is code for: all small ones, and one that goes far.
+
+    `columns`: registers that so many pixels need, `others`: those that are needed beside.  A piece
+    of one pixel always has code.
+    """
+    return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
+
+
+def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
+    """A kernel over blocks of so many channels, with the code for each kind of piece."""
+
+    @vector_intrinsic("float32", block, 8, apart=True)
+    def run(v: Vector, pieces, count, x, y, other, weights, taps, clamp):
+        builder = v.builder
+        x, y, other, weights, taps = (v.pointer(p) for p in (x, y, other, weights, taps))
+        pieces, clamp = v.pointer(pieces), v.pointer(clamp)
+        with v.loop(0, count, 1) as turn:
+            record = v.at(pieces, builder.mul(turn.index, v.word(RECORD)))
+            fields = [builder.load(v.at(record, 4 * i), typ=I32, align=4) for i in range(6)]
+            kind = fields[0]
+            words = [builder.sext(field, I64) for field in fields[1:]]
+            piece = Piece(
+                v,
+                v.at(x, words[0]),
+                v.at(y, words[1]),
+                v.at(other, words[2]),
+                weights,
+                v.at(taps, builder.mul(words[3], v.word(4))),
+                words[4],
+                v.at(record, 24),
+                clamp,
+            )
+            out = builder.append_basic_block("out")
+            switch = builder.switch(kind, out)
+            for number, emit in kinds.items():
+                code = builder.append_basic_block(f"kind{number}")
+                switch.add_case(ir.Constant(I32, number), code)
+                builder.position_at_end(code)
+                emit(piece)
+                builder.branch(out)
+            builder.position_at_end(out)
+
+    def kernel(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        other, weights = address(bases, params + OTHER), address(bases, params + WEIGHTS)
+        pieces, taps = address(bases, params + PIECES_AT), address(bases, params + TAPS)
+        blocks, count = load_word(params + BLOCKS), load_word(params + COUNT)
+        band = load_word(params + BAND)
+        bands = (count + band - 1) // band
+        unit_block, units = load_word(params + UNIT_BLOCK), load_word(params + UNITS)
+        for u in range(first * unit_block, min(last * unit_block, units)):
+            block, part = u % blocks, u // blocks
+            begin, n = part % bands * band, part // bands
+            run(
+                pieces + begin * RECORD,
+                min(band, count - begin),
+                x + n * load_word(params + X_BATCH) + block * load_word(params + X_PLANE),
+                y + n * load_word(params + Y_BATCH) + block * load_word(params + Y_PLANE),
+                other
+                + n * load_word(params + OTHER_BATCH)
+                + block * load_word(params + OTHER_PLANE),
+                weights + block * load_word(params + WEIGHTS_PLANE),
+                taps,
+                params + CLAMP,
+            )
+
+    return kernel

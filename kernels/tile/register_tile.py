@@ -1,0 +1,284 @@
+"""The register tile that every dense product runs on, and what feeds it.
+
+    C[m, n] (+)= A[m, depth] B[depth, n]
+
+One tile keeps up to `rows` x `vectors` vectors of C in registers while it walks down
+`depth`.  Where A and B lie is data: A by two strides, B by one (its columns are
+contiguous, in whole vectors).  Only the columns asked for are read and written in C.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite and numba are untyped)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_function, vector_intrinsic
+from nnefc.kernels.vector.memory import ITEMSIZE, WORD, helper, native
+
+PANEL_BYTES = 24 << 10
+"""A piece of B that is walked again and again: it should stay in the first cache."""
+
+CHAIN = 256
+"""Most products that are added one after the other.
+
+Sums of so many are added in a second chain: the error grows with the length of the longer chain,
+not of the product (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+"""
+TILE_ARGUMENTS = 13
+CASE = 64
+"""More rows than any tile has: what tells cases of one width from those of the next."""
+DOTS_CHAIN = 32
+"""`CHAIN` in dot products, which add to several vectors of sums at a time."""
+
+
+def tile_rows() -> int:
+    return host().tile[0]
+
+
+def panel_columns(item: str) -> int:
+    """Columns of C that one tile covers."""
+    return host().tile[1] * lanes_of(item)
+
+
+def panel_depth(item: str) -> int:
+    """Rows of B that one tile should walk: they fit into the first cache, and in a `CHAIN`."""
+    return min(PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item]), CHAIN)
+
+
+def heights(rows: int) -> list[int]:
+    """Numbers of rows that there is code for: fewer loops to compile, and few of them in use."""
+    return sorted({1, 2, 4, rows})
+
+
+@cache
+def tile_height() -> Any:
+    """Helper `height(rows)`: the most rows, of so many, that one tile can do."""
+    most = tile_rows()
+
+    @helper
+    def height(rows):
+        if rows >= most:
+            return most
+        if rows >= 4:
+            return 4
+        return min(rows, 2)
+
+    return height
+
+
+@cache
+def register_tile(item: str, rows: int, vectors: int) -> Any:
+    """Intrinsic: `product_tile` for the `heights` of `rows`, one vector wide or `vectors`."""
+    emit = _product_tile(item, tuple(heights(rows)), tuple(sorted({1, vectors})))
+    return vector_intrinsic(item, lanes_of(item), TILE_ARGUMENTS, apart=True)(emit)
+
+
+def tile_width(height: int) -> int:
+    """The most vectors that `height` rows can be wide: sums, operands and all in registers."""
+    registers = host().registers
+    fitting = [w for w in range(1, 9) if height * w + min(height, w) + 1 <= registers]
+    return fitting[-1]
+
+
+@cache
+def product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
+    """Function `tile(m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh)`.
+
+    m is one of `heights`, n items fit into the largest of `widths`, in vectors; strides are in
+    bytes.  B must be readable in whole vectors, as many as the smallest width that n fits into.
+    If `fresh`, C starts from the item at bias + i * bias_row in row i, else from what C holds; the
+    products are summed before they are added to it.  depth may be 0.
+    """
+    emit = _product_tile(item, heights, widths)
+    return vector_function(item, lanes_of(item), TILE_ARGUMENTS)(emit)
+
+
+def _product_tile(item: str, heights: tuple[int, ...], widths: tuple[int, ...]) -> Any:
+    lanes = lanes_of(item)
+
+    def tile(v: Vector, m, n, depth, a, a_row, a_step, b, b_row, c, c_row, bias, bias_row, fresh):
+        builder = v.builder
+        a, b, c, bias = (v.pointer(p) for p in (a, b, c, bias))
+        out = builder.append_basic_block("out")
+        case = m
+        for width in widths[:-1]:
+            wider = builder.icmp_signed(">", n, v.word(lanes * width))
+            case = builder.add(case, builder.select(wider, v.word(CASE), v.word(0)))
+        switch = builder.switch(case, out)
+        for number, width in enumerate(widths):
+            for height in heights:
+                block = builder.append_basic_block(f"tile{height}x{width}")
+                switch.add_case(ir.Constant(I64, height + CASE * number), block)
+                builder.position_at_end(block)
+                walk = Walk(v, height, width)
+                values = walk.products(depth, a, a_row, a_step, b, b_row)
+                walk.finish(values, n, c, c_row, bias, bias_row, fresh)
+                builder.branch(out)
+        builder.position_at_end(out)
+
+    return tile
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One shape of a tile: `height` rows, `width` vectors."""
+
+    v: Vector
+    height: int
+    width: int
+
+    def products(self, depth, a, a_row, a_step, b, b_row):
+        """Sums of products, row by row."""
+        v, builder = self.v, self.v.builder
+        offsets = [builder.mul(a_row, v.word(i)) for i in range(self.height)]
+        count = self.height * self.width
+        unroll = 2 if count >= 8 else 4
+        even = builder.and_(depth, v.word(-unroll))
+        with v.loop(0, even, unroll, [*[v.zero()] * count, a, b]) as turn:
+            *values, at_a, at_b = turn.values
+            for _ in range(unroll):
+                values = self._step(values, at_a, offsets, at_b)
+                at_a, at_b = v.at(at_a, a_step), v.at(at_b, b_row)
+            turn.next = [*values, at_a, at_b]
+        with v.loop(even, depth, 1, turn.values) as turn:
+            *values, at_a, at_b = turn.values
+            values = self._step(values, at_a, offsets, at_b)
+            turn.next = [*values, v.at(at_a, a_step), v.at(at_b, b_row)]
+        return turn.values[:-2]
+
+    def _step(self, values, at_a, offsets, at_b):
+        """Add the products of a column of A and a row of B."""
+        v = self.v
+        # what there is less of stays in registers meanwhile
+        if self.height < self.width:
+            xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]
+            columns = []
+            for j in range(self.width):
+                part = v.load(at_b, v.nbytes * j)
+                columns.append([v.fma(x, part, y) for x, y in zip(xs, values[j :: self.width])])
+            return [y for row in zip(*columns) for y in row]
+        parts = [v.load(at_b, v.nbytes * j) for j in range(self.width)]
+        result = []
+        for i, offset in enumerate(offsets):
+            x = v.splat(v.load_item(v.at(at_a, offset)))
+            row = values[i * self.width : (i + 1) * self.width]
+            result += [v.fma(x, part, y) for part, y in zip(parts, row, strict=True)]
+        return result
+
+    def finish(self, values, n, c, c_row, bias, bias_row, fresh):
+        """Add the sums to C, or to the bias; only the first n columns."""
+        v, builder = self.v, self.v.builder
+        rows = [v.at(c, builder.mul(c_row, v.word(i))) for i in range(self.height)]
+        is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
+        is_whole = builder.icmp_signed("==", n, v.word(self.width * v.lanes))
+        with builder.if_else(is_whole) as (whole, part):
+            for block, masked in ((whole, False), (part, True)):
+                with block:
+                    masks = self._masks(n) if masked else None
+                    with builder.if_else(is_fresh) as (begin, resume):
+                        with begin:
+                            self._store(values, rows, masks, (bias, bias_row))
+                        with resume:
+                            self._store(values, rows, masks, None)
+
+    def _masks(self, n):
+        """The columns of each vector that there are."""
+        v = self.v
+        return [v.mask(v.builder.sub(n, v.word(v.lanes * j))) for j in range(self.width)]
+
+    def _store(self, values, rows, masks, bias):
+        v = self.v
+        for i, row in enumerate(rows):
+            start = None
+            if bias is not None:
+                first, pitch = bias
+                start = v.splat(v.load_item(v.at(first, v.builder.mul(pitch, v.word(i)))))
+            for j in range(self.width):
+                target, value = v.at(row, v.nbytes * j), values[i * self.width + j]
+                if masks is None:
+                    v.store(v.add(v.load(target) if start is None else start, value), target)
+                else:
+                    before = v.masked_load(target, masks[j]) if start is None else start
+                    v.masked_store(v.add(before, value), target, masks[j])
+
+
+@cache
+def dots(item: str, rows: int = 4) -> Any:
+    """Intrinsic `dots(m, depth, a, a_row, b, sums)`: products of m <= rows rows of A with one b.
+
+    Rows and b are contiguous; the m sums are written one after the other.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 6)
+    def dots(v: Vector, m, depth, a, a_row, b, sums):
+        builder = v.builder
+        a, b, sums = v.pointer(a), v.pointer(b), v.pointer(sums)
+        out = builder.append_basic_block("out")
+        switch = builder.switch(m, out)
+        for height in range(1, rows + 1):
+            block = builder.append_basic_block(f"dots{height}")
+            switch.add_case(ir.Constant(I64, height), block)
+            builder.position_at_end(block)
+            starts = [v.at(a, builder.mul(a_row, v.word(i))) for i in range(height)]
+            # enough independent chains to hide the latency of a multiply-add
+            chains = max(2, 8 // height)
+            wide = chains * v.lanes
+            whole = builder.and_(depth, v.word(-wide))
+            piece = wide * DOTS_CHAIN
+            with v.loop(0, whole, piece, [v.zero()] * height) as outer:
+                end = builder.add(outer.index, v.word(piece))
+                end = builder.select(builder.icmp_signed("<", end, whole), end, whole)
+                with v.loop(outer.index, end, wide, [v.zero()] * (height * chains)) as turn:
+                    offset = builder.mul(turn.index, v.word(v.itemsize))
+                    xs = [v.load(v.at(b, offset), v.nbytes * k) for k in range(chains)]
+                    turn.next = [
+                        v.fma(v.load(v.at(starts[i], offset), v.nbytes * k), xs[k], value)
+                        for i in range(height)
+                        for k, value in enumerate(turn.values[i * chains : (i + 1) * chains])
+                    ]
+                for i in range(height):
+                    parts = turn.values[i * chains : (i + 1) * chains]
+                    while len(parts) > 1:
+                        parts = [v.add(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
+                    outer.next[i] = v.add(outer.values[i], parts[0])
+            totals = outer.values
+            with v.loop(whole, depth, v.lanes, totals) as turn:
+                offset = builder.mul(turn.index, v.word(v.itemsize))
+                mask = v.mask(builder.sub(depth, turn.index))
+                x = v.masked_load(v.at(b, offset), mask)
+                turn.next = [
+                    v.fma(v.masked_load(v.at(start, offset), mask), x, value)
+                    for start, value in zip(starts, turn.values, strict=True)
+                ]
+            for i, value in enumerate(turn.values):
+                v.store_item(v.total(value), sums, v.itemsize * i)
+            builder.branch(out)
+        builder.position_at_end(out)
+
+    return dots
+
+
+@cache
+def local_bytes(size: int) -> Any:
+    """Intrinsic `local() -> address`: `size` bytes of the thread's own stack, 64-byte aligned.
+
+    Scratch that belongs to a thread, not to a tile: it is warm, and however many tiles
+    there are it takes no arena.
+    """
+
+    def local(builder):
+        with builder.goto_entry_block():
+            memory = builder.alloca(ir.ArrayType(ir.IntType(8), size))
+            memory.align = 64
+        return builder.ptrtoint(memory, I64)
+
+    return native(WORD)(local)

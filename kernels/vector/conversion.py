@@ -1,0 +1,159 @@
+"""Conversions between item types, as vector IR.
+
+to            from
+------------  ------------------------------------------------------------------
+bool          any: whether it is not 0
+an integer    a float: towards zero; the nearest there is if it is out of range; NaN is 0
+an integer: the lowest bits
+a float       any: the nearest, ties to even
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.target import isa
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.lanes import BITS, HALVES, Lanes, constant, select, vector_type
+
+
+def convert(x: Lanes, dtype: str) -> Lanes:
+    """`x` as items of another type."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype in HALVES:
+        return convert(_widen(x), dtype)
+    if dtype == "bool":
+        return x.differs(0)
+    if dtype in HALVES:
+        return _narrow(x, dtype)
+    if x.dtype == "bool":
+        return select(x, constant(x.v, dtype, 1), 0)
+    floating = constant(x.v, dtype, 0).is_float
+    if x.is_float:
+        return _resized(x, dtype) if floating else _saturated(x, dtype)
+    if floating:
+        emit = x.v.builder.sitofp if x.is_signed else x.v.builder.uitofp
+        return Lanes(x.v, dtype, emit(x.value, vector_type(x.v, dtype)))
+    return _resized(x, dtype)
+
+
+def _resized(x: Lanes, dtype: str) -> Lanes:
+    """A float as another float, an integer as another integer."""
+    builder, kind = x.v.builder, vector_type(x.v, dtype)
+    change = BITS[dtype] - BITS[x.dtype]
+    if not change:
+        return Lanes(x.v, dtype, x.value)
+    if x.is_float:
+        emit = builder.fpext if change > 0 else builder.fptrunc
+    elif change < 0:
+        emit = builder.trunc
+    else:
+        emit = builder.sext if x.is_signed else builder.zext
+    return Lanes(x.v, dtype, emit(x.value, kind))
+
+
+def _saturated(x: Lanes, dtype: str) -> Lanes:
+    """A float as the nearest integer towards zero that there is."""
+    bits, like = BITS[dtype], constant(x.v, dtype, 0)
+    if bits < 32:  # machines convert to 32 bits, and some to 64
+        low, high = (
+            (-(1 << bits - 1), (1 << bits - 1) - 1) if like.is_signed else (0, (1 << bits) - 1)
+        )
+        whole = _saturated(x, "int32")
+        whole = select(whole < low, low, whole)
+        return _resized(select(whole > high, high, whole), dtype)
+    name = f"llvm.fpto{'s' if like.is_signed else 'u'}i.sat"
+    name = f"{name}.v{x.v.lanes}i{bits}.v{x.v.lanes}f{BITS[x.dtype]}"
+    return Lanes(x.v, dtype, x.v.call(name, vector_type(x.v, dtype), x.value))
+
+
+# -- floats of 16 bits
+
+
+def _widen(x: Lanes) -> Lanes:
+    """A half as float32, exactly."""
+    builder = x.v.builder
+    if x.dtype == "bfloat16":
+        return _resized(Lanes(x.v, "uint16", x.value), "int32").__lshift__(16).from_bits()
+    if isa.host().float16:
+        halves = builder.bitcast(x.value, _halves(x.v))
+        return Lanes(x.v, "float32", builder.fpext(halves, vector_type(x.v, "float32")))
+    bits = _resized(Lanes(x.v, "uint16", x.value), "int32")
+    sign, size = (bits & 0x8000) << 16, bits & 0x7FFF
+    # the exponent and the fraction are where those of a float32 are, but for the bias: scaled by
+    # 2**112, which makes subnormal numbers normal ones
+    finite = (size << 13).from_bits() * 2.0**112
+    special = (size << 13) | 0x7F800000
+    return (select(size < 0x7C00, finite.bits(), special) | sign).from_bits()
+
+
+def _narrow(x: Lanes, dtype: str) -> Lanes:
+    """`x` as a half, rounded once."""
+    if x.dtype in ("float64", "int64", "uint64", "int32", "uint32"):
+        x = _to_odd(convert(x, "float64"))
+    else:
+        x = convert(x, "float32")
+    builder = x.v.builder
+    if dtype == "float16" and isa.host().float16:
+        halves = builder.fptrunc(x.value, _halves(x.v))
+        return Lanes(x.v, dtype, builder.bitcast(halves, vector_type(x.v, dtype)))
+    bits = x.bits()
+    sign, size = bits & -(1 << 31), bits & 0x7FFFFFFF
+    near = _float16_bits(size) if dtype == "float16" else _bfloat16_bits(size)
+    half = _resized(near | _logical_shift(sign, 16), "int16")
+    return Lanes(x.v, dtype, half.value)
+
+
+def _logical_shift(x: Lanes, count: int) -> Lanes:
+    """To the right, with zeros."""
+    return x.same((Lanes(x.v, "uint32", x.value) >> count).value)
+
+
+def _bfloat16_bits(size: Lanes) -> Lanes:
+    """The upper 16 bits of a float32 without sign, rounded; what is no number stays none."""
+    rounded = (size + 0x7FFF + ((size >> 16) & 1)) >> 16
+    return select(size > 0x7F800000, (size >> 16) | 0x40, rounded)
+
+
+def _float16_bits(size: Lanes) -> Lanes:
+    """The bits of float16 for those of a float32 without sign."""
+    # normal: another bias, 13 bits less; a carry of rounding goes into the exponent
+    normal = (size - (112 << 23) + 0xFFF + ((size >> 13) & 1)) >> 13
+    # subnormal, below 2**-14: added to 2**-1, whose last bit is 2**-24, the sum is rounded to that
+    subnormal = (size.from_bits() + 0.5).bits() - 0x3F000000
+    finite = select(size < 0x38800000, subnormal, normal)
+    finite = select(finite > 0x7C00, 0x7C00, finite)
+    none = ((size >> 13) & 0x3FF) | 0x7E00
+    return select(size > 0x7F800000, none, finite)
+
+
+def _to_odd(x: Lanes) -> Lanes:
+    """float64 as float32, an inexact one to the neighbour whose last bit is 1.
+
+    Rounded again to less bits that is what rounding once gives.
+    """
+    near = _resized(x, "float32")
+    back = _resized(near, "float64")
+    bits = near.bits()
+    away = Lanes(x.v, "bool", x.v.builder.fcmp_ordered("!=", back.value, x.value))
+    small = _size(back) < _size(x)
+    step = select(small, constant(x.v, "int32", 1), -1)
+    moved = select(away & (bits & 1).equals(0), bits + step, bits)
+    return moved.from_bits()
+
+
+def _size(x: Lanes) -> Lanes:
+    """|x|."""
+    return (x.bits() & 0x7FFFFFFFFFFFFFFF).from_bits()
+
+
+def _halves(v: Vector) -> Any:
+    """LLVM type of a vector of float16."""
+    return ir.VectorType(ir.HalfType(), v.lanes)

@@ -1,0 +1,72 @@
+"""Arithmetic of integers that is no single instruction, as vector IR; results wrap around."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from nnefc.kernels.vector.conversion import convert
+from nnefc.kernels.vector.lanes import BITS, Lanes, constant, select
+
+
+def quotient(x: Lanes, y: Lanes) -> Lanes:
+    """x / y towards zero; 0 where y is 0; the smallest integer divided by -1 is itself."""
+    nothing, bits = y.equals(0), BITS[x.dtype]
+    if bits < 64:
+        # Floats divide in vectors, and no quotient that is not whole rounds to a whole number: it
+        # is at least 1 / |y| from the next, and is rounded by less than that, since a float has
+        # more bits than x, which is |y| times as large.
+        wider = "float32" if bits < 24 else "float64"
+        exact = convert(x, wider) / convert(y, wider)
+        whole = convert(exact, "int64" if x.dtype == "uint32" else "int32")
+        result = convert(whole, x.dtype)
+        # the only one that is out of range of int32
+        return select(nothing, 0, select(y.equals(-1), -x, result) if x.is_signed else result)
+    unsafe = nothing | y.equals(-1) if x.is_signed else nothing
+    divide = x.v.builder.sdiv if x.is_signed else x.v.builder.udiv
+    result = x.same(divide(x.value, select(unsafe, 1, y).value))
+    return select(nothing, 0, select(y.equals(-1), -x, result) if x.is_signed else result)
+
+
+def remainder(x: Lanes, y: Lanes) -> Lanes:
+    """x - y * (x / y towards zero), with the sign of x; 0 where y is 0."""
+    return select(y.equals(0), 0, x - y * quotient(x, y))
+
+
+def shift_left(x: Lanes, count: Lanes) -> Lanes:
+    """Counts are taken modulo the number of bits."""
+    return x.same(x.v.builder.shl(x.value, (count & (BITS[x.dtype] - 1)).value))
+
+
+def shift_right(x: Lanes, count: Lanes) -> Lanes:
+    """Counts are taken modulo the number of bits; the sign of signed integers moves in."""
+    shift = x.v.builder.ashr if x.is_signed else x.v.builder.lshr
+    return x.same(shift(x.value, (count & (BITS[x.dtype] - 1)).value))
+
+
+def power(x: Lanes, y: Lanes) -> Lanes:
+    """x ** y, the lowest bits; towards zero where y is negative, and 0 ** -1 is 0."""
+    v, b = x.v, x.v.builder
+    result = constant(v, x.dtype, 1)
+    # by squares: one bit of the exponent a turn
+    with v.loop(0, v.word(BITS[x.dtype]), 1, [result.value, x.value, y.value]) as turn:
+        product, square, left = (x.same(value) for value in turn.values)
+        odd = (left & 1).equals(1)
+        turn.next = [
+            select(odd, product * square, product).value,
+            (square * square).value,
+            x.same(b.lshr(left.value, x.wrap(1))).value,
+        ]
+    result = x.same(turn.values[0])
+    if not x.is_signed:
+        return result
+    sign = select((y & 1).equals(0), x * x, x)  # of 1 and -1, whose powers are whole
+    reciprocal = select(x.equals(1) | x.equals(-1), sign, 0)
+    return select(y < 0, reciprocal, result)
+
+
+INTEGERS: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {"div": quotient, "pow": power}

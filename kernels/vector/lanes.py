@@ -1,0 +1,317 @@
+"""Typed vectors with operators: what arithmetic on vectors is written with.
+
+A `Lanes` is an LLVM vector together with the type of its items.  Operators and functions work item
+by item and emit one instruction, or few; a Python number stands for a vector of it.  So a
+formula reads as it does for numbers:
+
+    y = fma(r, r, 1.0) * select(x < 0.0, -r, r)
+
+Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap around.  Floats of
+16 bits are moved, selected and converted (`nnefc.kernels.vector.conversion`), and have no
+arithmetic.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.vector.builder import I8, I32, Vector
+from nnefc.kernels.vector.scalar import Number
+
+UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+HALVES: Final = ("float16", "bfloat16")
+"""Held as integers of 16 bits."""
+BITS: Final = {
+    **{"float32": 32, "float64": 64, "bool": 8},
+    **{"int8": 8, "int16": 16, "int32": 32, "int64": 64},
+    **dict(zip(UNSIGNED, (8, 16, 32, 64), strict=True)),
+    **dict.fromkeys(HALVES, 16),
+}
+"""Size of an item in memory."""
+_ITEMS: Final = {
+    **{dtype: ir.IntType(bits) for dtype, bits in BITS.items()},
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+    "bool": ir.IntType(1),
+}
+_INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}
+_FLOAT_OF: Final = {integer: floating for floating, integer in _INTEGER_OF.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lanes:
+    """A vector of items of type `dtype`, as many as `v` has lanes."""
+
+    v: Vector
+    dtype: str
+    value: Any
+    """The LLVM vector; of i1 for bool."""
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in _INTEGER_OF
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether negative numbers are less than zero."""
+        return self.dtype not in ("bool", *UNSIGNED)
+
+    def same(self, value: Any) -> Lanes:
+        """A vector of the same type."""
+        return Lanes(self.v, self.dtype, value)
+
+    def wrap(self, other: Lanes | Number) -> Any:
+        """The LLVM value of an operand: a vector of the same type, or a number."""
+        if isinstance(other, Lanes):
+            assert other.dtype == self.dtype, f"{self.dtype} and {other.dtype}"
+            return other.value
+        return constant(self.v, self.dtype, other).value
+
+    def _binary(self, floating: str, integer: str, other: Lanes | Number) -> Lanes:
+        emit = getattr(self.v.builder, floating if self.is_float else integer)
+        return self.same(emit(self.value, self.wrap(other)))
+
+    def _reversed(self, floating: str, integer: str, other: Number) -> Lanes:
+        emit = getattr(self.v.builder, floating if self.is_float else integer)
+        return self.same(emit(self.wrap(other), self.value))
+
+    def _compare(self, sign: str, other: Lanes | Number) -> Lanes:
+        builder, y = self.v.builder, self.wrap(other)
+        if self.is_float:
+            compare = builder.fcmp_unordered if sign == "!=" else builder.fcmp_ordered
+        else:
+            # true is more than false
+            compare = builder.icmp_signed if self.is_signed else builder.icmp_unsigned
+        return Lanes(self.v, "bool", compare(sign, self.value, y))
+
+    def __add__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fadd", "add", other)
+
+    def __radd__(self, other: Number) -> Lanes:
+        return self + other
+
+    def __sub__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fsub", "sub", other)
+
+    def __rsub__(self, other: Number) -> Lanes:
+        return self._reversed("fsub", "sub", other)
+
+    def __mul__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("fmul", "mul", other)
+
+    def __rmul__(self, other: Number) -> Lanes:
+        return self * other
+
+    def __truediv__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.fdiv(self.value, self.wrap(other)))
+
+    def __rtruediv__(self, other: Number) -> Lanes:
+        return self.same(self.v.builder.fdiv(self.wrap(other), self.value))
+
+    def __neg__(self) -> Lanes:
+        builder = self.v.builder
+        return self.same(builder.fneg(self.value) if self.is_float else builder.neg(self.value))
+
+    def __lt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("<", other)
+
+    def __le__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("<=", other)
+
+    def __gt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare(">", other)
+
+    def __ge__(self, other: Lanes | Number) -> Lanes:
+        return self._compare(">=", other)
+
+    def equals(self, other: Lanes | Number) -> Lanes:
+        return self._compare("==", other)
+
+    def differs(self, other: Lanes | Number) -> Lanes:
+        """Not `equals`: true for NaN."""
+        return self._compare("!=", other)
+
+    def is_nan(self) -> Lanes:
+        return Lanes(self.v, "bool", self.v.builder.fcmp_unordered("uno", self.value, self.value))
+
+    def __and__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.and_(self.value, self.wrap(other)))
+
+    def __or__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.or_(self.value, self.wrap(other)))
+
+    def __xor__(self, other: Lanes | Number) -> Lanes:
+        return self.same(self.v.builder.xor(self.value, self.wrap(other)))
+
+    def __invert__(self) -> Lanes:
+        return self.same(self.v.builder.not_(self.value))
+
+    def __lshift__(self, count: int) -> Lanes:
+        return self.same(self.v.builder.shl(self.value, self.wrap(count)))
+
+    def __rshift__(self, count: int) -> Lanes:
+        """Of signed integers: the sign moves in."""
+        shift = self.v.builder.ashr if self.is_signed else self.v.builder.lshr
+        return self.same(shift(self.value, self.wrap(count)))
+
+    def bits(self) -> Lanes:
+        """The representation of floats, as integers."""
+        dtype = _INTEGER_OF[self.dtype]
+        return Lanes(self.v, dtype, self.v.builder.bitcast(self.value, vector_type(self.v, dtype)))
+
+    def from_bits(self) -> Lanes:
+        """The floats that the integers represent."""
+        dtype = _FLOAT_OF[self.dtype]
+        return Lanes(self.v, dtype, self.v.builder.bitcast(self.value, vector_type(self.v, dtype)))
+
+
+def vector_type(v: Vector, dtype: str) -> Any:
+    """LLVM type of a vector in registers."""
+    return ir.VectorType(_ITEMS[dtype], v.lanes)
+
+
+def memory_type(dtype: str) -> Any:
+    """LLVM type of an item in memory: a bool is a byte."""
+    return I8 if dtype == "bool" else _ITEMS[dtype]
+
+
+def suffix(v: Vector, dtype: str) -> str:
+    """How LLVM's intrinsics call a vector of that type."""
+    return f"v{v.lanes}{'f' if dtype in _INTEGER_OF else 'i'}{BITS[dtype]}"
+
+
+def constant(v: Vector, dtype: str, number: Number) -> Lanes:
+    """A vector of one number; one out of range wraps around or becomes infinite."""
+    item, kind = _ITEMS[dtype], vector_type(v, dtype)
+    if dtype in _INTEGER_OF:
+        text = ir.Constant(item, _rounded(dtype, number)).get_reference()
+    elif dtype == "bool":
+        text = "true" if number else "false"
+    else:
+        bits = BITS[dtype]
+        whole = half_bits(dtype, number) if dtype in HALVES else int(number) & ((1 << bits) - 1)
+        text = str(whole - (1 << bits) if whole >> (bits - 1) else whole)
+    return Lanes(v, dtype, _Splat(kind, f"splat ({item} {text})"))
+
+
+class _Splat(ir.Constant):
+    """A constant vector that LLVM reads much faster than a list of the items."""
+
+    def __init__(self, kind: Any, text: str) -> None:
+        super().__init__(kind, None)
+        self._text = text
+
+    def get_reference(self) -> str:
+        return self._text
+
+
+def half_bits(dtype: str, number: Number) -> int:
+    """`number` as a float of 16 bits, in those bits."""
+    value = float(number)
+    if dtype == "float16":
+        try:
+            return int.from_bytes(struct.pack("<e", value), "little")
+        except OverflowError:
+            return 0x7C00 if value > 0 else 0xFC00
+    if value != value:
+        return 0x7FC0
+    bits = int.from_bytes(struct.pack("<f", _rounded("float32", value)), "little")
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _rounded(dtype: str, number: Number) -> float:
+    """`number` as a float of that type."""
+    try:
+        value = float(number)
+        return struct.unpack("<f", struct.pack("<f", value))[0] if dtype == "float32" else value
+    except OverflowError:
+        return float("inf") if number > 0 else -float("inf")
+
+
+def select(condition: Lanes, yes: Lanes | Number, no: Lanes | Number) -> Lanes:
+    """`yes` where the condition holds, `no` elsewhere; at least one of them is a vector.
+
+    `select(a < b, a, b)`, which gives b if one is NaN, is one instruction on x86.
+    """
+    like = yes if isinstance(yes, Lanes) else no
+    assert isinstance(like, Lanes)
+    return like.same(like.v.builder.select(condition.value, like.wrap(yes), like.wrap(no)))
+
+
+def _call(name: str, x: Lanes, *others: Lanes | Number) -> Lanes:
+    """An LLVM intrinsic of operands and a result of the type of x."""
+    operands = [x.value, *(x.wrap(other) for other in others)]
+    return x.same(x.v.call(f"llvm.{name}.{suffix(x.v, x.dtype)}", x.value.type, *operands))
+
+
+def fma(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
+    """x * y + z, rounded once where the machine can (not in SSE4.2)."""
+    return _call("fmuladd", x, y, z)
+
+
+def sqrt(x: Lanes) -> Lanes:
+    return _call("sqrt", x)
+
+
+def floor(x: Lanes) -> Lanes:
+    return _call("floor", x)
+
+
+def ceil(x: Lanes) -> Lanes:
+    return _call("ceil", x)
+
+
+def rint(x: Lanes) -> Lanes:
+    """Nearest whole number, ties to even."""
+    return _call("rint", x)
+
+
+def absolute(x: Lanes) -> Lanes:
+    """The smallest integer stays what it is."""
+    if x.is_float:
+        return _call("fabs", x)
+    return select(x < 0, -x, x) if x.is_signed else x
+
+
+def copysign(size: Lanes, sign: Lanes) -> Lanes:
+    return _call("copysign", size, sign)
+
+
+def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """By Horner's rule, highest power first."""
+    y = constant(x.v, x.dtype, coefficients[0])
+    for coefficient in coefficients[1:]:
+        y = fma(y, x, coefficient)
+    return y
+
+
+def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:
+    """A vector with the lanes of `v`: lane i is lane order[i] of x."""
+    undefined = ir.Constant(x.value.type, ir.Undefined)
+    lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+    return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
+
+
+def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lanes]) -> Lanes:
+    """`rare()` if the condition holds in any lane, else `usual()`: a branch."""
+    v, b = condition.v, condition.v.builder
+    bit = ir.IntType(1)
+    found = v.call(f"llvm.vector.reduce.or.v{v.lanes}i1", bit, condition.value)
+    results: list[tuple[Lanes, Any]] = []
+    with b.if_else(found, likely=False) as branches:
+        for branch, function in zip(branches, (rare, usual), strict=True):
+            with branch:
+                results.append((function(), b.block))
+    joined = b.phi(results[0][0].value.type)
+    for result, block in results:
+        joined.add_incoming(result.value, block)
+    return results[0][0].same(joined)

@@ -1,0 +1,255 @@
+"""Raw memory and machine operations as intrinsics: what kernels are written with.
+
+Addresses, offsets and indices are 64-bit integers.  Items are aligned to their size.
+
+The loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with
+a `base` that does not change in the loop, not `LOAD["float32"](base + 4 * i)`.
+`READ` and `WRITE` are `LOAD` and `STORE` with a promise: no WRITE hits what a READ of the same
+kernel reads, other than the item it was computed from.  Without it the vectoriser compares
+all ranges at run time, and gives up beyond a few.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportUnknownArgumentType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is not typed)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from nnefc.kernels.codegen.callee import Definition, helper, intrinsic, native
+
+WORD = "int64"
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_POINTER = ir.PointerType()
+
+
+def _integers(count: int) -> list[str]:
+    return [WORD] * count
+
+
+def _pointer(builder, address):
+    return builder.inttoptr(address, _POINTER)
+
+
+# -- words
+
+
+@native(WORD, WORD)
+def load_word(builder, address):
+    """A word that nothing writes while the kernel runs: bases, parameters, tables."""
+    value = builder.load(_pointer(builder, address), typ=_I64, align=8)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+@helper
+def address(bases, reference):
+    """The address that the `ref` field at `reference` of the parameters names."""
+    return load_word(bases + 8 * load_word(reference)) + load_word(reference + 8)
+
+
+# -- items
+
+_ITEMS: dict[str, tuple[Any, int]] = {
+    "float32": (ir.FloatType(), 4),
+    "float64": (ir.DoubleType(), 8),
+    "bool": (ir.IntType(8), 1),
+    **{
+        f"{sign}int{8 * size}": (ir.IntType(8 * size), size)
+        for sign in ("", "u")
+        for size in (1, 2, 4, 8)
+    },
+}
+ITEMSIZE = {name: size for name, (_, size) in _ITEMS.items()}
+NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in _ITEMS}
+"""`NUMBER[dtype](x)`: x as a number of that type, in kernels and where they are made."""
+
+
+def _scope(builder):
+    """Metadata for the scope that every WRITE is in."""
+    module = builder.module
+    domain = module.add_metadata(["nnefc"])
+    return module.add_metadata([module.add_metadata(["nnefc.written", domain])])
+
+
+def _item(builder, place, kind):
+    """Pointer to the item at (address,) or (base, index)."""
+    base, *index = place
+    pointer = _pointer(builder, base)
+    return builder.gep(pointer, index, source_etype=kind) if index else pointer
+
+
+def _loader(name: str, promise: bool) -> Any:
+    kind, size = _ITEMS[name]
+
+    @intrinsic
+    def load(base, index=None):
+        def emit(builder, *place):
+            value = builder.load(_item(builder, place, kind), typ=kind, align=size)
+            if promise:
+                value.set_metadata("noalias", _scope(builder))
+            return builder.icmp_unsigned("!=", value, kind(0)) if name == "bool" else value
+
+        return Definition(name, (WORD,) if index is None else (WORD, WORD), emit)
+
+    return load
+
+
+def _storer(name: str, promise: bool) -> Any:
+    kind, size = _ITEMS[name]
+
+    @intrinsic
+    def store(base, index, value=None):
+        def emit(builder, *given):
+            *place, item = given
+            if name == "bool":
+                item = builder.zext(item, kind)
+            done = builder.store(item, _item(builder, place, kind), align=size)
+            if promise:
+                done.set_metadata("alias.scope", _scope(builder))
+
+        return Definition(None, (WORD, name) if value is None else (WORD, WORD, name), emit)
+
+    return store
+
+
+LOAD: dict[str, Any] = {name: _loader(name, False) for name in _ITEMS}
+"""`LOAD[dtype](address)` or `LOAD[dtype](base, index)`: one item; bool is one byte, 0 or not."""
+STORE: dict[str, Any] = {name: _storer(name, False) for name in _ITEMS}
+"""`STORE[dtype](address, value)` or `STORE[dtype](base, index, value)`."""
+READ: dict[str, Any] = {name: _loader(name, True) for name in _ITEMS}
+"""`LOAD` of what no WRITE of the kernel changes."""
+WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
+"""`STORE` to where no READ of the kernel looks."""
+
+
+# -- values
+
+
+@intrinsic
+def select(condition, yes, no):
+    """`select(condition, yes, no)`: both are computed, nothing branches."""
+    kind = np.promote_types(yes, no).name
+
+    def emit(builder, *values):
+        return builder.select(*values)
+
+    return Definition(kind, ("bool", kind, kind), emit)
+
+
+def _floating(name: str, arity: int) -> Any:
+    """An LLVM floating-point intrinsic over float32 or float64."""
+
+    def define(*given):
+        if len(given) != arity:
+            raise TypeError(f"{name} takes {arity} arguments")
+
+        def emit(builder, *values):
+            kind = values[0].type
+            full = f"llvm.{name}.f{32 if isinstance(kind, ir.FloatType) else 64}"
+            function = builder.module.declare_intrinsic(
+                full, fnty=ir.FunctionType(kind, [kind] * arity)
+            )
+            return builder.call(function, values)
+
+        return Definition(given[0], (given[0],) * arity, emit)
+
+    define.__name__ = name
+    return intrinsic(define)
+
+
+fma = _floating("fmuladd", 3)
+"""x * y + z, rounded once where the machine can (not in SSE4.2), of the type of x."""
+floor = _floating("floor", 1)
+copysign = _floating("copysign", 2)
+
+
+@native("int64", "float64")
+def float64_bits(builder, x):
+    return builder.bitcast(x, _I64)
+
+
+@native("float64", "int64")
+def bits_float64(builder, x):
+    return builder.bitcast(x, ir.DoubleType())
+
+
+# -- threads
+
+
+@native(WORD, WORD)
+def acquire(builder, address):
+    """A word that other threads write."""
+    return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=_I64)
+
+
+@native(WORD, WORD, WORD)
+def fetch_add(builder, address, value):
+    """Add; the old value."""
+    return builder.atomic_rmw("add", _pointer(builder, address), value, "seq_cst")
+
+
+@native(WORD, WORD, WORD)
+def exchange(builder, address, value):
+    """Store with a full fence; the old value."""
+    return builder.atomic_rmw("xchg", _pointer(builder, address), value, "seq_cst")
+
+
+@native(WORD, WORD, WORD, WORD)
+def compare_and_swap(builder, address, old, new):
+    """1 if the word was `old` and is `new` now, else 0."""
+    done = builder.cmpxchg(_pointer(builder, address), old, new, "seq_cst", "monotonic")
+    return builder.zext(builder.extract_value(done, 1), _I64)
+
+
+@native(None)
+def pause(builder):
+    """A hint that this thread spins: a function that codegen defines for the target."""
+    module = builder.module
+    function = module.globals.get(PAUSE)
+    if function is None:
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), []), PAUSE)
+    builder.call(function, [])
+
+
+PAUSE = "nnefc_pause"
+
+
+# -- calls through addresses
+
+
+def _function(builder, address, result, arguments):
+    return builder.inttoptr(address, ir.FunctionType(result, arguments).as_pointer())
+
+
+@native(None, *_integers(5))
+def call_kernel(builder, function, bases, params, first, last):
+    kernel = _function(builder, function, ir.VoidType(), [_I64] * 4)
+    builder.call(kernel, [bases, params, first, last])
+
+
+def procedure(arguments: int) -> Any:
+    """Intrinsic `call(function, *words)` of an address and so many 64-bit integers."""
+
+    def call(builder, function, *words):
+        builder.call(_function(builder, function, ir.VoidType(), [_I64] * arguments), words)
+
+    return native(None, *_integers(arguments + 1))(call)
+
+
+@native(WORD, WORD)
+def call_int(builder, function):
+    """`int f(void)`."""
+    return builder.sext(builder.call(_function(builder, function, _I32, []), []), _I64)
+
+
+@native(WORD, *_integers(5))
+def system_call(builder, syscall, number, a, b, c):
+    """`syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
+    function = _function(builder, syscall, _I64, [_I64] * 6)
+    return builder.call(function, [number, a, b, c, _I64(0), _I64(0)])

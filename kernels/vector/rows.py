@@ -1,0 +1,135 @@
+"""Operations on short rows of items: whole vectors, then a masked one.
+
+Rows of feature maps are 7 to 112 items long.  At such lengths the loops that LLVM makes spend
+their time before and after the vectors; these have one path for every length, and touch
+nothing but the items asked for.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Literal
+
+from nnefc.kernels.vector.builder import FLOATS, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.memory import READ, WRITE, helper
+
+
+def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
+    """Walk n items by vectors: `body(number of the first item, mask, carried values) -> values`.
+
+    `mask` is None but for the last ones, which do not fill a vector.
+    """
+    builder = v.builder
+    whole = builder.and_(n, v.word(-v.lanes))
+    for start, stop, masked in ((v.word(0), whole, False), (whole, n, True)):
+        with v.loop(start, stop, v.lanes, carried) as turn:
+            mask = v.mask(builder.sub(n, turn.index)) if masked else None
+            turn.next = body(turn.index, mask, turn.values)
+        carried = turn.values
+    return carried
+
+
+def _item(v: Vector, pointer: Any, index: Any) -> Any:
+    return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
+
+
+def _load(v: Vector, at: Any, mask: Any) -> Any:
+    return v.load(at) if mask is None else v.masked_load(at, mask)
+
+
+def _store(v: Vector, value: Any, at: Any, mask: Any) -> None:
+    if mask is None:
+        v.store(value, at)
+    else:
+        v.masked_store(value, at, mask)
+
+
+@cache
+def copy_row(item: str) -> Any:
+    """Callee `copy(target, source, count)`: contiguous items."""
+    if item not in FLOATS:
+        read, write = READ[item], WRITE[item]
+
+        @helper
+        def copy_items(target, source, count):
+            for i in range(count):
+                write(target, i, read(source, i))
+
+        return copy_items
+
+    @vector_intrinsic(item, lanes_of(item), 3)
+    def copy(v: Vector, target, source, count):
+        target, source = v.pointer(target), v.pointer(source)
+
+        def body(index, mask, _):
+            _store(v, _load(v, _item(v, source, index), mask), _item(v, target, index), mask)
+            return []
+
+        along(v, count, [], body)
+
+    return copy
+
+
+@cache
+def fill_row(item: str) -> Any:
+    """Intrinsic `fill(target, count)`: zeros."""
+
+    @vector_intrinsic(item, lanes_of(item), 2)
+    def fill(v: Vector, target, count):
+        target = v.pointer(target)
+
+        def body(index, mask, _):
+            _store(v, v.zero(), _item(v, target, index), mask)
+            return []
+
+        along(v, count, [], body)
+
+    return fill
+
+
+@cache
+def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
+    """Intrinsic `combine(target, source, count, weight)`: put source items into the target's.
+
+    max: the larger, or NaN if one is; fma: target + weight * source, where `weight` is the address
+    of one item.  Source items are `step` (1 or 2) items apart.
+    """
+
+    @vector_intrinsic(item, lanes_of(item), 4)
+    def combine(v: Vector, target, source, count, weight):
+        builder = v.builder
+        target, source = v.pointer(target), v.pointer(source)
+        factor = v.splat(v.load_item(v.pointer(weight))) if kind == "fma" else None
+
+        def join(held, x):
+            if factor is not None:
+                return v.fma(factor, x, held)
+            larger = builder.fcmp_ordered(">", x, held)
+            better = builder.or_(larger, builder.fcmp_unordered("uno", x, x))
+            return builder.select(better, x, held)
+
+        def items(index, mask):
+            """Source items from `index` on."""
+            at = v.at(source, builder.mul(index, v.word(step * v.itemsize)))
+            if step == 1:
+                return _load(v, at, mask)
+            # the last of two items may lie beyond the row
+            left = v.word(v.lanes) if mask is None else builder.sub(count, index)
+            reach = builder.sub(builder.mul(left, v.word(2)), v.word(1))
+            low = v.masked_load(at, v.mask(reach))
+            rest = builder.sub(reach, v.word(v.lanes))
+            return v.even(low, v.masked_load(v.at(at, v.nbytes), v.mask(rest)))
+
+        def body(index, mask, _):
+            at = _item(v, target, index)
+            _store(v, join(_load(v, at, mask), items(index, mask)), at, mask)
+            return []
+
+        along(v, count, [], body)
+
+    return combine

@@ -1,0 +1,77 @@
+"""What element-wise kernels compute: operations, their types, expressions of them.
+
+`nnefc.kernels.vector.expression` makes vector IR of these.  The C library is called through a table
+of addresses, so that a kernel has no undefined symbol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.kernels.abi import LIBM
+
+Number = bool | int | float
+
+StepKey = tuple[str, tuple[int, ...], str, Number | None]
+"""(operation, operands, type of the result, literal value), see `nnefc.ir.expression.Step`."""
+
+_UNARY: Final = {name for name, arity in LIBM if arity == 1}
+ELEMENTARY: Final = frozenset(_UNARY - {"log1p"} | {"pow", "sigmoid", "softplus"})
+"""Operations of `nnefc.kernels.vector.math` on float32, of the C library on float64."""
+
+_FLOATS = ("float32", "float64")
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+_NUMBERS = (*_FLOATS, *_INTEGERS)
+_COMPARED = (*_NUMBERS, "bool")
+_ANY = (*_COMPARED, "float16", "bfloat16")
+_TYPES: Final = {
+    _ANY: "copy select cast",
+    _COMPARED: "lt gt le ge eq ne",
+    _NUMBERS: "neg abs sign add sub mul div min max relu sqr pow remainder",
+    _FLOATS: " ".join(
+        ["rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY - {"pow"})]
+    ),
+    _INTEGERS: "shift_left shift_right",
+    (*_INTEGERS, "bool"): "bitand bitor bitxor bitnot",
+    ("bool",): "not and or xor",
+}
+
+
+def operations() -> dict[str, tuple[str, ...]]:
+    """Every operation with the types its result may have (of the operands, for comparisons)."""
+    return {name: types for types, names in _TYPES.items() for name in names.split()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """What a kernel computes for each item: an `nnefc.ir.Expression` in plain, hashable words.
+
+    Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.  Equal
+    expressions have the same text: 0.0 is not -0.0, as the code for them is not.
+    """
+
+    inputs: tuple[str, ...]
+    """Types."""
+    steps: tuple[StepKey, ...]
+    results: tuple[int, ...]
+    """Operands that are the outputs."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expression) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Of all operands."""
+        return (*self.inputs, *(dtype for _, _, dtype, _ in self.steps))
+
+    @property
+    def calls_library(self) -> bool:
+        """Whether it needs the table of the C library."""
+        return any(
+            (op == "remainder" and dtype in _FLOATS) or (op in ELEMENTARY and dtype == "float64")
+            for op, _, dtype, _ in self.steps
+        )

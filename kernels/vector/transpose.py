@@ -1,0 +1,76 @@
+"""Squares of vectors, transposed in registers."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from nnefc.kernels.vector.builder import I32, Vector
+
+
+def shuffle(v: Vector, low: Any, high: Any, order: Sequence[int]) -> Any:
+    """Item i is number order[i] of the items of both vectors."""
+    kind = ir.VectorType(I32, len(order))
+    return v.builder.shuffle_vector(low, high, ir.Constant(kind, list(order)))
+
+
+def transpose(v: Vector, rows: Sequence[Any]) -> list[Any]:
+    """Vector j holds item j of every row; there are as many rows as lanes, a power of two.
+
+    First within quarters of 128 bits, by interleaving, then the quarters: shuffles that are one
+    instruction on any machine.
+    """
+    lanes = v.lanes
+    assert len(rows) == lanes and lanes & (lanes - 1) == 0
+    quarter = min(lanes, 16 // v.itemsize)
+    groups = [_interleaved(v, rows[first : first + quarter]) for first in range(0, lanes, quarter)]
+    # vector c of group g: quarter k has item 4k + c of the rows of the group
+    columns: list[Any] = [None] * lanes
+    for c in range(quarter):
+        for k, column in enumerate(_gathered(v, [group[c] for group in groups], quarter)):
+            columns[k * quarter + c] = column
+    return columns
+
+
+def _interleaved(v: Vector, rows: Sequence[Any]) -> list[Any]:
+    """Vector c: the items c of the rows, in every quarter."""
+    width, vectors = 1, list(rows)
+    while width < len(rows):
+        # pairs at a distance of `width`, pieces of `width` items
+        after: list[Any] = []
+        for first in range(0, len(rows), 2 * width):
+            for i in range(first, first + width):
+                low, high = vectors[i], vectors[i + width]
+                after += [_zip(v, low, high, width, half, len(rows)) for half in range(2)]
+        vectors, width = after, 2 * width
+    return vectors
+
+
+def _zip(v: Vector, low: Any, high: Any, width: int, half: int, quarter: int) -> Any:
+    """Pieces of `width` items in turn, from the lower or upper half of every quarter."""
+    order: list[int] = []
+    for start in range(0, v.lanes, quarter):
+        for piece in range(quarter // width // 2):
+            source = start + half * quarter // 2 + piece * width
+            for first in (source, source + v.lanes):
+                order += range(first, first + width)
+    return shuffle(v, low, high, order)
+
+
+def _gathered(v: Vector, vectors: Sequence[Any], quarter: int) -> list[Any]:
+    """Vector k: the quarters k of all vectors, one after the other."""
+    if len(vectors) == 1:
+        return list(vectors)
+    pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+    halves: list[list[Any]] = []
+    for odd in range(2):
+        starts = range(odd * quarter, 2 * v.lanes, 2 * quarter)
+        order = [start + i for start in starts for i in range(quarter)]
+        halves.append(_gathered(v, [shuffle(v, *pair, order) for pair in pairs], quarter))
+    return [vector for pair in zip(*halves, strict=True) for vector in pair]

@@ -1,0 +1,154 @@
+"""Maxima and sums over windows and whole planes of channel-blocked tensors."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# pyright: reportMissingParameterType=false, reportUntypedFunctionDecorator=false
+# (numba and llvmlite are not typed)
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.tile.plane_pieces import pieces_kernel
+from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector.memory import address, load_word
+from nnefc.kernels.window import pooling_line, pooling_tile
+from nnefc.kernels.window.pooling_combine import COMBINE
+from nnefc.kernels.window.pooling_tile import WINDOWS, every_tile
+
+STRIP: Final = 0
+"""Kind of a piece that is a strip."""
+
+
+def _relatives(kind: str, block: int, usual: tuple[int, int] | None) -> list[Kernel]:
+    """What most networks have: windows that make images smaller."""
+    return [Kernel("window.pooling.window", (kind, block, each)) for each in WINDOWS if each[0] > 1]
+
+
+@family("window.pooling.window", _relatives)
+def window(kind: str, block: int, usual: tuple[int, int] | None) -> KernelFunction:
+    """`kind`: sum or max; `usual`: one of `WINDOWS`, in pieces that are tiles, or None for any.
+
+    number: what a maximum is at least, or the factor of a sum.  The table has the offsets of all
+    rows of x that are met; of any window first a `Strip`.  Where not all outputs of a piece meet
+    as much, it has then for sums a factor, a float32, for each.
+    """
+    if usual is None:
+        line = pooling_line.sums if kind == "sum" else pooling_line.maxima
+        return pieces_kernel(block, {STRIP: line})
+    tile = pooling_tile.sums if kind == "sum" else pooling_tile.maxima
+    return pieces_kernel(block, {each.kind: tile(each) for each in every_tile(*usual)})
+
+
+PLANES = Layout(
+    "x:ref y:ref runs:ref blocks x_batch x_plane y_batch y_plane run_count divisor:f64 "
+    "planes plane_block"
+)
+"""Parameters of `pooling.plane`.
+
+x: `run_count` runs of pixels of every plane; runs: int32 [run_count, 2], byte offset and number of
+pixels.  y: one pixel per plane.  A tile is `plane_block` of `planes` (batch x blocks).
+"""
+(
+    X,
+    Y,
+    RUNS,
+    BLOCKS,
+    X_BATCH,
+    X_PLANE,
+    Y_BATCH,
+    Y_PLANE,
+    RUN_COUNT,
+    DIVISOR,
+    PLANE_COUNT,
+    PLANE_BLOCK,
+) = PLANES.offsets
+
+CHAINS: Final = 4
+CHUNK: Final = 32
+"""Pixels that are summed in float32, in `CHAINS` chains; sums of chunks are added in float64."""
+
+
+@cache
+def reduce_plane(kind: str, block: int) -> Any:
+    """Intrinsic `reduce(plane, runs, run_count, y, divisor)`; divisor: address of a float64."""
+    combine, nothing = COMBINE[kind]
+
+    @vector_intrinsic("float32", block, 5, apart=True)
+    def reduce(v: Vector, plane, runs, run_count, y, divisor):
+        builder = v.builder
+        plane, runs, y, divisor = (v.pointer(p) for p in (plane, runs, y, divisor))
+        wide = ir.VectorType(ir.DoubleType(), v.lanes)
+        start = ir.Constant(v.type, [nothing] * v.lanes)
+        first = ir.Constant(wide, [0.0] * v.lanes) if kind == "sum" else start
+
+        def field(run, number):
+            at = v.at(runs, builder.add(builder.mul(run, v.word(8)), v.word(4 * number)))
+            return builder.sext(builder.load(at, typ=I32, align=4), I64)
+
+        with v.loop(0, run_count, 1, [first]) as each:
+            pixels = field(each.index, 1)
+            source = v.at(plane, field(each.index, 0))
+            with v.loop(0, pixels, CHUNK, [each.values[0]]) as chunk:
+                end = builder.add(chunk.index, v.word(CHUNK))
+                end = builder.select(builder.icmp_signed("<", end, pixels), end, pixels)
+                whole = builder.sub(end, v.word(CHAINS - 1))
+                with v.loop(chunk.index, whole, CHAINS, [start] * CHAINS) as turn:
+                    at = v.at(source, builder.mul(turn.index, v.word(v.nbytes)))
+                    turn.next = [
+                        combine(v, v.load(at, i * v.nbytes), held)
+                        for i, held in enumerate(turn.values)
+                    ]
+                with v.loop(turn.index, end, 1, turn.values) as rest:
+                    at = v.at(source, builder.mul(rest.index, v.word(v.nbytes)))
+                    last, *others = rest.values
+                    # the oldest chain waits for nothing
+                    rest.next = [*others, combine(v, v.load(at), last)]
+                parts = rest.values
+                while len(parts) > 1:
+                    parts = [combine(v, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+                if kind == "sum":
+                    part = builder.fpext(parts[0], wide)
+                    chunk.next = [builder.fadd(chunk.values[0], part)]
+                else:
+                    chunk.next = [combine(v, parts[0], chunk.values[0])]
+            each.next = chunk.values
+        result = each.values[0]
+        if kind == "sum":
+            item = builder.load(divisor, typ=ir.DoubleType(), align=8)
+            undefined = ir.Constant(wide, ir.Undefined)
+            one = builder.insert_element(undefined, item, I32(0))
+            order = ir.Constant(ir.VectorType(I32, v.lanes), [0] * v.lanes)
+            quotient = builder.fdiv(result, builder.shuffle_vector(one, undefined, order))
+            result = builder.fptrunc(quotient, v.type)
+        v.store(result, y)
+
+    return reduce
+
+
+@family("window.pooling.plane")
+def plane(kind: str, block: int) -> KernelFunction:
+    """Sum, maximum or minimum of all pixels of every plane."""
+    reduce = reduce_plane(kind, block)
+
+    def reduce_planes(bases, params, first, last):
+        x, y = address(bases, params + X), address(bases, params + Y)
+        runs, blocks = address(bases, params + RUNS), load_word(params + BLOCKS)
+        plane_block = load_word(params + PLANE_BLOCK)
+        end = min(last * plane_block, load_word(params + PLANE_COUNT))
+        for p in range(first * plane_block, end):
+            n, block = p // blocks, p % blocks
+            reduce(
+                x + n * load_word(params + X_BATCH) + block * load_word(params + X_PLANE),
+                runs,
+                load_word(params + RUN_COUNT),
+                y + n * load_word(params + Y_BATCH) + block * load_word(params + Y_PLANE),
+                params + DIVISOR,
+            )
+
+    return reduce_planes

@@ -1,0 +1,219 @@
+"""Windows of any size, stride and dilation, by way of a line of pixels in the first cache.
+
+Pixels above each other that windows of a row of outputs meet are put together into the line; then,
+for every output, what is next to each other in it.  So what windows have in common is done once.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from llvmlite import ir
+
+from nnefc.kernels.tile.blocked import table_offset
+from nnefc.kernels.tile.plane_pieces import Piece
+from nnefc.kernels.vector.builder import Vector, separate_function
+from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
+
+LINE: Final = 128
+"""Pixels that the line has room for."""
+MAX_HEIGHT: Final = 8
+"""Pixels that are computed at a time: they take registers."""
+
+
+class Strip(NamedTuple):
+    """Neighbouring outputs of a row: integers; distances in bytes.
+
+    columns: pixels of a row of x that are met, `column_bytes` apart.  In the line they come after
+    `before` pixels that are not there, and before `after` of these: `fill`, the bits of a float32,
+    stands for them.  Output i of `outputs` meets `taps` pixels of the line, `tap_bytes` apart, the
+    first one at i * `stride_bytes`.
+    """
+
+    columns: Any
+    column_bytes: Any
+    before: Any
+    after: Any
+    fill: Any
+    outputs: Any
+    stride_bytes: Any
+    taps: Any
+    tap_bytes: Any
+
+
+WORDS: Final = len(Strip._fields)
+
+
+class _Row:
+    """A piece with its strip, and what follows that in the table: offsets of rows, factors."""
+
+    def __init__(self, piece: Piece) -> None:
+        v = self.v = piece.v
+        self.piece = piece
+        self.strip = Strip(*(piece.tap(i) for i in range(WORDS)))
+        fill = v.builder.trunc(self.strip.fill, ir.IntType(32))
+        self.fill = v.splat(v.builder.bitcast(fill, v.item))
+        self.rows = v.at(piece.taps, 4 * WORDS)
+        self.line = v.local(ir.ArrayType(v.type, LINE))
+
+    def fill_line(self, start: Any, combine: Combine, *, checked: bool = False) -> Any:
+        """Put together what is above each other.
+
+        If `checked` it gives the sum of all that is loaded: NaN if an item is, or by infinities.
+        """
+        v, builder, strip = self.v, self.v.builder, self.strip
+        target = self._pixel(strip.before)
+        for first, count in ((v.word(0), strip.before), (strip.columns, strip.after)):
+            at = self.line if count is strip.before else v.at(target, self._bytes(first))
+            with v.loop(0, count, 1) as turn:
+                v.store(self.fill, at, self._bytes(turn.index))
+
+        def tile(height: int, first: Any, carried: Sequence[Any]) -> list[Any]:
+            skipped = builder.mul(first, strip.column_bytes)
+            with v.loop(0, self.piece.count, 1, [*[start] * height, *carried]) as turn:
+                source = v.at(self.piece.x, table_offset(v, self.rows, turn.index))
+                source = v.at(source, skipped)
+                held, sums = turn.values[:height], turn.values[height:]
+                for i in range(height):
+                    x = v.load(source, builder.mul(strip.column_bytes, v.word(i)))
+                    held[i] = combine(v, x, held[i])
+                    if sums:
+                        sums[i % len(sums)] = v.add(sums[i % len(sums)], x)
+                turn.next = [*held, *sums]
+            at = v.at(target, self._bytes(first))
+            for i, column in enumerate(turn.values[:height]):
+                v.store(column, at, i * v.nbytes)
+            return turn.values[height:]
+
+        sums = _in_tiles(v, strip.columns, tile, [v.zero()] * (2 * checked))
+        return v.add(*sums) if checked else None
+
+    def take_windows(
+        self, combine: Combine, finish: Callable[[Any, Any], Any] = lambda _, total: total
+    ) -> None:
+        """Put together what is next to each other; `finish(output, total)` is stored."""
+        v, builder, strip = self.v, self.v.builder, self.strip
+
+        def tile(height: int, first: Any, carried: Sequence[Any]) -> Sequence[Any]:
+            source = v.at(self.line, builder.mul(first, strip.stride_bytes))
+
+            def items(tap: Any) -> list[Any]:
+                at = v.at(source, builder.mul(tap, strip.tap_bytes))
+                places = [builder.mul(strip.stride_bytes, v.word(i)) for i in range(height)]
+                return [v.load(at, place) for place in places]
+
+            with v.loop(1, strip.taps, 1, items(v.word(0))) as turn:
+                pairs = zip(items(turn.index), turn.values, strict=True)
+                turn.next = [combine(v, x, held) for x, held in pairs]
+            target = v.at(self.piece.y, self._bytes(first))
+            for i, total in enumerate(turn.values):
+                v.store(finish(builder.add(first, v.word(i)), total), target, i * v.nbytes)
+            return carried
+
+        _in_tiles(v, strip.outputs, tile, [])
+
+    def _bytes(self, pixels: Any) -> Any:
+        return self.v.builder.mul(pixels, self.v.word(self.v.nbytes))
+
+    def _pixel(self, index: Any) -> Any:
+        return self.v.at(self.line, self._bytes(index))
+
+
+def sums(piece: Piece) -> None:
+    v, row = piece.v, _Row(piece)
+    row.fill_line(v.zero(), add)
+    factors = v.at(row.rows, v.builder.mul(piece.count, v.word(4)))
+
+    def scaled(output: Any, total: Any) -> Any:
+        factor = v.load_item(factors, v.builder.mul(output, v.word(4)))
+        return v.builder.fmul(total, v.splat(factor))
+
+    row.take_windows(add, scaled)
+
+
+def maxima(piece: Piece) -> None:
+    """Where there is no NaN a faster maximum is enough."""
+    v, row = piece.v, _Row(piece)
+    quick, least = number(">"), v.splat(v.load_item(piece.number))
+    failed = has_nan(v, row.fill_line(least, quick, checked=True))
+    with v.builder.if_else(failed, likely=False) as (slow, fast):
+        with slow:
+            maxima_with_nan(piece, row.rows, row.strip)
+        with fast:
+            row.take_windows(quick)
+
+
+def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
+    """The maximum in little code: output by output, row by row, tap by tap; there is no line."""
+    v = piece.v
+    pointers = (piece.x, piece.y, rows, piece.number)
+    words = [v.builder.ptrtoint(p, v.word(0).type) for p in pointers] + [piece.count]
+    words += [v.word(n) if isinstance(n, int) else n for n in strip]
+    name = f"nnefc_{_one_by_one.__name__}"
+    known = v.builder.module.globals.get(name)
+    function = known or separate_function(v.builder, _one_by_one, "float32", v.lanes, len(words))
+    v.builder.call(function, words)
+
+
+def _one_by_one(v: Vector, x: Any, y: Any, rows: Any, least: Any, count: Any, *words: Any) -> None:
+    builder, combine, strip = v.builder, extreme(">"), Strip(*words)
+    x, y, rows, least = (v.pointer(p) for p in (x, y, rows, least))
+    start = v.splat(v.load_item(least))
+    fill = v.splat(builder.bitcast(builder.trunc(strip.fill, ir.IntType(32)), v.item))
+    with v.loop(0, strip.outputs, 1) as output:
+        first = builder.mul(output.index, strip.stride_bytes)
+        with v.loop(0, count, 1, [start]) as turn:
+            row = v.at(x, table_offset(v, rows, turn.index))
+            with v.loop(0, strip.taps, 1, turn.values) as tap:
+                place = builder.add(first, builder.mul(tap.index, strip.tap_bytes))
+                column = builder.sub(builder.udiv(place, v.word(v.nbytes)), strip.before)
+                there = builder.icmp_unsigned("<", column, strip.columns)
+                at = builder.mul(builder.select(there, column, v.word(0)), strip.column_bytes)
+                item = builder.select(there, v.load(row, at), fill)
+                tap.next = [combine(v, item, tap.values[0])]
+            turn.next = tap.values
+        v.store(turn.values[0], y, builder.mul(output.index, v.word(v.nbytes)))
+
+
+def _in_tiles(
+    v: Vector,
+    count: Any,
+    tile: Callable[[int, Any, Sequence[Any]], Sequence[Any]],
+    carried: Sequence[Any],
+) -> list[Any]:
+    """`tile(height, first, carried)` gives new values, for all of `count` pixels in turn.
+
+    Tiles are as high as they may be; the last two share what is left.
+    """
+    builder, most = v.builder, v.word(MAX_HEIGHT)
+    tiles = builder.udiv(builder.add(count, v.word(MAX_HEIGHT - 1)), most)
+    with v.loop(0, tiles, 1, [v.word(0), *carried]) as turn:
+        first, *values = turn.values
+        left = builder.sub(count, first)
+        half = builder.udiv(builder.add(left, v.word(1)), v.word(2))
+        few = builder.select(builder.icmp_signed("<=", left, most), left, half)
+        height = builder.select(builder.icmp_signed("<", left, v.word(2 * MAX_HEIGHT)), few, most)
+        wrong, end = (builder.append_basic_block(name) for name in ("wrong", "end"))
+        switch = builder.switch(height, wrong)
+        results: list[tuple[Sequence[Any], Any]] = []
+        for n in range(1, MAX_HEIGHT + 1):
+            code = builder.append_basic_block(f"high{n}")
+            switch.add_case(v.word(n), code)
+            builder.position_at_end(code)
+            results.append((tile(n, first, values), builder.block))
+            builder.branch(end)
+        builder.position_at_end(wrong)
+        builder.unreachable()
+        builder.position_at_end(end)
+        for i, value in enumerate(values):
+            joined = builder.phi(value.type)
+            for after, block in results:
+                joined.add_incoming(after[i], block)
+            turn.next[1 + i] = joined
+        turn.next[0] = builder.add(first, height)
+    return turn.values[1:]

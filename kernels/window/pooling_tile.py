@@ -1,0 +1,156 @@
+"""The windows that most networks have, in registers: a tile is some neighbouring outputs of a row.
+
+All pixels above each other that the outputs meet are put together in registers, then what is next
+to each other.  Size, stride and border along a row are part of the code; otherwise there is
+`pooling_line`, which takes up to twice the time.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights
+from nnefc.kernels.window.pooling_combine import Combine, add, has_nan, number
+from nnefc.kernels.window.pooling_line import Strip, maxima_with_nan
+
+WINDOWS: Final = ((1, 3), (1, 5), (2, 2), (2, 3))
+"""(stride, taps) along a row."""
+EDGE_HEIGHTS: Final = (2, 4, 7)
+"""Numbers of outputs of a tile with a window that is not whole."""
+CHAINS: Final = 2
+"""Sums that are computed at a time of what is checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`height` neighbouring outputs, `stride` pixels apart, each of which meets `taps` of a row.
+
+    before, after: of the taps of the first, or of the last output so many meet nothing.
+    """
+
+    stride: int
+    taps: int
+    height: int
+    before: int = 0
+    after: int = 0
+
+    @property
+    def kind(self) -> int:
+        """A number for it, among those of the same window."""
+        edge = (self.before > 0) + 2 * (self.after > 0)
+        return 100 * edge + self.height
+
+    @property
+    def columns(self) -> int:
+        """Pixels of a row that are met."""
+        return (self.height - 1) * self.stride + self.taps - self.before - self.after
+
+    @property
+    def meets(self) -> list[range]:
+        """For every output the pixels that it meets, counted from the first of all."""
+        starts = [i * self.stride - self.before for i in range(self.height)]
+        return [range(max(n, 0), min(n + self.taps, self.columns)) for n in starts]
+
+    def strip(self, pixel: int) -> Strip:
+        """The same for `pooling_line`, with pixels of so many bytes."""
+        lowest = int(np.float32(-math.inf).view(np.int32))
+        return Strip(
+            columns=self.columns,
+            column_bytes=pixel,
+            before=self.before,
+            after=self.after,
+            fill=lowest,
+            outputs=self.height,
+            stride_bytes=self.stride * pixel,
+            taps=self.taps,
+            tap_bytes=pixel,
+        )
+
+
+def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
+    """All that there is code for; none for other windows, and other borders than half a window."""
+    edge = taps // 2 if taps > stride else 0
+    if (stride, taps) not in WINDOWS or not {before, after} <= {0, edge}:
+        return
+    for height in heights(host(), 4, columns=lambda n: (n - 1) * stride + taps):
+        if height in EDGE_HEIGHTS or not before | after:
+            yield Tile(stride, taps, height, before, after)
+
+
+def every_tile(stride: int, taps: int) -> list[Tile]:
+    """All that there is code for, of a window."""
+    edges = {(0, 0), (0, taps // 2), (taps // 2, 0)}
+    return [tile for edge in sorted(edges) for tile in tiles(stride, taps, *edge)]
+
+
+def sums(tile: Tile) -> Emit:
+    """`piece.taps`: offsets of rows, then, at an edge, a factor, a float32, for every output."""
+
+    def emit(piece: Piece) -> None:
+        v = piece.v
+        columns, _ = _columns(piece, tile, v.zero(), add)
+        factors = v.at(piece.taps, v.builder.mul(piece.count, v.word(4)))
+        scales = [v.splat(v.load_item(piece.number))] * tile.height
+        if tile.before or tile.after:
+            scales = [v.splat(v.load_item(factors, 4 * i)) for i in range(tile.height)]
+        _finish(piece, tile, columns, add, scales)
+
+    return emit
+
+
+def maxima(tile: Tile) -> Emit:
+    """`piece.taps`: offsets of rows; `piece.number`: what results are at least."""
+
+    def emit(piece: Piece) -> None:
+        v, quick = piece.v, number(">")
+        least = v.splat(v.load_item(piece.number))
+        # Without NaN, what the loop does is enough; their sum tells whether there is one.
+        columns, total = _columns(piece, tile, least, quick, checked=True)
+        with v.builder.if_else(has_nan(v, total), likely=False) as (slow, fast):
+            with slow:
+                maxima_with_nan(piece, piece.taps, tile.strip(v.nbytes))
+            with fast:
+                _finish(piece, tile, columns, quick)
+
+    return emit
+
+
+def _columns(
+    piece: Piece, tile: Tile, start: Any, combine: Combine, *, checked: bool = False
+) -> tuple[list[Any], Any]:
+    """All rows put together, for every pixel that is met; and if `checked`, the sum of them all."""
+    v, n = piece.v, tile.columns
+    with v.loop(0, piece.count, 1, [*[start] * n, *[v.zero()] * (CHAINS * checked)]) as turn:
+        source = v.at(piece.x, piece.tap(turn.index))
+        columns, sums = turn.values[:n], turn.values[n:]
+        for i in range(n):
+            x = v.load(source, i * v.nbytes)
+            columns[i] = combine(v, x, columns[i])
+            if sums:
+                sums[i % CHAINS] = v.add(sums[i % CHAINS], x)
+        turn.next = [*columns, *sums]
+    return turn.values[:n], v.add(*turn.values[n:]) if checked else None
+
+
+def _finish(
+    piece: Piece, tile: Tile, columns: Sequence[Any], combine: Combine, scales: Sequence[Any] = ()
+) -> None:
+    """Put the pixels of every window together, and store."""
+    v = piece.v
+    for i, (first, *others) in enumerate(tile.meets):
+        result = columns[first]
+        for pixel in others:
+            result = combine(v, columns[pixel], result)
+        if scales:
+            result = v.builder.fmul(result, scales[i])
+        v.store(result, piece.y, i * v.nbytes)

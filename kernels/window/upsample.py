@@ -1,0 +1,75 @@
+"""Up-sampling of channel-blocked tensors by whole factors: pixels repeated or interpolated."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+# (llvmlite is untyped)
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
+from nnefc.kernels.vector.builder import Vector
+
+ONE_ROW, TWO_ROWS = 1, 2
+"""Kinds of pieces of `upsample.linear`: a row of the input, or two that are put together."""
+COLUMN: Final = 3
+"""Words of a table entry of `upsample.linear`."""
+
+
+@family("window.upsample.nearest")
+def nearest(block: int, factor: int) -> KernelFunction:
+    """A piece is a row of `count` pixels of the input, each of which is stored `factor` times."""
+
+    def emit(piece: Piece) -> None:
+        v = piece.v
+        size = v.nbytes
+        with v.loop(0, piece.count, 1) as turn:
+            x = v.load(piece.x, v.builder.mul(turn.index, v.word(size)))
+            target = v.at(piece.y, v.builder.mul(turn.index, v.word(size * factor)))
+            for i in range(factor):
+                v.store(x, target, size * i)
+
+    return pieces_kernel(block, {ONE_ROW: emit})
+
+
+@family("window.upsample.linear")
+def linear(block: int) -> KernelFunction:
+    """A piece is a row of the output: between a row of x and, for `TWO_ROWS`, one of `other`.
+
+    `number` is the weight of the second row.  A table entry stands for an output: byte offsets of
+    two pixels in a row, and the weight of the second, a float32.
+    """
+    return pieces_kernel(block, {ONE_ROW: _interpolate(False), TWO_ROWS: _interpolate(True)})
+
+
+def _interpolate(two: bool) -> Emit:
+    def emit(piece: Piece) -> None:
+        v = piece.v
+        builder = v.builder
+        down = v.splat(v.load_item(piece.number))
+        with v.loop(0, piece.count, 1) as turn:
+            entry = builder.mul(turn.index, v.word(COLUMN))
+            first, second = (piece.tap(builder.add(entry, v.word(i))) for i in range(2))
+            at = v.at(piece.taps, builder.mul(builder.add(entry, v.word(2)), v.word(4)))
+            weight = v.load_item(at)
+            across = v.splat(weight)
+            # not 0 times the second: it may be infinite
+            alone = builder.fcmp_ordered("==", weight, v.item(0.0))
+            rows: list[Any] = []
+            for row in (piece.x, piece.other)[: 1 + two]:
+                x = v.load(v.at(row, first))
+                mixed = _between(v, x, v.load(v.at(row, second)), across)
+                rows.append(builder.select(alone, x, mixed))
+            result = _between(v, rows[0], rows[1], down) if two else rows[0]
+            v.store(result, piece.y, builder.mul(turn.index, v.word(v.nbytes)))
+
+    return emit
+
+
+def _between(v: Vector, x: Any, y: Any, weight: Any) -> Any:
+    """x * (1 - weight) + y * weight"""
+    builder = v.builder
+    rest = builder.fsub(v.splat(v.item(1.0)), weight)
+    return v.fma(y, weight, builder.fmul(x, rest))

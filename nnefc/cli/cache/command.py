@@ -1,0 +1,203 @@
+"""`nnefc cache`: what is kept of compiled kernels, where, and why something is not."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Annotated, Final
+
+import typer
+
+from nnefc.cli.cache.tables import SECONDS, explain, list_, open_cache
+from nnefc.cli.cache.weights import folders, open_weights, survey_weights
+from nnefc.cli.support.options import Dialect, Json, RandomWeights, Shapes, Threads, usage
+from nnefc.cli.support.printing import count, print_json, progress, reported_warnings, size
+
+cache = typer.Typer(
+    help="The kernels that are kept on disk, for all models and processes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+cache.command("list")(list_)
+cache.command("explain")(explain)
+
+_SECONDS: Final = {**SECONDS, "w": 7 * SECONDS["d"]}
+
+
+def parse_age(text: str) -> float:
+    """Seconds of "30d", "12h", "1.5w"."""
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)\s*([smhdw])", text.strip(), re.IGNORECASE)
+    if found is None:
+        raise usage(
+            f"--older-than {text}: no age",
+            "a number and s, m, h, d or w: seconds, minutes, hours, days, weeks",
+        )
+    return float(found[1]) * _SECONDS[found[2].lower()]
+
+
+@cache.command("path")
+def path(json: Json = False) -> None:
+    """Print the folder of the cache.
+
+    NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds the size of the kernels
+    (1 GB), and that of compiled models and their weights, which are in the folder below (8 GB).
+
+    Examples:
+
+        nnefc cache path
+
+        du -sh $(nnefc cache path)
+    """
+    from nnefc.runtime.cache.cache import limit, place
+
+    where = place()
+    if json:
+        print_json({"path": where, "limit_bytes": limit()})
+    elif where is None:
+        open_cache()  # which says so
+    else:
+        typer.echo(where)
+
+
+@cache.command("verify")
+def verify(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Remove the entries that are damaged.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Compare the checksums of all entries; status 1 if one is damaged and stays.
+
+    Damaged kernels are never used, so that this is never needed for them: it tells of disks that
+    forget. The weights of models that are kept are compared nowhere else.
+
+    Examples:
+
+        nnefc cache verify
+
+        nnefc cache verify --repair
+    """
+    from nnefc.runtime.cache.survey import survey
+
+    kernels, weights = open_cache(), open_weights()
+    with progress("reading") as advance:
+        entries = [(kernels, entry.file, entry.state) for entry in survey(kernels, advance)]
+        if weights is not None:
+            for file, is_whole in survey_weights(weights, advance):
+                entries.append((weights, file, "whole" if is_whole else "damaged"))
+    damaged = [(folder, file) for folder, file, state in entries if state == "damaged"]
+    whole = sum(state == "whole" for _, _, state in entries)
+    other = len(entries) - whole - len(damaged)
+    removed = sum(folder.remove([file]) for folder, file in damaged) if repair else 0
+    if json:
+        facts = {"entries": len(entries), "whole": whole, "other_format": other}
+        names = [file.name for _, file in damaged]
+        print_json({**facts, "damaged": names, "removed": removed})
+    else:
+        for folder, file in damaged:
+            typer.echo(f"damaged: {folder.where(folder.file_name(file.name))}")
+        notes = [f"{whole:,} whole"]
+        notes += [f"{len(damaged):,} damaged"] if damaged else []
+        notes += [f"{other:,} of another format"] if other else []
+        notes += [f"{removed:,} removed"] if removed else []
+        typer.echo(f"{count(len(entries), 'entry', 'entries')}: {', '.join(notes)}")
+    if len(damaged) > removed:
+        typer.echo("hint: nnefc cache verify --repair removes what is damaged", err=True)
+        raise typer.Exit(1)
+
+
+@cache.command("clear")
+def clear(
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE", help="Only what was not used for so long: 30d, 12h (s, m, h, d, w)."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Remove all entries, or those that were not used lately; what tuning has found stays.
+
+    Models and processes that use them go on. Compiled models that are kept go too.
+
+    Examples:
+
+        nnefc cache clear
+
+        nnefc cache clear --older-than 30d
+    """
+    at_least = None if older_than is None else parse_age(older_than)
+    now = time.time()
+    there = removed = nbytes = 0
+    for folder in folders(open_cache()):
+        entries = list(folder.entries())
+        chosen = [entry for entry in entries if at_least is None or now - entry.used > at_least]
+        there += len(entries)
+        removed += folder.remove(chosen)
+        folder.sweep()
+        nbytes += sum(entry.size for entry in chosen)
+    if json:
+        print_json({"removed": removed, "removed_bytes": nbytes, "left": there - removed})
+        return
+    left = f", {there - removed:,} left" if there > removed else ""
+    typer.echo(f"removed {count(removed, 'entry', 'entries')}, {size(nbytes)}{left}")
+
+
+@cache.command("warm")
+def warm(
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="Models to compile, instead of the kernels that are common.",
+            show_default=False,
+        ),
+    ] = None,
+    also: Annotated[list[str] | None, typer.Option("--models", "-m", hidden=True)] = None,
+    shape: Shapes = None,
+    random_weights: RandomWeights = None,
+    dialect: Dialect = "auto",
+    threads: Threads = None,
+    json: Json = False,
+) -> None:
+    """Compile kernels ahead of time, on all processors: those that most networks need.
+
+    Of models kernels for --threads and for one thread are compiled, and what nnefc.compile with the
+    same path, shapes, dialect and so many threads would keep of the whole model is kept. Artifacts
+    have their kernels with them: there is nothing to warm.
+
+    Kernels of models whose inputs have symbols for extents (in the dialect of tract) are those for
+    --shape; the symbols that it does not tell get small values, which a note names.
+
+    Examples:
+
+        nnefc cache warm
+
+        nnefc cache warm net.nnef.tgz other.nnef.tgz
+
+        nnefc cache warm text.nnef.tgz --shape tokens=1,128
+    """
+    from nnefc.cli.cache.models import How, keep_model
+    from nnefc.cli.cache.warm import Needed, kernels_of, needed_by, warm_up
+    from nnefc.driver import typical_graphs
+
+    models = [*(named or ()), *(also or ())]
+    if shape and not models:
+        raise usage("--shape is for models", "name one: nnefc cache warm net.nnef.tgz")
+    folder = open_cache()
+    start = time.perf_counter()
+    how = How(shapes=shape, random_weights=random_weights, dialect=dialect, threads=threads)
+    graphs = needed_by(models, how) if models else map(Needed, typical_graphs.graphs())
+    with reported_warnings():
+        done = warm_up(kernels_of(graphs, threads))
+    kept = sum(keep_model(model, **how) for model in models)
+    seconds = time.perf_counter() - start
+    if json:
+        facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}
+        print_json({**facts, "seconds": seconds})
+        return
+    whole = f"; {count(kept, 'model')} kept" if kept else ""
+    typer.echo(
+        f"{count(done.kernels, 'kernel')}: {done.compiled:,} compiled, "
+        f"{done.kernels - done.compiled:,} were there{whole}; {seconds:.1f} s, in {folder.path}"
+    )

@@ -1,0 +1,105 @@
+"""What `nnefc cache warm` compiles, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnefc.cli.support.models import read
+from nnefc.cli.support.options import parse_shapes
+from nnefc.cli.support.printing import progress, reported
+from nnefc.formats.files import printable
+from nnefc.support.errors import Diagnostic, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nnefc.cli.cache.models import How
+    from nnefc.frontends.tract.sample_shapes import Shapes
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir import Graph
+    from nnefc.kernels.template import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Warmed:
+    """How many kernels were asked for, and how many of them were not in the cache."""
+
+    kernels: int
+    compiled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """A graph whose kernels are needed; `growing`: in plans for other shapes, too."""
+
+    graph: Graph
+    growing: bool = False
+
+
+def needed_by(models: Iterable[str], how: How) -> Iterator[Needed]:
+    """The graphs that models become, one model after the other.
+
+    A model for several shapes or with states is compiled as `nnefc.compile` and as `nnefc run` do;
+    symbols that no shape tells have small values, which a note names.
+    """
+    from nnefc.ir import Graph
+
+    for model in models:
+        found = read(
+            model,
+            shapes=how.get("shapes"),
+            random_weights=how.get("random_weights"),
+            dialect=how.get("dialect", "auto"),
+            sources=True,
+        )
+        if isinstance(found, Graph):
+            yield Needed(found)
+        else:
+            yield from _graphs_of(model, found, parse_shapes(how.get("shapes")) or {})
+
+
+def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
+    from nnefc.frontends.common.graph_names import kept_shapes, needs_session
+    from nnefc.frontends.tract.sample_shapes import try_out
+
+    with reported() as diagnostics:
+        trial = try_out(found, shapes, diagnostics)
+        if trial.values:
+            message = f"kernels of {found.name} are those for {trial}"
+            hint = "--shape NAME=EXTENTS is for others"
+            place = Place(printable(model))
+            diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
+    yield Needed(trial.graph)
+    if found.free or needs_session(trial.graph):
+        yield Needed(trial.graph, growing=True)
+    if states := kept_shapes(trial.graph):
+        yield Needed(found.graph(trial.shapes, states=states), growing=True)
+
+
+def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
+    """What graphs need, on one thread and on `threads` (None: one for each processor)."""
+    from nnefc.driver.compile import lowered
+
+    found: dict[Kernel, None] = {}
+    for each in needed:
+        for count in dict.fromkeys([threads, 1]):
+            program = lowered(each.graph, threads=count, growing=each.growing)
+            found.update(dict.fromkeys(program.kernels))
+    return list(found)
+
+
+def warm_up(kernels: Iterable[Kernel]) -> Warmed:
+    """Compile what is not in the cache; progress is shown on standard error."""
+    from nnefc.kernels.target.isa import host
+    from nnefc.runtime.cache import cache
+    from nnefc.runtime.compile import support_code
+    from nnefc.runtime.compile.kernel_compiler import key_of, object_codes
+
+    parts = (function for part in support_code.PARTS for function in support_code.functions(part))
+    wanted, isa = [*kernels, *parts], host()
+    keys = [key_of(source, isa) for source in wanted]
+    missing = sum(key is None or cache.find(key) is None for key in keys)
+    with progress("compiling") as advance:
+        object_codes(wanted, advance)
+    return Warmed(len(wanted), missing)

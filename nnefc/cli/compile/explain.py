@@ -1,0 +1,151 @@
+"""What the passes did to a graph, and what it gained: told from the graph before and after.
+
+Multiply-adds are those that are done, by the method that a convolution has.  Times of a call are
+estimated as for choices between methods, and so rough: to be compared with each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.measurements import duration
+from nnefc.cli.support.printing import print_table, quantity, size, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.ir import Graph, Op
+    from nnefc.passes.pipeline import Ran
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The graph after a pass: how often it has which operations, and what they cost.
+
+    `seconds` took the pass; `estimate` is that of a call on one core.
+    """
+
+    name: str
+    changed: bool
+    seconds: float
+    operations: Counter[str]
+    macs: int
+    traffic: int
+    estimate: float
+
+    @property
+    def size(self) -> int:
+        """Operations that compute something."""
+        stored = self.operations["constant"] + self.operations["variable"]
+        return self.operations.total() - stored
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A hook for `run_pipeline`: call it, then `facts` or `show` tell."""
+
+    stages: list[Stage] = field(default_factory=list[Stage])
+    warm: bool = False
+    """Whether weights stay in the last cache."""
+
+    def __call__(self, graph: Graph, ran: Ran) -> None:
+        """Note what the graph is like now, or all of its stages together."""
+        from nnefc.ir.graph import walk
+        from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
+        from nnefc.passes.cost.graph import multiplied, nanoseconds
+        from nnefc.runtime.machine.data_caches import largest_cache
+
+        if not self.stages:
+            self.warm = parameter_bytes(graph) <= largest_cache()
+        if self.stages and not ran.changed:
+            last = self.stages[-1]
+            same = last.operations, last.macs, last.traffic, last.estimate
+            self.stages.append(Stage(ran.name, False, ran.seconds, *same))
+            return
+        operations = Counter(kind(op) for op in walk(graph))
+        work = ran.turns * sum(map(multiplied, graph.ops))
+        traffic = ran.turns * traffic_bytes(graph)
+        estimate = ran.turns * nanoseconds(graph, warm=self.warm) / 1e9
+        if ran.stage:
+            others = self.stages.pop()
+            operations += others.operations
+            work, traffic = work + others.macs, traffic + others.traffic
+            estimate += others.estimate
+        cost = work, traffic, estimate
+        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, *cost))
+
+    def facts(self) -> list[dict[str, Any]]:
+        """A record for each pass, the import first."""
+        return [
+            {
+                "pass": stage.name,
+                "changed": stage.changed,
+                "seconds": stage.seconds,
+                "operations": stage.size,
+                "macs": stage.macs,
+                "traffic_bytes": stage.traffic,
+                "estimated_seconds": stage.estimate,
+                "removed": dict(before.operations - stage.operations),
+                "added": dict(stage.operations - before.operations),
+            }
+            for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False)
+        ]
+
+    def show(self, out: Console) -> None:
+        """Print a table."""
+        numeric = ["operations", "multiply-adds", "between them", "estimate", "time"]
+        view = table("pass", *numeric, "what it did", numeric=numeric, fold=["what it did"])
+        for before, stage in zip([self.stages[0], *self.stages], self.stages, strict=False):
+            view.add_row(
+                stage.name,
+                _change(before.size, stage.size, f"{stage.size:,}"),
+                _change(before.macs, stage.macs, quantity(stage.macs)),
+                _change(before.traffic, stage.traffic, size(stage.traffic)),
+                _change(before.estimate, stage.estimate, duration(stage.estimate)),
+                duration(stage.seconds) if stage.name != "import" else "",
+                describe(before, stage),
+            )
+        print_table(out, view)
+        first, last = self.stages[0], self.stages[-1]
+        out.print(
+            f"passes: {first.size:,} to {last.size:,} operations, {size(first.traffic)} to "
+            f"{size(last.traffic)} between them, {duration(first.estimate)} to "
+            f"{duration(last.estimate)} estimated for one core, in "
+            f"{duration(sum(stage.seconds for stage in self.stages))}"
+        )
+
+
+def kind(op: Op) -> str:
+    """What an operation is counted as: its name, its method, and whether results are blocked."""
+    notes = [str(op.attributes["method"])] if "method" in op.attributes else []
+    if any(v.type.layout is not None for v in op.outputs):
+        notes.append("blocked")
+    return f"{op.name} ({', '.join(notes)})" if notes else op.name
+
+
+def _change(before: float, after: float, text: str) -> str:
+    """`text` of a number, marked if it grew or shrank by half a percent or more of what it was."""
+    percent = round(100 * (after - before) / before) if before else 0
+    return f"{percent:+d} %, {text}" if percent else text
+
+
+def describe(before: Stage, after: Stage) -> str:
+    """`12 add, 33 relu -> 33 fused`: what went and what came."""
+    if not after.changed:
+        return "nothing"
+    if before is after:
+        return ", ".join(_listed(after.operations))
+    went, came = _listed(before.operations - after.operations), after.operations - before.operations
+    if went and came:
+        return f"{', '.join(went)} -> {', '.join(_listed(came))}"
+    if went:
+        return f"without {', '.join(went)}"
+    return f"and {', '.join(_listed(came))}" if came else "operands or attributes"
+
+
+def _listed(operations: Counter[str]) -> list[str]:
+    """The most frequent first."""
+    most = sorted(operations.items(), key=lambda item: (-item[1], item[0]))
+    return [f"{number} {name}" for name, number in most]

@@ -1,0 +1,127 @@
+"""What `nnefc compile` has compiled: a model for this processor, or code for others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from nnefc.cli.support.printing import progress, reported_warnings
+
+if TYPE_CHECKING:
+    from nnefc.artifacts.save import Content
+    from nnefc.ir import Graph
+    from nnefc.runtime.artifact.build import Build
+    from nnefc.runtime.plan.launch_info import LaunchInfo
+    from nnefc.runtime.run.model import CompiledModel
+
+
+class Made(Protocol):
+    """Code, of which people hear, and which is written."""
+
+    @property
+    def launches(self) -> Sequence[LaunchInfo]: ...
+
+    @property
+    def arena_bytes(self) -> int: ...
+
+    @property
+    def arena_lower_bound(self) -> int: ...
+
+    @property
+    def constant_bytes(self) -> int: ...
+
+    def save(self, path: Path) -> None:
+        """Write an artifact; progress is shown on standard error."""
+        ...
+
+    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+        """Write a folder for programs in C: the names of its files."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """A model for this processor, and maybe for others."""
+
+    model: CompiledModel
+    targets: Sequence[str]
+
+    @property
+    def launches(self) -> Sequence[LaunchInfo]:
+        return self.model.launches
+
+    @property
+    def arena_bytes(self) -> int:
+        return self.model.arena_bytes
+
+    @property
+    def arena_lower_bound(self) -> int:
+        return self.model.plan.arena_lower_bound
+
+    @property
+    def constant_bytes(self) -> int:
+        return self.model.constant_bytes
+
+    def save(self, path: Path) -> None:
+        with reported_warnings(), progress("saving") as advance:
+            self.model.save(path, targets=self.targets, progress=advance)
+
+    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+        (target,) = self.targets
+        with reported_warnings():
+            return self.model.emit_c(folder, name=name, target=target)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Code for other processors; facts are those of the first."""
+
+    content: Content
+
+    @classmethod
+    def of(
+        cls, graph: Graph, targets: Sequence[str], threads: int | None, accuracy: str
+    ) -> Elsewhere:
+        """Compile for the targets and nothing else; progress is shown on standard error."""
+        from nnefc.artifacts.save import new_content
+        from nnefc.driver.targets import LoweringOptions
+        from nnefc.options.arguments import check_accuracy
+
+        check_accuracy(accuracy)
+        how = LoweringOptions(threads, accuracy)
+        with reported_warnings(), progress("compiling") as advance:
+            return cls(new_content(graph, how, targets, advance))
+
+    @property
+    def _build(self) -> Build:
+        return self.content[1][0]
+
+    @property
+    def launches(self) -> Sequence[LaunchInfo]:
+        return self._build.launches
+
+    @property
+    def arena_bytes(self) -> int:
+        return self._build.plan.arena_bytes
+
+    @property
+    def arena_lower_bound(self) -> int:
+        return self._build.plan.arena_lower_bound
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(constant.nbytes for constant in self._build.constants)
+
+    def save(self, path: Path) -> None:
+        from nnefc.artifacts.save import write_content
+
+        with reported_warnings():
+            write_content(path, self.content)
+
+    def emit_c(self, folder: Path, name: str | None) -> list[str]:
+        from nnefc.artifacts.save import write_c_content
+
+        with reported_warnings():
+            return write_c_content(folder, self.content, name)

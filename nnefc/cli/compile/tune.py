@@ -1,0 +1,76 @@
+"""What `nnefc compile --tune` measured: a bar while it does, a table, data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.measurements import duration
+from nnefc.cli.support.printing import count, print_table, progress, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.driver.tuning import Tuning
+    from nnefc.ir import Graph
+
+
+def measure(graph: Graph, threads: int | None) -> Tuning:
+    """Tune; progress is shown on standard error."""
+    from nnefc.driver.tuning import tune
+
+    with progress("tuning") as advance:
+        return tune(graph, threads=threads, progress=advance)
+
+
+def tuning_facts(tuning: Tuning) -> dict[str, Any]:
+    """All that there was to choose, for JSON."""
+    return {
+        "threads": tuning.threads,
+        "kept": tuning.kept,
+        "before_ms": 1e3 * tuning.before_seconds,
+        "after_ms": 1e3 * tuning.after_seconds,
+        "choices": [
+            {
+                "operations": list(choice.operations),
+                "key": choice.key,
+                "before": choice.before,
+                "after": choice.after,
+                "before_ms": 1e3 * choice.before_seconds,
+                "after_ms": 1e3 * choice.after_seconds,
+            }
+            for choice in tuning.choices
+        ],
+    }
+
+
+def show_tuning(out: Console, tuning: Tuning) -> None:
+    """A row for each kind of convolution that changed; then the whole call."""
+    if not tuning.choices:
+        out.print("tuning: there is one method only for each operation")
+        return
+    if tuning.changed:
+        columns = ("convolution", "estimated", "measured", "before", "after", "gain")
+        view = table(*columns, numeric=columns[3:], fold=["convolution"])
+        for choice in tuning.changed:
+            name, *others = choice.operations
+            view.add_row(
+                name + (f" and {count(len(others), 'other')} alike" if others else ""),
+                choice.before,
+                choice.after,
+                duration(choice.before_seconds),
+                duration(choice.after_seconds),
+                _gain(choice.before_seconds, choice.after_seconds),
+            )
+        print_table(out, view)
+    out.print(
+        f"tuning for {count(tuning.threads, 'thread')}: {len(tuning.changed)} of "
+        f"{count(len(tuning.choices), 'kind')} of convolutions changed; a call takes "
+        f"{duration(tuning.after_seconds)}, before {duration(tuning.before_seconds)} "
+        f"({_gain(tuning.before_seconds, tuning.after_seconds)})"
+    )
+    if not tuning.kept:
+        out.print("the choices could not be kept: there is no cache to write to")
+
+
+def _gain(before: float, after: float) -> str:
+    return f"{100 * (after / before - 1):+.1f} %"

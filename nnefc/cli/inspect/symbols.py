@@ -1,0 +1,60 @@
+"""What `nnefc inspect` says of a document in the dialect of tract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.printing import print_table, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.frontends.tract.sample_shapes import Trial
+    from nnefc.frontends.tract.source import Source
+
+
+def describe_tract(source: Source, trial: Trial) -> dict[str, Any]:
+    """Everything of the dialect, as plain data."""
+    from nnefc.frontends.common.graph_names import kept_shapes
+
+    graph = trial.graph
+    shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
+    return {
+        "dialect": "tract",
+        "tract": {
+            "registries": source.registries,
+            "symbols": source.declared,
+            "assertions": source.assertions,
+            "shapes": {each.name: list(each.extents) for each in source.shapes()},
+            "values": source.symbol_values(shapes),
+            "tried": bool(trial.values),
+            "states": [
+                {"name": name, "shape": list(shape)} for name, shape in kept_shapes(graph).items()
+            ],
+            "readings": [{"operation": name, "reading": text} for name, text in source.readings],
+        },
+    }
+
+
+def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
+    """The same for people."""
+    out.print(f"dialect sonos/tract, registries {', '.join(facts['registries']) or 'none'}")
+    if facts["symbols"]:
+        values = ", ".join(f"{name} = {value}" for name, value in facts["values"].items())
+        why = "tried" if facts["tried"] else "here"
+        known = f" ({why}: {values})" if values else ""
+        out.print(f"symbols {', '.join(facts['symbols'])}{known}")
+    for text in facts["assertions"]:
+        out.print(f"assert  {text}")
+    for name, extents in facts["shapes"].items():
+        if not all(extent.isdigit() for extent in extents):
+            out.print(f"written {name}: [{', '.join(extents)}]")
+    for state in facts["states"]:
+        extents = "x".join(map(str, state["shape"]))
+        out.print(f"state   {state['name']}: [{extents}] after a first call")
+    if facts["readings"]:
+        view = table("operation", "as tract reads it", fold=["as tract reads it"])
+        for row in facts["readings"]:
+            view.add_row(row["operation"], row["reading"])
+        print_table(out, view)

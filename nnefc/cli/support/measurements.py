@@ -1,0 +1,106 @@
+"""What the commands that measure share: batches, repeated runs, percentiles, verdicts, text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnefc.cli.support.options import usage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def require_seconds(option: str, seconds: float, *, zero: bool = False) -> None:
+    """Raise NnefError for a time that cannot be meant."""
+    if zero and not 0 <= seconds <= 3600:
+        raise usage(f"{option} {seconds:g}: must be between 0 and 3600 seconds")
+    if not zero and not 0 < seconds <= 3600:
+        raise usage(f"{option} {seconds:g}: must be more than 0 seconds and at most 3600")
+
+
+def repeat(action: Callable[[], Any], seconds: float) -> list[float]:
+    """Durations in seconds of as many runs as fit into a time, at least one."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Nearest-rank percentile of sorted values."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: 12.3 us, 1.23 ms, 4.56 s."""
+    for factor, unit in ((1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def ratio_interval(
+    old: Sequence[float], new: Sequence[float], confidence: float = 0.99
+) -> tuple[float, float, float]:
+    """Ratio of medians, new to old, and where it lies with a confidence: bootstrap percentiles.
+
+    Runs one after the other are alike (a neighbour on the machine comes and goes), so blocks of
+    them are drawn, of about the square root of their number.  The draws are seeded.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    draws = _medians(np.asarray(new), generator) / _medians(np.asarray(old), generator)
+    margin = (1 - confidence) / 2
+    low, high = np.quantile(draws, [margin, 1 - margin])
+    return float(np.median(new) / np.median(old)), float(low), float(high)
+
+
+def _medians(
+    samples: np.ndarray[Any, Any], generator: np.random.Generator, draws: int = 1000
+) -> np.ndarray[Any, Any]:
+    """[draws]: medians of samples drawn in blocks that lie together (circular block bootstrap)."""
+    import numpy as np
+
+    n = len(samples)
+    size = max(1, round(n**0.5))
+    starts = generator.integers(0, n, (draws, -(-n // size)))
+    chosen = (starts[:, :, None] + np.arange(size)).reshape(draws, -1)[:, :n] % n
+    return np.median(samples[chosen], axis=1)
+
+
+_MEANT = 0.01
+"""Smaller differences than this come and go when the same thing is measured twice."""
+
+
+def verdict(ratio: float, low: float, high: float) -> str:
+    """faster, slower or same: of a ratio of times with its interval."""
+    if low <= 1 <= high or abs(ratio - 1) < _MEANT:
+        return "same"
+    return "faster" if ratio < 1 else "slower"
+
+
+def histogram(samples: Sequence[float], width: int, encoding: str) -> str:
+    """How often which values occur, from the least to the greatest, in one line of characters."""
+    low, high = min(samples), max(samples)
+    counts = [0] * width
+    for sample in samples:
+        counts[min(width - 1, int((sample - low) / ((high - low) or 1) * width))] += 1
+    most = max(counts)
+    levels = _levels(encoding)
+    return "".join(levels[-(-count * (len(levels) - 1) // most)] for count in counts)
+
+
+def _levels(encoding: str) -> str:
+    """Characters from empty to full that the encoding has."""
+    levels = " ▁▂▃▄▅▆▇█"
+    try:
+        levels.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return " .:-=+*#"
+    return levels

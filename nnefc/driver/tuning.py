@@ -1,0 +1,263 @@
+"""Which method is fastest for each convolution, measured on this machine.
+
+The whole network runs with every method in turn, because within a network weights come from memory
+and data from caches: alone an operation would have all of its own in the caches.  What was found is
+kept in the cache of the user, where `nnefc.compile` looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
+
+from nnefc.api.compile import OPTIONS, ImportOptions, Path, graph_of
+from nnefc.driver.compile import compile_with
+from nnefc.ir import Graph
+from nnefc.options.arguments import check_flags, check_names, check_progress, check_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nnefc.passes.pipeline import Ran
+    from nnefc.runtime.compile.kernel_compiler import Progress
+
+LEAST_GAIN: Final = 0.03
+"""Share of its time that another method must save: less may be noise."""
+_SLICE: Final = 0.15
+"""Seconds that one network runs before the other has its turn."""
+_TURNS: Final = (3, 10)
+"""The fewest and the most turns."""
+_STABLE: Final = 0.005
+"""When a turn makes the times of the operations together less than so much shorter, it was the
+last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Convolutions that are alike, and how they are computed best.
+
+    Seconds are those of all of them together: the best of many runs, of the whole network.
+    """
+
+    operations: tuple[str, ...]
+    """Names of their results."""
+    key: str
+    """Shapes and attributes."""
+    before: str
+    """The method that estimates suggest."""
+    after: str
+    """The one that measuring chose; often the same."""
+    before_seconds: float
+    after_seconds: float
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What `tune` found."""
+
+    threads: int
+    choices: tuple[Choice, ...]
+    """Every kind of convolution for which there is a choice, the most time first."""
+    before_seconds: float
+    """Of a call, the best of many; 0 if there was nothing to choose."""
+    after_seconds: float
+    kept: bool
+    """Whether it could be stored for `nnefc.compile`."""
+
+    @cached_property
+    def changed(self) -> tuple[Choice, ...]:
+        """Where measuring chose differently than estimates."""
+        return tuple(choice for choice in self.choices if choice.after != choice.before)
+
+    @cached_property
+    def methods(self) -> dict[str, str]:
+        """Methods by key, as `nnefc.driver.compile.compile_with` takes them."""
+        return {choice.key: choice.after for choice in self.changed}
+
+
+def tune(
+    source: Path | Graph,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    strict: bool = False,
+    **options: Unpack[ImportOptions],
+) -> Tuning:
+    """Measure which method is fastest for each convolution of a model, and keep the answer.
+
+    From then on `nnefc.compile` uses it for convolutions of the same shapes, in this and in other
+    models, with the same number of threads.  It takes some seconds, with large networks minutes;
+    other work on the machine makes it take longer, and the answer worse.
+
+    Args:
+        source: What `import_model` takes, or a graph from it.
+        threads: As for `compile`.
+        progress: Called as `progress(done, total, label)` before each step and once at the end.
+        strict: As for `import_model`; not with a graph.
+        options: As for `compile`.
+
+    Raises:
+        NnefError: As `compile` does.
+    """
+    from nnefc.runtime.cache import tuning_store as choices
+
+    check_names("tune", options, OPTIONS)
+    threads = check_threads(threads)
+    check_progress(progress)
+    check_flags(strict=strict)
+    graph = graph_of(source, strict=strict, **options)
+    default = _Network(graph, threads, {})
+    rounds = _rounds(default.convolutions)
+    number = default.model.threads
+    if not rounds:
+        return Tuning(number, (), 0.0, 0.0, kept=True)
+
+    def tell(done: int, label: str) -> None:
+        if progress is not None:
+            progress(done, len(rounds) + 1, label)
+
+    best: dict[str, tuple[float, str]] = {}
+    for done, methods in enumerate(rounds):
+        tell(done, "methods")
+        other = _Network(graph, threads, methods)
+        _race(default, other)
+        for key, method in methods.items():
+            ratio = other.times[key] / default.times[key]
+            best[key] = min(best.get(key, (1 - LEAST_GAIN, "")), (ratio, method))
+    tell(len(rounds), "together")
+    chosen = {key: method for key, (_, method) in best.items() if method}
+    tuned = _confirm(graph, default, chosen)
+    found = _choices(default, tuned)
+    wanted = {key: chosen.get(key) for key in best}
+    kept = choices.keep(number, wanted)
+    tell(len(rounds) + 1, "")
+    return Tuning(number, found, default.total, tuned.total, kept)
+
+
+class _Convolution(NamedTuple):
+    """A convolution for which there is a choice."""
+
+    name: str
+    """In the graph."""
+    key: str
+    method: str
+    methods: tuple[str, ...]
+    """All that there are."""
+
+
+class _Network:
+    """A compiled graph, and the best times of its convolutions while it races."""
+
+    def __init__(self, graph: Graph, threads: int | None, methods: Mapping[str, str]) -> None:
+        from nnefc.runtime.memory.tensors import random_array
+
+        self.convolutions: list[_Convolution] = []
+        self.model = compile_with(graph, threads=threads, methods=methods, hook=self._look)
+        self._inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
+        self._launches = [
+            [i for i, launch in enumerate(self.model.launches) if launch.label.endswith(f"%{n}!")]
+            for n in range(len(self.convolutions))
+        ]
+        self.start()
+
+    def _look(self, graph: Graph, ran: Ran) -> None:
+        """Note the convolutions, and give each a name by which to know its launches."""
+        from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+        from nnefc.passes.cost.convolution import methods, operation_key
+        from nnefc.passes.machine.split_batch import SplitBatch
+
+        if ran.name != SplitBatch.name:
+            return
+        for op in graph.ops:
+            every = methods(op) if op.name in CONVOLUTIONS else ()
+            if len(every) > 1:
+                name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
+                method = op.attributes["method"]
+                self.convolutions.append(_Convolution(name, operation_key(op), method, every))
+
+    def start(self) -> None:
+        """Forget all times."""
+        self._best = [float("inf")] * len(self.convolutions)
+        self.total = float("inf")
+        """Seconds of a call."""
+
+    def turn(self) -> None:
+        """Run for a while."""
+        profile = self.model.profile(*self._inputs, seconds=_SLICE)
+        for i, launches in enumerate(self._launches):
+            seconds = profile.wall[:, launches].sum(axis=1)
+            self._best[i] = min(self._best[i], float(seconds.min()))
+        self.total = min(self.total, float(profile.total.min()))
+
+    @property
+    def together(self) -> float:
+        """Seconds of all convolutions."""
+        return sum(self._best)
+
+    @property
+    def times(self) -> dict[str, float]:
+        """Seconds of all convolutions of a key."""
+        found: dict[str, float] = {}
+        for convolution, seconds in zip(self.convolutions, self._best, strict=True):
+            found[convolution.key] = found.get(convolution.key, 0.0) + seconds
+        return found
+
+
+def _rounds(convolutions: Iterable[_Convolution]) -> list[dict[str, str]]:
+    """Methods by key, so that every key has each of its other methods once."""
+    rounds: list[dict[str, str]] = []
+    for convolution in dict.fromkeys(c._replace(name="") for c in convolutions):
+        others = [method for method in convolution.methods if method != convolution.method]
+        for i, method in enumerate(others):
+            if i == len(rounds):
+                rounds.append({})
+            rounds[i][convolution.key] = method
+    return rounds
+
+
+def _race(*networks: _Network) -> None:
+    """Measure networks by turns, until their times are stable."""
+    least, most = _TURNS
+    for network in networks:
+        network.start()
+    for turn in range(most):
+        before = sum(network.together for network in networks)
+        for network in networks:
+            network.turn()
+        gained = 1 - sum(network.together for network in networks) / before
+        if turn + 1 >= least and gained < _STABLE:
+            break
+
+
+def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
+    """The network with all that was chosen, which is measured once more.
+
+    What then gains too little was luck: it is taken out of `chosen`.
+    """
+    limit = 1 - LEAST_GAIN
+    while chosen:
+        tuned = _Network(graph, default.model.threads, chosen)
+        _race(default, tuned)
+        lucky = [key for key in chosen if tuned.times[key] > limit * default.times[key]]
+        if not lucky:
+            return tuned
+        for key in lucky:
+            del chosen[key]
+    return default
+
+
+def _choices(default: _Network, tuned: _Network) -> tuple[Choice, ...]:
+    """What there was to choose and what was chosen; times of both races."""
+    names: dict[str, list[str]] = {}
+    for convolution in default.convolutions:
+        names.setdefault(convolution.key, []).append(convolution.name)
+    before, after = ({c.key: c.method for c in n.convolutions} for n in (default, tuned))
+    found = [
+        Choice(
+            tuple(names[key]), key, before[key], after[key], default.times[key], tuned.times[key]
+        )
+        for key in names
+    ]
+    return tuple(sorted(found, key=lambda choice: -choice.before_seconds))

@@ -1,0 +1,309 @@
+"""Models whose inputs have shapes that are known at a call, and models that keep states.
+
+A call binds the symbols in the shapes of the inputs to what is given, and runs the plan for it.
+Plans are made when they are needed first, of the document with its weights, and the last ones are
+kept; weights are in memory once, also as kernels read them, and kernels do not depend on shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nnefc.dynamic.plan_cache import Plans, needs_shapes
+from nnefc.dynamic.states import States, only_sessions
+from nnefc.frontends.common.graph_names import kept_by, settled
+from nnefc.options.arguments import check_shapes
+from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
+from nnefc.runtime.run.executable import appended, step
+from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.signature import Signature, check_names
+from nnefc.support.errors import Diagnostic, NnefError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.frontends.tract.source import Extents, Source
+    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.runtime.run.executable import Executable
+    from nnefc.runtime.run.profile import Profile
+
+    Array = np.ndarray[Any, Any]
+
+Shape = tuple[int, ...]
+
+_OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
+"""Attributes that a `CompiledModel` sets when it is made."""
+
+
+class NoSuchAttribute(NnefError, AttributeError):
+    """What only a model with known shapes has, as `hasattr` and `getattr` understand it."""
+
+
+class Session:
+    """Calls of a model that follow each other: what its operators keep, they keep here.
+
+    Sessions of one model share its plans and weights.  One is for one caller at a time.
+    """
+
+    def __init__(self, model: DynamicModel) -> None:
+        self._model = model
+        self._states = States()
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the model on arrays in the order of its inputs; as a call of the model."""
+        names = self._model.output_names
+        targets = [] if out is None else _listed(out)
+        if out is not None and len(targets) != len(names):
+            message = f"{len(targets)} arrays in out, expected {len(names)}: {', '.join(names)}"
+            raise NnefError.of("input/out", message)
+        with self._states.lock:
+            results = self._step(arrays, dict(zip(names, targets, strict=False)))
+        if out is not None:
+            return out
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run the model on arrays by name; the results by name."""
+        model = self._model
+        given: Mapping[str, Any] = {} if out is None else out
+        check_names("inputs", inputs, model.input_names)
+        check_names("outputs", given, model.output_names)
+        with self._states.lock:
+            results = self._step([inputs[name] for name in model.input_names], given)
+        return {**dict(zip(model.output_names, results, strict=True)), **given}
+
+    def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
+        """The results; those that `out` names are put there, too."""
+        model = self._model
+        plan = model.plan_for(model.shapes_of(arrays), self.shapes)
+        states = self._states.given(plan.inputs, plan.outputs)
+        count = len(model.output_names)
+        if len(out) == count == len(plan.outputs) and not states.arrays:
+            targets = [out[name] for name in model.output_names]
+            plan(*arrays, out=targets[0] if count == 1 else targets)
+            return targets
+        outputs = step(plan, arrays, states.addresses)
+        names = (spec.name for spec in plan.outputs)
+        results, kept = settled(dict(zip(names, outputs, strict=True)))
+        _fill(out, results)
+        self._states.keep(kept, appended(plan))
+        return list(results.values())
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """Shapes of what is kept now, by the names of the operators that keep it."""
+        return self._states.shapes
+
+    @property
+    def states(self) -> States:
+        """What is kept now; assign arrays to the names to begin with them."""
+        return self._states
+
+    def reset(self) -> None:
+        """Forget what has been kept."""
+        self._states.clear()
+
+    def __copy__(self) -> Session:
+        """One that goes on from here by itself; what has grown is copied when it grows again."""
+        found = Session(self._model)
+        found._states = self._states.fork()
+        return found
+
+    def __deepcopy__(self, _: object) -> Session:
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:
+        hint = "dict(session.states) can be pickled, and update the states of another session"
+        raise NnefError.of("input/state", "pickle: a session is one of a model here", hint=hint)
+
+    def __repr__(self) -> str:
+        kept = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
+        return f"<Session of {self._model!r}, which keeps {', '.join(map(str, kept)) or 'nothing'}>"
+
+
+class DynamicModel(CompiledModel):
+    """A model that has a plan for each combination of shapes that it is called with.
+
+    What its operators keep from call to call they keep in a session of its own, until `reset`;
+    `session()` gives others.  `inputs` have -1 for extents that symbols stand for; what depends on
+    all shapes, as `plan` and `save`, is had of `for_shapes(...)`, if there are no states.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        shapes: Mapping[str, Shape],
+        *,
+        threads: int | None,
+        accuracy: str,
+        methods: Mapping[str, str] | None,
+        progress: Progress | None,
+    ) -> None:
+        self._source = source
+        self._shapes = shapes
+        self._values = source.symbol_values(shapes)
+        """Of the symbols, as far as these shapes tell."""
+        how = {"threads": threads, "accuracy": accuracy, "methods": methods}
+        self._plans = Plans(source, how, progress)
+        self._own = Session(self)
+        self.input_names = list(source.inputs)
+        """Names of what a call takes, in order."""
+        self.output_names = list(source.outputs)
+        """Names of what a call returns, in order."""
+        self.inputs = tuple(TensorSpec.of(*each) for each in source.types(self._values).items())
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """Run the model on arrays in the order of `inputs`, of any shapes that fit together.
+
+        Returns the result, or a tuple of them; `out` takes them if it is given.  Raises NnefError
+        with everything that is wrong: shapes that contradict each other or an assertion of the
+        document, item types.
+        """
+        return self._own(*arrays, out=out)
+
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Run the model on arrays by name; the results by name."""
+        return self._own.run(inputs, out)
+
+    def session(self) -> Session:
+        """Independent states; costs nothing until they are there."""
+        return Session(self)
+
+    def reset(self) -> None:
+        """Forget what operators have kept in calls of the model itself."""
+        self._own.reset()
+
+    @property
+    def symbols(self) -> list[str]:
+        """Symbols in the shapes of the inputs that have a value only at a call."""
+        return [name for name in self._source.free if name not in self._values]
+
+    @property
+    def shapes(self) -> list[Extents]:
+        """Shapes of the inputs as the document writes them, and as `shapes=` has fixed them."""
+        return self._source.shapes(self._values)
+
+    @property
+    def plans(self) -> int:
+        """Plans that are kept now."""
+        return len(self._plans)
+
+    def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:
+        """The model for inputs of these shapes alone, those that are known may be left out.
+
+        A result of which only a run tells the extent has room for all its items there, and another
+        one says how many are meant.  Raises NnefError if operators keep states.
+        """
+        every = {**self._shapes, **check_shapes(shapes)}
+        self._source.require_inputs(every)
+        for spec in self.inputs:
+            if spec.name not in every and -1 not in spec.shape:
+                every[spec.name] = spec.shape
+        if missing := [name for name in self.input_names if name not in every]:
+            shown = self._shown()
+            raise NnefError(
+                Diagnostic("input/shape", f"input {name!r} has no shape: it is {text}")
+                for name in missing
+                for text in [shown.get(name, "introduced nowhere")]
+            )
+        named = self._named([every[name] for name in self.input_names])
+        model = self._plans.exact(named)
+        if kept := kept_by(spec.name for spec in model.outputs):
+            raise only_sessions("for_shapes", kept)
+        return model
+
+    def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
+        """The shapes of what is given for the inputs; NnefError for what is no array."""
+        self._check_count(len(arrays))
+        problems: list[Diagnostic] = []
+        shapes = [
+            _shape(array, name, self._shown, problems)
+            for array, name in zip(arrays, self.input_names, strict=True)
+        ]
+        if problems:
+            raise NnefError(problems)
+        return shapes
+
+    def _check_count(self, count: int) -> None:
+        if count != len(self.input_names):
+            hint = f"the inputs are {', '.join(map(str, self.shapes))}"
+            message = f"{count} arrays given, expected {len(self.input_names)}"
+            raise NnefError.of("input/count", message, hint=hint)
+
+    def _shown(self) -> dict[str, str]:
+        """The inputs for people, by name: `x: float32[1,S]`."""
+        extents = {each.name: ",".join(each.extents) for each in self.shapes}
+        return {s.name: f"{s.name}: {s.dtype}[{extents[s.name]}]" for s in self.inputs}
+
+    def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> Executable:
+        """The plan for shapes of the inputs, in order, and of states; made if there is none."""
+        self._check_count(len(shapes))
+        return self._plans.find(self._named(shapes), states)
+
+    def _named(self, shapes: Sequence[Shape]) -> dict[str, Shape]:
+        """Shapes of the inputs by name; NnefError for those that were fixed to others."""
+        named = dict(zip(self.input_names, shapes, strict=True))
+        for name, shape in self._shapes.items():
+            if named.get(name, shape) != shape:
+                message = f"input {name!r} has shape {named[name]}, not {shape}"
+                raise NnefError.of("input/shape", message)
+        return named
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what only a model with known shapes has."""
+        if name.startswith("_") or not (name in _OF_ONE_PLAN or hasattr(CompiledModel, name)):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise NoSuchAttribute(self.refusal(name).errors)
+
+    def refusal(self, what: str) -> NnefError:
+        """The error of what is not had of a model with symbols or states."""
+        return needs_shapes(what, self._source, self._shapes)
+
+    def save(self, *_: Any, **__: Any) -> None:
+        raise self.refusal("save")
+
+    def emit_c(self, *_: Any, **__: Any) -> list[str]:
+        raise self.refusal("emit_c")
+
+    def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
+        """When each launch runs for inputs of the shapes of these; see `CompiledModel.profile`."""
+        plan = self._plans.exact(self._named(self.shapes_of(arrays)))
+        return plan.profile(*arrays, seconds=seconds)
+
+    def __reduce__(self) -> Any:
+        raise self.refusal("pickle")
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.shapes))
+        return f"<DynamicModel {self._source.name}({inputs}) -> ({', '.join(self.output_names)})>"
+
+
+def _shape(
+    given: Any, name: str, shown: Callable[[], Mapping[str, str]], problems: list[Diagnostic]
+) -> Shape:
+    """The shape of an array; () after a problem, which says what is `shown` of the input."""
+    array = given if is_array(given) and hasattr(given, "shape") else None
+    if array is None:
+        hint = "make it one: numpy.array(x)"
+        expected = f"an array {shown()[name]}"
+        array = array_of(given, f"input {name!r}", expected, hint, problems)
+    return () if array is None else tuple(int(extent) for extent in array.shape)
+
+
+def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:
+    """Put results into arrays of the caller, which have to be of the same shapes and types."""
+    found = [results[name] for name in out]
+    specs = [TensorSpec(name, y.shape, y.dtype) for name, y in zip(out, found, strict=True)]
+    targets = Signature((), tuple(specs)).targets(list(out.values()))
+    for target, y in zip(targets, found, strict=True):
+        target[...] = y
+
+
+def _listed(out: Any) -> list[Any]:
+    several = not hasattr(out, "shape") and isinstance(out, Iterable)
+    return list(cast(Iterable[Any], out)) if several else [out]

@@ -1,0 +1,329 @@
+"""Plans of a model whose shapes are known at a call: found, computed of symbols, or made.
+
+    shapes ──▶ a plan of before ──▶ a pattern that holds for them ──▶ a new pattern
+               (LRU of models)      (ParametricModel.at)             (front end, passes, lowering)
+
+A pattern is a program of extents (`nnefc.symbolic.integers`), made once for lengths that are alike;
+see docs/design/dynamic.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.dynamic.states import only_sessions
+from nnefc.frontends.common.graph_names import kept_shapes
+from nnefc.frontends.tract.sample_shapes import try_out
+from nnefc.runtime.memory.weight_pool import SharedMemory
+from nnefc.runtime.run.forks import renew_after_fork
+from nnefc.runtime.run.model import CompiledModel
+from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.symbolic.integers import Extent, Trace
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
+    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.runtime.plan.symbolic_plan import ParametricModel
+    from nnefc.runtime.run.executable import Executable
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Shape]
+
+PLANS: Final = 64
+"""Plans that a model keeps."""
+PLAN_BYTES: Final = 256 << 20
+"""Memory for the words of plans, and for values between launches, that a model keeps for later
+calls; more if that of one call is more.
+"""
+PATTERNS: Final = 64
+"""Patterns that a model keeps."""
+REACH: Final = 6
+"""What is chosen for lengths of inputs is good for others that have so many bits more or less; for
+lengths of states, which are read once, it is for all.  BERT and CNNs take as long, by 3 %, with a
+pattern that was made for inputs some 25 times as short or long as with one of their own.
+"""
+SETTLED: Final = 8
+"""Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
+UNTRACED: tuple[type[Exception], ...] = (Exception,)
+"""What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors
+of the document, which a plain plan tells.  That one is right whatever else it is; tests stop there.
+"""
+ATTEMPTS: Final = 8
+"""Patterns that are tried to be made, one after the other, which there cannot be, or which hold for
+one shape alone.
+"""
+
+
+class _Asked:
+    """The shapes of the inputs of a graph, of states behind the others, one after the other."""
+
+    __slots__ = ("extents", "names", "ranks")
+
+    def __init__(self, shapes: Shapes, states: Shapes) -> None:
+        every = (*shapes.values(), *states.values())
+        self.names = (*shapes, *states)
+        self.ranks = tuple(map(len, every))
+        self.extents = tuple(chain.from_iterable(every))
+
+    def at(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The extents there."""
+        return tuple(map(self.extents.__getitem__, places))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pattern:
+    """A model for many shapes, and what has to be the same of all of them.
+
+    Of a token this is all that is looked at: some hundred extents, compared at once.
+    """
+
+    model: ParametricModel
+    symbols: tuple[str, ...]
+    """Those that shapes of inputs tell, in the order of the function's parameters."""
+    like: _Asked
+    """What it was made for."""
+    groups: Sequence[Sequence[int]]
+    """Places of extents of states that are one symbol: they are equal."""
+    fixed: Sequence[int]
+    """Places of extents that are the same."""
+    bits: tuple[int, ...]
+    """Of the values of `symbols` that it was made for."""
+    is_makeshift: bool
+    """Whether something is left out of it that is worth it, and for known numbers alone."""
+
+    def distance(self, values: Sequence[int]) -> int:
+        """How many bits values have more or less than those that it was made for, at most."""
+        pairs = zip(values, self.bits, strict=False)  # lengths of states come behind
+        return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
+
+    def values(self, symbols: Mapping[str, int], asked: _Asked) -> list[int] | None:
+        """What the function takes; None if shapes are not like those it was made for."""
+        like = self.like
+        if asked.names != like.names or asked.ranks != like.ranks:
+            return None
+        if tuple(symbols) != self.symbols or asked.at(self.fixed) != like.at(self.fixed):
+            return None
+        values = list(symbols.values())
+        for places in self.groups:
+            extents = asked.at(places)
+            if extents.count(extents[0]) != len(extents):
+                return None
+            values.append(extents[0])
+        return values
+
+
+@dataclass(slots=True)
+class _Made:
+    """A plan that is kept."""
+
+    model: Executable
+    is_makeshift: bool = False
+    calls: int = 0
+
+
+class Plans:
+    """The plans of a model by the shapes of a call; weights are in memory once."""
+
+    def __init__(
+        self, source: Source, how: Mapping[str, Any], progress: Progress | None = None
+    ) -> None:
+        """`how`: `threads`, `accuracy` and `methods`, as for
+        `nnefc.driver.compile.compile_with`.
+        """
+        self._source = source
+        self._how = dict(how)
+        self._progress = progress
+        self._shared = SharedMemory(PLAN_BYTES)
+        for array in source.weights.arrays():
+            self._shared.keep(array)
+        self._made: OrderedDict[Any, _Made] = OrderedDict()
+        self._patterns: list[_Pattern] = []
+        """The one that was used last is the first."""
+        self._failed = 0
+        self._before: Shapes = {}
+        """Shapes of states of the call before."""
+        self._growing: dict[str, set[int]] = {}
+        """Axes of states whose extents have changed from one call to the next."""
+        self._lock = threading.RLock()
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """In the child of a fork nobody makes plans."""
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @property
+    def patterns(self) -> int:
+        """How often front end, passes and lowering have run for all plans that came of it."""
+        return len(self._patterns)
+
+    def find(self, shapes: Shapes, states: Shapes) -> Executable:
+        """The plan for shapes of the inputs and of states; NnefError if they do not fit."""
+        key = (*shapes.values(), *states, *states.values())
+        with self._lock:
+            before, self._before = self._before, states
+            found = self._kept_or_made(key, lambda: self._planned(shapes, states, before))
+            found.calls += 1
+            if found.is_makeshift and found.calls > SETTLED:
+                del self._made[key]
+                found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
+            return found.model
+
+    def exact(self, shapes: Shapes) -> CompiledModel:
+        """A plan that is made for these shapes alone, without states."""
+        key = (*shapes.values(), "exact")
+        with self._lock:
+            found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, {}))).model
+        assert isinstance(found, CompiledModel)
+        return found
+
+    def _kept_or_made(self, key: Any, make: Callable[[], _Made]) -> _Made:
+        """The plan that is kept under a key; that which was used longest ago may go for it."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+            while len(self._made) > PLANS or self._take_too_much(found):
+                self._made.popitem(last=False)
+        else:
+            self._made.move_to_end(key)
+        return found
+
+    def _take_too_much(self, added: _Made) -> bool:
+        """Whether plans do since one was added, which a small one cannot be the reason of."""
+        if added.model.nbytes <= PLAN_BYTES // PLANS or len(self._made) == 1:
+            return False
+        return sum(each.model.nbytes for each in self._made.values()) > PLAN_BYTES
+
+    def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """A plan of which nothing is taken from others but memory."""
+        from nnefc.driver.compile import compile_with
+
+        graph = self._source.graph(shapes, states=states)
+        return compile_with(graph, progress=self._progress, shared=self._shared, **self._how)
+
+    def _watch(self, before: Shapes, states: Shapes) -> None:
+        """Note which extents of states have changed from one call to the next."""
+        for name, shape in states.items():
+            other = before.get(name, shape)
+            if other != shape and len(other) == len(shape):
+                changed = {i for i, pair in enumerate(zip(other, shape)) if pair[0] != pair[1]}
+                self._growing.setdefault(name, set()).update(changed)
+
+    # -- patterns
+
+    def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _Made:
+        """A plan of a pattern, if there is one or can be; otherwise one of its own.
+
+        `before`: shapes of states in the call before.
+        """
+        symbols, asked = self._source.symbol_values(shapes), _Asked(shapes, states)
+        for pattern, values in self._near(symbols, asked):
+            if (found := pattern.model.at(values)) is not None:
+                self._patterns.remove(pattern)
+                self._patterns.insert(0, pattern)
+                return _Made(found, pattern.is_makeshift)
+        self._watch(before, states)
+        for name, axis in self._source.growing.items():
+            self._growing.setdefault(name, set()).add(axis)
+        growing = any(name in self._growing for name in states)
+        tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
+        if tried:
+            with suppress(*UNTRACED):
+                pattern = self._traced(symbols, shapes, states)
+                values = pattern.values(symbols, asked)
+                assert values is not None, "a pattern is for what it was made for"
+                found = pattern.model.at(values)
+                assert found is not None, "a pattern holds for what it was made for"
+                self._patterns.insert(0, pattern)
+                del self._patterns[PATTERNS:]
+                self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
+                return _Made(found, pattern.is_makeshift)
+        model = self._compiled(shapes, states)
+        self._failed += tried
+        return _Made(model)
+
+    def _near(self, symbols: Mapping[str, int], asked: _Asked) -> list[tuple[_Pattern, list[int]]]:
+        """Patterns that may hold, with the values that their functions take; the nearest first."""
+        found: list[tuple[int, _Pattern, list[int]]] = []
+        for pattern in self._patterns:
+            values = pattern.values(symbols, asked)
+            if values is not None and (distance := pattern.distance(values)) <= REACH:
+                found.append((distance, pattern, values))
+        return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
+
+    def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
+        """A new pattern; any exception if there cannot be one."""
+        from nnefc.driver.compile import lowered
+        from nnefc.driver.kernels_ahead import expecting_usual
+        from nnefc.options.arguments import memory_for
+        from nnefc.runtime.plan.symbolic_plan import ParametricModel
+
+        trace = Trace(must_vary=True)  # or it is for these shapes alone, which takes less
+        inputs = {name: trace.symbol(value) for name, value in symbols.items()}
+        growing = {
+            shape[axis]
+            for name, shape in states.items()
+            for axis in self._growing.get(name, ())
+            if axis < len(shape)  # of another rank is what the graph refuses
+        }
+        extents = {value: trace.symbol(value) for value in sorted(growing)}
+        lifted = {
+            name: tuple(
+                extents[extent] if axis in self._growing.get(name, ()) else extent
+                for axis, extent in enumerate(shape)
+            )
+            for name, shape in states.items()
+        }
+        graph = self._source.graph(shapes, states=lifted, lifted=inputs)
+        program = lowered(graph, growing=True, **self._how)
+        threads, accuracy = self._how["threads"], self._how["accuracy"]
+        with memory_for("compile the model"), expecting_usual(threads, accuracy):
+            model = ParametricModel(
+                trace, program, graph, self._progress, self._shared, threads=threads
+            )
+        taken = [value.type.dims for value in graph.inputs[: len(shapes)]]
+        dims = list(chain.from_iterable([*taken, *lifted.values()]))
+        return _Pattern(
+            model,
+            tuple(symbols),
+            _Asked(shapes, states),
+            [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
+            [i for i, x in enumerate(dims) if not isinstance(x, Extent)],
+            tuple(value.bit_length() for value in symbols.values()),
+            trace.is_makeshift,
+        )
+
+
+def _holds_for_others(pattern: _Pattern, values: Sequence[int]) -> bool:
+    """Whether a pattern is worth it: it holds where one of its symbols is a little more or less."""
+    return any(
+        pattern.model.holds([*values[:i], other, *values[i + 1 :]])
+        for i, value in enumerate(values)
+        for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
+        if other > 0 and other != value
+    )
+
+
+def needs_shapes(what: str, source: Source, shapes: Shapes) -> NnefError:
+    """The error of what a model with symbols or states cannot do, where inputs have `shapes`.
+
+    States are named; shapes that no symbol has a value for are examples.
+    """
+    try:
+        trial = try_out(source, shapes, Diagnostics())
+    except NnefError:
+        example = "{...}"
+    else:
+        if kept := kept_shapes(trial.graph):
+            return only_sessions(what, kept)
+        example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
+    hint = f"model.for_shapes({example}) gives one"
+    return NnefError.of("input/shape", f"{what} needs a model for some shapes alone", hint=hint)

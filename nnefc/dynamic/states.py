@@ -1,0 +1,213 @@
+"""What operators of a model keep from one call to the next: the arrays, and the memory they lie in.
+
+States that grow, as keys and values of a decoder do, lie in memory with room for more
+(`nnefc.frontends.common.graph_names.room_for`): a call reads what is there and puts what comes
+behind it, so that nothing is copied.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nnefc.frontends.common.graph_names import STATE, kept_by
+from nnefc.runtime.memory.large_pages import memory
+from nnefc.runtime.memory.tensors import TensorSpec, address, array_of, is_ready, mismatch
+from nnefc.runtime.run.forks import renew_after_fork
+from nnefc.support.errors import Diagnostic, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.program.program import Appended
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+
+class _Kept(NamedTuple):
+    """All that there is at a time: replaced as one, so that an interrupt leaves it whole."""
+
+    arrays: dict[str, Array]
+    """States, or memory that they are at the beginning of."""
+    shapes: Mapping[str, Shape]
+    """Of the states; never changed, but another one."""
+    unchecked: frozenset[str]
+    """Names of states that a caller has put here, and no graph has taken."""
+
+
+class Given(NamedTuple):
+    """What a graph takes for some inputs."""
+
+    inputs: Sequence[TensorSpec]
+    of: Mapping[str, Array]
+    """What it was found in."""
+    addresses: list[int]
+    arrays: list[Array]
+    """What has the addresses: it must be there as long as a run goes on."""
+
+
+class States(MutableMapping[str, Array]):
+    """What is kept now, by the names of the operators that keep it; others may be put there."""
+
+    def __init__(self) -> None:
+        self._kept = _Kept({}, {}, frozenset())
+        self._given: Given | None = None
+        """What was given last."""
+        self.lock: AbstractContextManager[object] = threading.Lock()
+        """Held by whoever makes a call, or changes what is here."""
+        renew_after_fork(self)
+
+    def renew_lock(self) -> None:
+        """In the child of a fork a call that another thread was in does not go on."""
+        self.lock = threading.Lock()
+
+    def __getitem__(self, name: str) -> Array:
+        kept = self._kept
+        found = _beginning(kept.arrays[name], kept.shapes[name])
+        found.flags.writeable = False  # states that were saved, or given away, are the same memory
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        problems: list[Diagnostic] = []
+        hint = "an array that a session of this model has kept, or one like it"
+        array = array_of(value, f"state {name!r}", "an array", hint, problems)
+        if array is None:
+            raise NnefError(problems)
+        array = np.array(array)  # whatever becomes of the other one
+        with self.lock:
+            kept = self._kept
+            self._kept = _Kept(
+                {**kept.arrays, name: array},
+                {**kept.shapes, name: array.shape},
+                kept.unchecked | {name},
+            )
+
+    def __delitem__(self, name: str) -> None:
+        with self.lock:
+            arrays, shapes = dict(self._kept.arrays), dict(self._kept.shapes)
+            del arrays[name], shapes[name]
+            self._kept = _Kept(arrays, shapes, self._kept.unchecked - {name})
+            self._given = None  # memory is not held for it
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept.arrays)
+
+    def __len__(self) -> int:
+        return len(self._kept.arrays)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]:
+        """Shapes of what is kept now."""
+        return self._kept.shapes
+
+    def fork(self) -> States:
+        """The same for another session; what grows is copied when it does."""
+        found, kept = States(), self._kept
+        arrays = {name: self[name] for name in kept.arrays}
+        found._kept = _Kept(arrays, dict(kept.shapes), frozenset(arrays))
+        return found
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        with self.lock:
+            self._kept, self._given = _Kept({}, {}, frozenset()), None
+
+    # -- for calls, which hold the lock
+
+    def given(self, inputs: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> Given:
+        """What a graph takes for those of its `inputs` that are states, in order.
+
+        Raises NnefError for what a caller has put here and is of another type than the input, or of
+        a name under which no operator keeps anything, as inputs and `outputs` of the graph tell.
+        """
+        before, kept = self._given, self._kept
+        if before is not None and before.inputs is inputs and before.of is kept.arrays:
+            return before
+        del before
+        self._given = None
+        wanted = [spec for spec in inputs if spec.name.startswith(STATE)]
+        if kept.unchecked:
+            self._check(wanted, outputs)
+            kept = self._kept = kept._replace(unchecked=frozenset())
+        arrays = list(map(self._with_room, wanted))
+        self._given = Given(inputs, kept.arrays, list(map(address, arrays)), arrays)
+        return self._given
+
+    def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
+        """Keep what a graph returns for the next call, and what it has put behind other states."""
+        kept = self._kept
+        changed = {
+            key: _longer(kept.shapes[key], axis, more)
+            for name, axis, more in appended
+            for key in [name.removeprefix(STATE)]
+        }
+        changed |= {name: array.shape for name, array in arrays.items()}
+        if changed:
+            every = {**kept.arrays, **arrays} if arrays else kept.arrays
+            self._kept = _Kept(every, {**kept.shapes, **changed}, kept.unchecked)
+
+    def _check(self, wanted: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+        """Raise NnefError for what a caller has put here and a graph does not take."""
+        unchecked = self._kept.unchecked
+        known = list(dict.fromkeys(kept_by(spec.name for spec in (*wanted, *outputs))))
+        problems = [
+            Diagnostic(
+                "input/state",
+                f"no operator of the model keeps a state {name!r}",
+                hint=f"those that there are: {', '.join(map(repr, known)) or 'none'}; "
+                f"del session.states[{name!r}] takes it away",
+            )
+            for name in sorted(unchecked.difference(known))
+        ]
+        for spec in wanted:
+            name = spec.name.removeprefix(STATE)
+            if name in unchecked:
+                array = self[name]
+                like = TensorSpec(name, array.shape, spec.dtype)
+                problems += filter(None, [mismatch(array, like, "state")])
+        if problems:
+            raise NnefError(problems)
+
+    def _with_room(self, spec: TensorSpec) -> Array:
+        """A state at the beginning of memory of a shape; where it lies, if that is so."""
+        name, shape = spec.name.removeprefix(STATE), spec.shape
+        array = self._kept.arrays[name]
+        if array.shape == shape and is_ready(array):
+            return array
+        held = self[name]
+        nbytes = prod(shape) * spec.dtype.itemsize
+        found = memory(nbytes, "a state").view(spec.dtype).reshape(shape)
+        _beginning(found, held.shape)[...] = held
+        self._kept.arrays[name] = found  # one after the other: the memory before is not needed
+        return found
+
+
+def _beginning(memory: Array, shape: Shape) -> Array:
+    """The first items along each axis."""
+    return memory[(*map(slice, shape), ...)]  # which is an array for rank 0, too
+
+
+@lru_cache(64)  # of a token they are all the same, but for very few
+def _longer(shape: Shape, axis: int, more: int) -> Shape:
+    """A shape with so many more items along an axis."""
+    return (*shape[:axis], shape[axis] + more, *shape[axis + 1 :])
+
+
+def only_sessions(what: str, kept: Iterable[str]) -> NnefError:
+    """The error of what has no place for states that operators keep under these names."""
+    return NnefError.of(
+        "input/state",
+        f"{what}: operators of this model keep states ({', '.join(kept)}), which only sessions "
+        "have a place for",
+        hint="what nnefc.compile makes of the document keeps them from call to call, as its"
+        " .session() do; a document that takes its states as inputs and returns them can be saved"
+        " and written in C",
+    )

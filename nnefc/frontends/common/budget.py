@@ -1,0 +1,58 @@
+"""What the expansion of a document uses up, and the limits on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from nnefc.support.errors import Place, Step
+from nnefc.support.limits import Limits
+
+STEPS_OF_OPERATION = 10
+"""Steps that an operation of the graph counts for, with one more for each operand and result."""
+
+
+class Budget:
+    """Counts what the expansion of a document of `size` characters uses up."""
+
+    def __init__(self, limits: Limits, size: int = 0) -> None:
+        self.limits = limits
+        self.items = 0
+        self.steps = 0
+        self.operations = 0
+        self.invocations: Counter[str] = Counter()
+        """How often each fragment is expanded."""
+        # what a document writes out itself is linear in its size
+        self._allowed = limits.steps + 2 * size
+
+    def take_items(self, count: int) -> None:
+        """Account for a new array or string before it is made."""
+        self.items += count
+        if self.items > self.limits.items:
+            raise Exhausted("items", f"more than {self.limits.items} array items are built")
+
+    def take_steps(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps > self._allowed:
+            raise Exhausted("steps", f"expansion takes more than {self._allowed} steps")
+
+    def take_operation(self, tensors: int) -> None:
+        """Account for an operation of so many operands and results."""
+        self.operations += 1
+        self.take_steps(STEPS_OF_OPERATION + tensors)
+        if self.operations > self.limits.operations:
+            message = f"the graph expands to more than {self.limits.operations} operations"
+            raise Exhausted("operations", message)
+
+
+class Exhausted(Exception):
+    """A limit is reached: `limit` is its name in `Limits`.
+
+    `place` of the statement that is being evaluated, with the chain of invocations that led there.
+    """
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.message = message
+        self.place: Place | None = None
+        self.chain: tuple[Step, ...] = ()

@@ -1,0 +1,376 @@
+"""Operations of the graph: emitted, or computed now if all operands are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.values import (
+    Array,
+    Known,
+    Nothing,
+    Operand,
+    Wrong,
+    check_rank,
+    common_type,
+    integer_array,
+    operand,
+)
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ops.core.common import sequence
+from nnefc.ops.core.spec import Call, OpSpec, infer
+from nnefc.ops.tools.build import build, interface, item_type_problems
+from nnefc.ops.tools.reference import widen
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import NnefError
+from nnefc.support.limits import how_to_raise
+from nnefc.symbolic.integers import is_symbolic, same
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+FOLDED: Final = 1 << 16
+"""Items of a result up to which it is computed while the model is read."""
+
+
+class Maker:
+    """Makes the operations of one graph.
+
+    `location` is that of the statement at hand; operations that are made belong to it.
+    """
+
+    def __init__(self, graph: Graph, budget: Budget) -> None:
+        self.graph = graph
+        self.budget = budget
+        self.location: Location | None = None
+        self.dtype: str | None = None
+        """The type argument of the invocation at hand."""
+        self.evaluator: Any = None
+        """The evaluator that calls operators with this."""
+        self.counted: dict[Value, tuple[int, Value]] = {}
+        """Tensors that have room for more items along an axis than are meant: axis and number."""
+        self.known: dict[Value, bool] = {}
+        """Tensors of the graph that are computed of what is known alone, as they have many items or
+        depend on symbols; whether they are extents."""
+        self._constants: dict[int, tuple[Known, Value]] = {}
+
+    def within(self, graph: Graph) -> Maker:
+        """One for another graph, of the same place in the document."""
+        other = Maker(graph, self.budget)
+        other.location, other.evaluator = self.location, self.evaluator
+        return other
+
+    @contextmanager
+    def at(self, location: Location) -> Generator[None]:
+        """Inside, operations come from `location`."""
+        outer, self.location = self.location, location
+        try:
+            yield
+        finally:
+            self.location = outer
+
+    # -- operations
+
+    def __call__(
+        self, name: str, /, *operands: Any, dtype: DType | None = None, **attributes: Any
+    ) -> Any:
+        """The result of an operation (a tuple of several): a `Value`, or `Known`.
+
+        Operands are tensors or numbers, which get the type of the tensor before them, if there is
+        one, or of the first tensor; `dtype` is that of the results where operands do not tell it.
+        """
+        spec = operations()[name]
+        tensors = self._tensors(operands)
+        types = self._types(spec, tensors, attributes, dtype)
+        is_empty = all(type_.volume == 0 for type_ in types)
+        if is_empty or _foldable(spec, tensors, attributes, types):
+            if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
+                raise Wrong("type/operand", "; ".join(problems))
+            if is_empty:
+                empty = tuple(map(Nothing, types))
+                return empty[0] if len(empty) == 1 else empty
+            return self._folded(spec, tensors, attributes, types)
+        values = [self.value(x) for x in tensors]
+        self.budget.take_operation(len(values) + len(types))
+        try:
+            op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
+        except NnefError as error:
+            raise _rewrite(error) from None
+        for x in values:
+            if x in self.counted:
+                self._count(op, x)
+        if spec.reference is not None and all(map(self.is_known, tensors)):
+            are_extents = any(map(self.is_extent, tensors))
+            for y in op.outputs:
+                self.known[y] = are_extents and y.type.dtype is DType.INT64
+        return op.outputs[0] if len(op.outputs) == 1 else op.outputs
+
+    def _count(self, op: Op, x: Value) -> None:
+        """As many items are meant of what is computed of `x` item by item, or moved; raises Wrong.
+
+        What else is computed would be computed of items that are not meant, too.
+        """
+        axis, count = self.counted[x]
+        if op.name == "transpose":
+            self.counted[op.output] = op.attributes["axes"].index(axis), count
+        elif op.name == "gather" and x is op.inputs[1] and op.inputs[0] not in self.counted:
+            self.counted[op.output] = op.attributes["axis"] + axis, count
+        elif operations()[op.name].elementwise or op.name == "cast":
+            self.counted[op.output] = axis, count
+        else:
+            message = f"{op.name} cannot take a tensor of which only a run tells the extents"
+            raise Wrong("tract/unsupported", message)
+
+    def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
+        flat: list[Any] = []
+        for each in operands:
+            flat += each if isinstance(each, list) else [each]
+        like = next((x.type.dtype for x in flat if isinstance(x, Value | Known)), None)
+        tensors: list[Operand] = []
+        for x in flat:
+            if isinstance(x, Value | Known):
+                like = x.type.dtype
+                tensors.append(x)
+            else:
+                tensors.append(self.cast(operand(x), like) if like else operand(x))
+        return tensors
+
+    def _types(
+        self,
+        spec: OpSpec,
+        tensors: Sequence[Operand],
+        attributes: Mapping[str, Any],
+        dtype: DType | None,
+    ) -> list[TensorType]:
+        """Types of the results; raises Wrong."""
+        filled = {**interface(spec).defaults, **attributes}
+        given = list(tensors)
+        for parameter in interface(spec).tensors[len(given) :]:
+            if parameter.default is not None:
+                given.append(operand(parameter.default))
+        types, problems = infer(
+            spec, Call(spec.name, spec.operands([x.type for x in given]), filled)
+        )
+        if problems:
+            raise Wrong(f"argument/{spec.name}", "; ".join(problems))
+        if types is None:
+            raise Wrong(f"argument/{spec.name}", f"the result of {spec.name} has no known shape")
+        found = [t.with_dtype(dtype) for t in types] if dtype is not None else types
+        self.check_size(*found)
+        return found
+
+    def check_size(self, *types: TensorType) -> None:
+        """Raise Wrong for a tensor that is larger than is allowed."""
+        most = self.budget.limits.tensor_bytes
+        for type_ in types:
+            # those without items, too: their other extents are those of other tensors
+            nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
+            if nbytes > most:
+                message = f"a tensor of shape {list(type_.dims)} has {nbytes:,} bytes"
+                raise Wrong(
+                    "limit/tensor", f"{message}, more than {most:,}", how_to_raise("tensor_bytes")
+                )
+
+    def _folded(
+        self,
+        spec: OpSpec,
+        tensors: Sequence[Operand],
+        attributes: Mapping[str, Any],
+        types: Sequence[TensorType],
+    ) -> Any:
+        assert spec.reference is not None
+        known = [x for x in tensors if isinstance(x, Known)]
+        is_extent = any(x.is_extent for x in known)
+        filled = {**interface(spec).defaults, **attributes}
+        if spec.name == "cast":
+            filled["dtype"] = types[0].dtype
+
+        def compute(widened: list[Array]) -> Any:
+            symbolic = any(array.dtype == object for array in widened)
+            reference = (_SYMBOLIC.get(spec.name) if symbolic else None) or spec.reference
+            assert reference is not None
+            operands: list[Any] = [widened] if interface(spec).is_variadic else widened
+            return reference(*operands, **filled)
+
+        with np.errstate(all="ignore"):
+            try:
+                results = self._computed(compute, known)
+            except (ArithmeticError, LookupError, ValueError):
+                if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
+                    message = f"there is no {spec.name} of a tensor without items"
+                    raise Wrong("tract/empty", message) from None
+                raise
+            several = sequence(results) or [results]
+            made = [
+                Known(
+                    _narrowed(np.asarray(array), type_.dtype).reshape(type_.dims),
+                    type_.dtype,
+                    is_extent and type_.dtype is DType.INT64,
+                )
+                for array, type_ in zip(several, types, strict=True)
+            ]
+        return tuple(made) if isinstance(results, tuple | list) else made[0]
+
+    def _computed(self, compute: Callable[[list[Array]], Any], known: Sequence[Known]) -> Any:
+        """What a reference gives; for items that depend on symbols, too, if it is arithmetic."""
+        plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
+        if any(array is None for array in plain):
+            with suppress(TypeError, AttributeError):
+                return compute([x.array if y is None else y for x, y in zip(known, plain)])
+        return compute([widen(x.array, x.dtype) for x in known])
+
+    # -- operands
+
+    def value(self, x: Operand, *, may_be_empty: bool = False) -> Value:
+        """A tensor of the graph; what is known becomes a constant."""
+        if isinstance(x, Value):
+            return x
+        kept = self._constants.get(id(x))
+        if kept is not None:
+            return kept[1]
+        if x.is_symbolic:
+            value = self._symbolic_value(x)
+            self._constants[id(x)], self.known[value] = (x, value), x.is_extent
+            return value
+        array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
+        if array.size == 0 and not may_be_empty:
+            raise Wrong("tract/empty", "a tensor without items cannot be computed with here")
+        attributes: dict[str, Any] = {"shape": array.shape, "value": array}
+        if array.size == 1:
+            attributes["value"] = (array.reshape(()).item(),)
+        op = Op("constant", (), attributes, [x.type], (), self.location)
+        value = self.graph.insert(op).output
+        self._constants[id(x)] = x, value
+        return value
+
+    def _symbolic_value(self, x: Known) -> Value:
+        """Items that depend on symbols, computed when the model runs."""
+        items = [self.iota(1, item) for item in x.array.reshape(-1)]
+        joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
+        return self.reshape(joined, x.array.shape)  # pyright: ignore[reportReturnType]
+
+    def iota(
+        self, count: int, start: int = 0, step: int = 1, *, is_extent: bool = False
+    ) -> Operand:
+        """start, start + step, ..., known if the number of items is, and is not large."""
+        if isinstance(count, int) and count <= FOLDED and isinstance(start, int):
+            return Known(start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent)
+        made = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
+        self.known[made] = is_extent
+        return made
+
+    def is_known(self, x: Operand) -> bool:
+        """Whether the items of a tensor do not depend on what a model is given."""
+        return isinstance(x, Known) or x in self.known
+
+    def is_extent(self, x: Operand) -> bool:
+        """Whether items are extents: they become of whatever type they are combined with."""
+        return x.is_extent if isinstance(x, Known) else self.known.get(x, False)
+
+    def cast(self, x: Operand, dtype: DType) -> Operand:
+        """A tensor with items of another type."""
+        if x.type.dtype is dtype:
+            return x
+        if isinstance(x, Known) and x.is_symbolic:
+            x = self.value(x)
+        if isinstance(x, Nothing):
+            return Nothing(TensorType(dtype, x.type.dims))
+        if isinstance(x, Known):
+            return Known(converted(x.array, dtype), dtype)
+        return self("cast", x, dtype=dtype)
+
+    def unified(self, *operands: Any) -> list[Operand]:
+        """Operands with items of the type in which an operator computes with them."""
+        tensors = [operand(x) for x in operands]
+        dtype = common_type(tensors, self.is_known, self.is_extent)
+        if all(isinstance(x, Known) and x.is_extent for x in tensors):
+            return tensors
+        return [self.cast(x, dtype) for x in tensors]
+
+    # -- shapes
+
+    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
+        if x.type.dims == tuple(shape):
+            return x
+        if isinstance(x, Nothing) and 0 in shape:
+            check_rank(len(shape))
+            return Nothing(TensorType(x.dtype, tuple(shape)))
+        if isinstance(x, Known):
+            check_rank(len(shape))
+            return Known(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
+        return self("reshape", x, shape=tuple(shape))
+
+    def transpose(self, x: Operand, axes: Sequence[int]) -> Operand:
+        if tuple(axes) == tuple(range(len(axes))):
+            return x
+        return self("transpose", x, axes=tuple(axes))
+
+    def aligned_right(self, x: Operand, rank: int) -> Operand:
+        """`x` with extents of 1 in front, as NumPy broadcasts."""
+        return self.reshape(x, (1,) * (rank - x.type.rank) + x.type.dims)
+
+    def repeated(self, x: Operand, shape: Sequence[int]) -> Operand:
+        """`x`, of the same rank, with each extent of 1 repeated as `shape` says."""
+        repeats = tuple(
+            want if have == 1 else 1 for have, want in zip(x.type.dims, shape, strict=True)
+        )
+        return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
+
+    def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
+        if any(same(n, 0) for n in repeats):
+            dims = tuple(r * n for r, n in zip(repeats, x.type.dims, strict=True))
+            return Nothing(TensorType(x.type.dtype, dims))
+        if isinstance(x, Known) and not is_symbolic(repeats):
+            volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
+            if volume <= FOLDED:
+                return Known(np.tile(x.array, repeats), x.dtype, x.is_extent)
+        return self("tile", x, repeats=repeats)
+
+
+def converted(array: Array, dtype: DType) -> Array:
+    """Items of another type, as the operation `cast` converts them."""
+    reference = operations()["cast"].reference
+    assert reference is not None
+    with np.errstate(all="ignore"):
+        wide = widen(array, DType(array.dtype.name))
+        return np.asarray(reference(wide, dtype=dtype)).astype(dtype.numpy)
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    """Towards zero, as the operation `div` computes it."""
+    return x // y if x >= 0 and y > 0 else -(-x // y) if y > 0 else _quotient(-x, -y) if y else 0
+
+
+_SYMBOLIC: Final[Mapping[str, Callable[..., Any]]] = {"div": np.frompyfunc(_quotient, 2, 1)}
+"""What references do not compute that use more than Python's arithmetic, for arrays of objects."""
+
+
+def _narrowed(array: Array, dtype: DType) -> Array:
+    """Items of a type, unless they depend on symbols."""
+    if array.dtype == object and dtype is DType.INT64:
+        return integer_array(array)
+    return array.astype(dtype.numpy)
+
+
+def _foldable(
+    spec: OpSpec,
+    tensors: Sequence[Operand],
+    attributes: Mapping[str, Any],
+    types: Sequence[TensorType],
+) -> bool:
+    if spec.reference is None or not all(isinstance(x, Known) for x in tensors):
+        return False
+    if is_symbolic(attributes.values()):
+        return False
+    return all(not is_symbolic(type_.dims) and type_.volume <= FOLDED for type_ in types)
+
+
+def _rewrite(error: NnefError) -> Wrong:
+    """What `build` found, for whoever knows the place."""
+    first = error.errors[0]
+    return Wrong(first.rule, "; ".join(e.message for e in error.errors), first.hint)

@@ -1,0 +1,81 @@
+"""Between which numbers the items of a tensor lie, as far as the operations tell that make it."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from nnefc.frontends.common.values import Known, Operand
+from nnefc.ir import DType, Op, Value
+
+Bounds = tuple[float, float]
+"""The least and the greatest number there may be; NaN is not thought of."""
+_ANY: Final = (-math.inf, math.inf)
+_WHOLE: Final = (-(2.0**64), 2.0**64)
+_DEPTH: Final = 24
+"""Operations behind each other that are looked at."""
+_MOVED: Final = {
+    "copy", "reshape", "transpose", "squeeze", "unsqueeze", "tile", "slice", "concat", "stack",
+    "gather", "max_reduce", "min_reduce",
+}  # fmt: skip
+"""Operations whose results have items of the first operand, or of all."""
+
+
+def bounds(x: Operand, depth: int = _DEPTH) -> Bounds:
+    """Bounds of all items; infinite where nothing is known."""
+    if isinstance(x, Known):
+        return _of_items(x)
+    if x.type.dtype is DType.BOOL:
+        return 0.0, 1.0
+    found = _ANY if x.op is None or not depth else _computed(x, x.op, depth - 1)
+    if x.type.dtype.is_integer:
+        return max(found[0], _WHOLE[0]), min(found[1], _WHOLE[1])
+    return _rounded(found, x.type.dtype)
+
+
+def _of_items(x: Known) -> Bounds:
+    if x.is_symbolic or x.dtype is DType.STRING:
+        return _WHOLE if x.dtype.is_integer else _ANY
+    if not x.array.size or np.isnan(wide := x.array.astype(np.float64)).any():
+        return _ANY
+    return float(wide.min()), float(wide.max())
+
+
+def _computed(x: Value, op: Op, depth: int) -> Bounds:
+    if op.name == "constant":
+        items = np.asarray(op.attributes["value"])
+        return _of_items(Known(items, x.type.dtype))
+    operands = op.inputs[:1] if op.name == "gather" else op.inputs
+    if op.name == "select":
+        operands = op.inputs[1:]
+    if op.name not in {*_MOVED, "select", "cast", "neg", "add", "sub", "mul", "min", "max"}:
+        return _ANY
+    given = [bounds(each, depth) for each in operands]
+    lows, highs = zip(*given, strict=True)
+    match op.name:
+        case "neg":
+            return -highs[0], -lows[0]
+        case "add":
+            return lows[0] + lows[1], highs[0] + highs[1]
+        case "sub":
+            return lows[0] - highs[1], highs[0] - lows[1]
+        case "mul":
+            ends = [_product(a, b) for a in given[0] for b in given[1]]
+            return min(ends), max(ends)
+        case _:
+            return min(lows), max(highs)
+
+
+def _product(a: float, b: float) -> float:
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _rounded(found: Bounds, dtype: DType) -> Bounds:
+    """Numbers beyond the type become infinite."""
+    most = {"float16": 65504.0, "float64": float(np.finfo(np.float64).max)}.get(
+        dtype.value, float(np.finfo(np.float32).max)
+    )
+    low, high = found
+    return (low if low >= -most else -math.inf), (high if high <= most else math.inf)

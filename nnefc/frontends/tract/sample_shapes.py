@@ -1,0 +1,179 @@
+"""Values of symbols to try a document with: small ones that its assertions allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, product
+from typing import TYPE_CHECKING, Final
+
+from nnefc.frontends.common import assumptions, symbols
+from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.syntax import ast
+
+if TYPE_CHECKING:
+    from nnefc.frontends.tract.source import Source
+    from nnefc.ir import Graph
+
+VALUES: Final = (4, 8, 2, 16, 3, 1, 6, 32, 12, 64, 5, 7, 128, 10, 0, 256, 1024)
+"""What symbols are tried with, all of them with the same one at first."""
+COMBINATIONS: Final = 20_000
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A document with values for all symbols."""
+
+    graph: Graph
+    shapes: Shapes
+    """Of the inputs."""
+    values: Mapping[str, int]
+    """Those that were tried, by symbol: nobody gave them."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
+
+
+def try_out(source: Source, shapes: Shapes, diagnostics: Diagnostics) -> Trial:
+    """The graph of a document, with small values of the symbols that `shapes` does not tell.
+
+    A document may be possible with few values, such as the one that it was traced with: others are
+    tried if what is wrong is not the same with two of them.  Raises the NnefError of the first.
+    """
+    free = source.unbound(shapes)
+    if not free:
+        return Trial(source.graph(shapes, diagnostics), shapes, {})
+    errors: list[NnefError] = []
+    for tried, values in islice(source.trials(shapes), len(VALUES)):
+        found = Diagnostics(strict=diagnostics.strict, limit=diagnostics.limit)
+        try:
+            graph = source.graph(tried, found)
+        except NnefError as error:
+            errors.append(error)
+            if len(errors) == 2 and errors[0].errors == errors[1].errors:
+                break
+            continue
+        for warning in found.warnings:
+            diagnostics.add(warning)
+        return Trial(graph, tried, {name: values[name] for name in free})
+    raise errors[0]
+
+
+def trial_shapes(
+    document: ast.Document, given: Mapping[str, int] | None = None
+) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+    """Shapes of the inputs with which all assertions hold and no extent is below 1, and the values
+    of the symbols that make them; one or more.
+
+    `given`: values that symbols must have.  Raises NnefError `tract/symbol` if no values are found.
+    """
+    free = [name for name in assumptions.free_symbols(document) if name not in (given or {})]
+    found = False
+    for tried in _combinations(free):
+        values = {**tried, **(given or {})}
+        shapes = shapes_with(document, values)
+        if shapes is None:
+            continue
+        try:
+            told = symbols.bind(document, shapes)
+        except NnefError:
+            continue
+        found = True
+        yield shapes, {**values, **told}
+    if not found:
+        raise NnefError([_impossible(document, free, given or {})])
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What values of symbols have to do; `fulfilled`: with which of those that were tried, as bits.
+
+    `why`: why there is none, if it has no value at all.
+    """
+
+    text: str
+    place: Place
+    fulfilled: int
+    why: str = ""
+
+
+def _impossible(
+    document: ast.Document, free: Sequence[str], given: Mapping[str, int]
+) -> Diagnostic:
+    """What is said if no values fulfil all demands: those of them that contradict each other."""
+    tried = [{**values, **given} for values in _combinations(free)]
+    demands = [
+        _demand(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
+        for each in assumptions.inputs(document)
+        for text, extent in zip(each.written, each.extents, strict=True)
+    ]
+    for extension, text in assumptions.assertions(document):
+        expression = assumptions.assertion(text)
+        if expression is not None:
+            place = document.source.place(extension.at)
+            demands.append(_demand(text, place, expression, tried))
+    for one in list(demands):
+        others = [demand for demand in demands if demand is not one]
+        if not _together(others, tried):
+            demands = others
+    noun = "the symbol" if len(free) == 1 else "the symbols"
+    message = f"no small values of {noun} {', '.join(free)} "
+    if _together(demands, tried):  # none contradict each other: a quotient tells another value
+        message += "make the shapes of all inputs possible"
+        return Diagnostic("tract/symbol", message, hint="give the shapes of the inputs")
+    listed = " and ".join(
+        f"{demand.text} (line {demand.place.line}{demand.why and ': '}{demand.why})"
+        for demand in demands
+    )
+    return Diagnostic(
+        "tract/symbol", f"{message}fulfil {listed}", demands[0].place, hint="mend one of them, or "
+        "give the shapes of the inputs"
+    )  # fmt: skip
+
+
+def _demand(
+    text: str,
+    place: Place,
+    expression: ast.Expression,
+    tried: Sequence[Mapping[str, int]],
+) -> _Demand:
+    """Of an expression that has to be 1 or more, as truth is."""
+    fulfilled, why = 0, ""
+    for i, values in enumerate(tried):
+        try:
+            fulfilled |= (assumptions.extent_of(expression, values) >= 1) << i
+        except assumptions.NoValue as reason:
+            why = str(reason)
+    return _Demand(text, place, fulfilled, "" if fulfilled else why)
+
+
+def _together(demands: Sequence[_Demand], tried: Sequence[object]) -> bool:
+    """Whether something that was tried fulfils all demands."""
+    left = (1 << len(tried)) - 1
+    for demand in demands:
+        left &= demand.fulfilled
+    return left != 0
+
+
+def shapes_with(
+    document: ast.Document, values: Mapping[str, int]
+) -> dict[str, tuple[int, ...]] | None:
+    """Shapes of the inputs that are written out; None if an extent has no value, or is below 1."""
+    try:
+        shapes = {
+            each.name: tuple(assumptions.extent_of(extent, values) for extent in each.extents)
+            for each in assumptions.inputs(document)
+        }
+    except assumptions.NoValue:
+        return None
+    extents = chain.from_iterable(shapes.values())
+    return shapes if all(extent > 0 for extent in extents) else None
+
+
+def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    for value in VALUES:
+        yield dict.fromkeys(names, value)
+    for values in islice(product(VALUES, repeat=len(names)), COMBINATIONS):
+        yield dict(zip(names, values, strict=True))

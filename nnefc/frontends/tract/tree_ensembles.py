@@ -1,0 +1,172 @@
+"""Ensembles of decision trees as tract stores them, checked and brought to one form.
+
+    trees  [n]     the roots
+    nodes  [m, 5]  a branch: feature, node if it holds, node if not, bits of the float32 that the
+                   feature is compared with, comparison + 0x100 if NaN holds;
+                   a leaf: begin and end of its votes, and zeros
+    leaves [v, 2]  a vote: class, bits of the float32 that it adds
+
+All branches become the same comparison, so that a walk asks no node which one it has: where
+x <= threshold, where x > threshold, and where neither holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nnefc.frontends.common.budget import STEPS_OF_OPERATION, Budget
+from nnefc.frontends.common.values import Array, Wrong
+
+RULE: Final = "argument/ml_tree_ensemble_classifier"
+_EQUAL, _NOT_EQUAL, _LESS, _GREATER, _AT_MOST, _AT_LEAST = range(1, 7)
+_KIND: Final = 0xFF
+_NAN_HOLDS: Final = 0x100
+_BRANCHES: Final = 3
+"""Where a walk goes on for numbers up to the threshold, for greater ones, and for NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Trees whose leaves are nodes 0 to l - 1, with up to v votes each; from a leaf a walk goes to
+    the same leaf.
+    """
+
+    roots: Array
+    """[trees], int32."""
+    features: Array
+    """[nodes], int32; 0 of leaves."""
+    thresholds: Array
+    """[nodes], float32."""
+    targets: Array
+    """[3 nodes], int32: nodes for up to the threshold, above it, NaN."""
+    depth: int
+    """Steps after which all walks are at leaves."""
+    classes: Array
+    """[l, v], int32; `no class` in the place of votes that a leaf does not have."""
+    weights: Array
+    """[l, v], float32."""
+
+
+def forest_of(
+    trees: Array, nodes: Array, leaves: Array, *, features: int, classes: int, budget: Budget
+) -> Forest:
+    """Raises Wrong for what is no forest, for so many features and classes; `classes` itself is
+    no class.
+    """
+    reached = _reached(trees, nodes, features, budget)
+    kinds = nodes[:, 4] & _KIND
+    ends, inner = reached[kinds[reached] == 0], reached[kinds[reached] != 0]
+    # of a node of the file among those that are reached, leaves first
+    number = np.zeros(len(nodes), np.int64)
+    number[ends], number[inner] = np.arange(ends.size), ends.size + np.arange(inner.size)
+    about, thresholds, targets = _branches(nodes[inner], number, ends.size)
+    steady = np.repeat(np.arange(ends.size), _BRANCHES).reshape(-1, _BRANCHES)
+    every = np.concatenate([steady, targets])
+    votes, weights = _votes(nodes[ends], leaves, classes, budget)
+    return Forest(
+        number[trees].astype(np.int32),
+        np.concatenate([np.zeros(ends.size), about]).astype(np.int32),
+        np.concatenate([np.zeros(ends.size), thresholds]).astype(np.float32),
+        every.reshape(-1).astype(np.int32),
+        _depth(every, ends.size, budget),
+        votes,
+        weights,
+    )
+
+
+def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array:
+    """The nodes that walks may come to, each once; raises Wrong for one that there cannot be."""
+    seen = np.zeros(len(nodes), np.bool_)
+    found: list[Array] = [np.zeros(0, np.int64)]
+    new = np.unique(trees)
+    while new.size:
+        budget.take_steps(STEPS_OF_OPERATION)
+        if (outside := new[new >= len(nodes)]).size:
+            raise Wrong(RULE, f"there is no node {outside[0]}: there are {len(nodes)}")
+        seen[new] = True
+        found.append(new)
+        kinds = nodes[new, 4] & _KIND
+        if (unknown := new[kinds > _AT_LEAST]).size:
+            kind = nodes[unknown[0], 4] & _KIND
+            raise Wrong(RULE, f"node {unknown[0]} has comparison {kind}; 1 to 6 are known")
+        branches = new[kinds != 0]
+        if (wrong := branches[nodes[branches, 0] >= features]).size:
+            message = f"node {wrong[0]} asks for feature {nodes[wrong[0], 0]} of {features}"
+            raise Wrong(RULE, message)
+        new = np.unique(nodes[branches, 1:3])
+        inside = new < len(nodes)
+        new = new[~inside | ~seen[np.where(inside, new, 0)]]
+    return np.concatenate(found)
+
+
+def _branches(nodes: Array, number: Array, leaves: int) -> tuple[Array, Array, Array]:
+    """Features, thresholds [b], and targets [b, 3] of branches; some need a second one, behind."""
+    kinds = nodes[:, 4] & _KIND
+    given = nodes[:, 3].astype(np.uint32).view(np.float32)
+    holds, fails = number[nodes[:, 1]], number[nodes[:, 2]]
+    for_nan = np.where(nodes[:, 4] & _NAN_HOLDS, holds, fails)
+    # of two nodes that a comparison is not true for, "x >= y" is where "x < y" is not
+    turned = np.isin(kinds, (_GREATER, _AT_LEAST, _NOT_EQUAL))
+    low, high = np.where(turned, fails, holds), np.where(turned, holds, fails)
+    is_pair = np.isin(kinds, (_EQUAL, _NOT_EQUAL))
+    # "x < y" is "x <= z" with the number z before y
+    is_below = np.isin(kinds, (_LESS, _AT_LEAST)) | is_pair
+    with np.errstate(over="ignore"):
+        before = np.nextafter(given, np.float32(-np.inf))
+    thresholds = np.where(is_below, before, given)
+    # "x == y": above z, and not above y
+    second = leaves + len(nodes) + np.cumsum(is_pair) - 1
+    up_to = np.where(is_pair, high, low)
+    above = np.where(is_pair, second, high)
+    # nothing is below the least number, and nothing is true of NaN but that it is not equal
+    up_to = np.where(is_below & (given == -np.inf), above, up_to)
+    never = np.isnan(given)
+    otherwise = np.where(kinds == _NOT_EQUAL, holds, fails)
+    up_to, above = np.where(never, otherwise, up_to), np.where(never, otherwise, above)
+    thresholds = np.where(never, np.float32(0), thresholds)
+    pairs = is_pair.nonzero()[0]
+    targets = np.stack([up_to, above, for_nan], axis=1)
+    seconds = np.stack([low[pairs], high[pairs], for_nan[pairs]], axis=1)
+    return (
+        np.concatenate([nodes[:, 0], nodes[pairs, 0]]),
+        np.concatenate([thresholds, given[pairs]]),
+        np.concatenate([targets, seconds]),
+    )
+
+
+def _depth(targets: Array, leaves: int, budget: Budget) -> int:
+    """Branches on the longest way; raises Wrong if one comes back to where it was."""
+    waiting = np.bincount(targets[leaves:].reshape(-1), minlength=len(targets))
+    ready, depth, done = (waiting[leaves:] == 0).nonzero()[0] + leaves, 0, 0
+    while ready.size:
+        budget.take_steps(STEPS_OF_OPERATION)
+        depth, done = depth + 1, done + ready.size
+        passed, times = np.unique(targets[ready], return_counts=True)
+        waiting[passed] -= times
+        ready = passed[(waiting[passed] == 0) & (passed >= leaves)]
+    if done < len(targets) - leaves:
+        raise Wrong(RULE, "the nodes are no trees: from some a walk comes back to them")
+    return depth
+
+
+def _votes(ends: Array, leaves: Array, classes: int, budget: Budget) -> tuple[Array, Array]:
+    """Classes and weights of the votes of leaves, [l, v]."""
+    begin, end = ends[:, 0], ends[:, 1]
+    if (wrong := ((begin > end) | (end > len(leaves))).nonzero()[0]).size:
+        first, last = begin[wrong[0]], end[wrong[0]]
+        raise Wrong(RULE, f"a leaf has the votes {first} to {last}: there are {len(leaves)}")
+    most = int((end - begin).max(initial=0))
+    budget.take_items(most * len(ends))
+    if most == 0:
+        return np.full((len(ends), 1), classes, np.int32), np.zeros((len(ends), 1), np.float32)
+    place = begin[:, None] + np.arange(most)
+    is_there = place < end[:, None]
+    found: Array = leaves[np.where(is_there, place, 0)]
+    votes = np.where(is_there, found[..., 0], classes)
+    if (outside := votes[is_there & (votes >= classes)]).size:
+        raise Wrong(RULE, f"a vote is for class {outside[0]} of {classes}")
+    weights = found[..., 1].astype(np.uint32).view(np.float32)
+    return votes.astype(np.int32), weights

@@ -1,0 +1,255 @@
+"""Concatenation, splitting, slicing and shuffling of the channels of blocked tensors.
+
+Whole blocks are copied, or are there already (`lower.buffer_aliasing`); others are put together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain, groupby
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Op
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
+from nnefc.kernels.template import Kernel
+from nnefc.lower.blocked.layout import copy
+from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked, zero_halo
+from nnefc.lower.buffer_aliasing import taken_at
+from nnefc.lower.context import Lowering, blocked_lowering, lowering
+from nnefc.lower.partition import bands, ceil_div, per_tile
+from nnefc.ops.standard.slicing import slice_ranges
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.integers import now
+from nnefc.symbolic.traced_array import computed, length
+
+MAX_PATTERNS = 24
+"""With more different shuffles than this, items are moved one by one."""
+RUN_PIXELS = 128
+"""Pixels that are moved at a time, in several steps: they stay in the first cache."""
+UNIT_PIXELS = 512
+"""Pixels of a unit, about."""
+
+Channel = tuple[int, int]
+"""Number of a source, and of its channel."""
+
+
+@blocked_lowering("concat")
+def concat(lower: Lowering, op: Op) -> None:
+    """What was computed in its place stays."""
+    y = Tensor.whole(lower.write(op.output), op.output.type)
+    sources = [read_blocked(lower, value) for value in op.inputs]
+    firsts = accumulate((x.channels for x in sources), initial=0)
+    there = {i for i, (x, first) in enumerate(zip(sources, firsts)) if _is_part(x, y, first)}
+    if len(there) == len(sources):
+        return
+    if y.layout.has_halo:
+        zero_halo(lower, y)
+    channels = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
+    map_channels(lower, sources, y, channels, there)
+
+
+def _is_part(x: Tensor, y: Tensor, first: int) -> bool:
+    """Whether x is in the memory of y, as its channels from `first` on."""
+    if x.layout != y.layout or first % y.layout.block or y.batch > 1:
+        return False
+    return replace(x.at, writes=True) == y.channel_slice(first, x.channels).at
+
+
+@blocked_lowering("split")
+def split(lower: Lowering, op: Op) -> None:
+    """Chunks of whole blocks are views."""
+    first = 0
+    for index, value in enumerate(op.outputs):
+        at, count = taken_at(op, index), value.type.dims[1]
+        if at is not None:
+            lower.alias(value, op.inputs[0], at)
+        else:
+            x = read_blocked(lower, op.inputs[0])
+            channels = [(0, c) for c in range(first, first + count)]
+            map_channels(lower, [x], write_blocked(lower, value), channels)
+        first += count
+
+
+@blocked_lowering("slice")
+def slice_(lower: Lowering, op: Op) -> None:
+    """Of channels; whole blocks are a view."""
+    at, a = taken_at(op, 0), op.attributes
+    if at is not None:
+        lower.alias(op.output, op.inputs[0], at)
+        return
+    shape = op.inputs[0].type.dims
+    taken = slice_ranges(shape, a["axes"], a["begin"], a["end"], a.get("stride", ()))[1]
+    x = read_blocked(lower, op.inputs[0])
+    map_channels(lower, [x], write_blocked(lower, op.output), [(0, c) for c in taken.all])
+
+
+@lowering("shuffle_channels")
+@blocked_lowering("shuffle_channels")
+def shuffle_channels(lower: Lowering, op: Op) -> None:
+    """Channel c of the result is number source[c] of all channels of the operands."""
+    sources = [read_blocked(lower, value) for value in op.inputs]
+    everything = [(i, c) for i, x in enumerate(sources) for c in range(x.channels)]
+    order: tuple[int, ...] = op.attributes["source"]
+    channels = [everything[c] for c in order]
+    y = write_blocked(lower, op.output)
+    if y.layout.block > 1:
+        map_channels(lower, sources, y, channels)
+    else:
+        lanes = [[channel] for channel in channels]
+        _Assembly(sources, y, range(y.channels), lanes).launch(lower)
+
+
+def map_channels(
+    lower: Lowering,
+    sources: Sequence[Tensor],
+    y: Tensor,
+    channels: Sequence[Channel],
+    there: set[int] | frozenset[int] = frozenset(),
+) -> None:
+    """Channel c of y is `channels[c]`; sources in `there` are in their place already."""
+    size = y.layout.block
+    lanes: list[list[Channel | None]] = []
+    for first in range(0, y.channels, size):
+        some: list[Channel | None] = list(channels[first : first + size])
+        lanes.append(some + [None] * (size - len(some)))
+    whole = [_whole_block(sources, some) for some in lanes]
+    rest: list[int] = []
+    for (source, _), run in groupby(enumerate(whole), key=lambda item: _distance(*item)):
+        numbers = [number for number, _ in run]
+        found = whole[numbers[0]]
+        if found is None:
+            rest += numbers
+        elif source not in there:
+            count = min(len(numbers) * size, y.channels - numbers[0] * size)
+            x = sources[source].channel_slice(found[1] * size, count)
+            copy(lower, x, y.channel_slice(numbers[0] * size, count))
+    if rest:
+        _Assembly(sources, y, rest, [lanes[number] for number in rest]).launch(lower)
+
+
+def _whole_block(
+    sources: Sequence[Tensor], lanes: Sequence[Channel | None]
+) -> tuple[int, int] | None:
+    """(source, block) of which the lanes are those, in order; filling is filling there, too."""
+    first = lanes[0]
+    assert first is not None
+    source, channel = first
+    x = sources[source]
+    if channel % x.layout.block:
+        return None
+    count = min(x.channels - channel, x.layout.block)
+    there = [(source, channel + i) if i < count else None for i in range(x.layout.block)]
+    return (source, channel // x.layout.block) if list(lanes) == there else None
+
+
+def _distance(number: int, found: tuple[int, int] | None) -> tuple[int, int]:
+    """Equal for blocks that one copy can do."""
+    return (-1, 0) if found is None else (found[0], found[1] - number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    """Blocks of y, by their numbers, that are put together lane by lane."""
+
+    sources: Sequence[Tensor]
+    y: Tensor
+    numbers: Sequence[int]
+    lanes: Sequence[Sequence[Channel | None]]
+
+    def launch(self, lower: Lowering) -> None:
+        y, count = self.y, len(self.sources)
+        size = y.layout.block
+        patterns: dict[Pattern, int] = {}
+        steps = [self._shuffles(some, patterns) for some in self.lanes]
+        table, kernel = (
+            np.array(list(patterns), np.int32),
+            Kernel("movement.channels.shuffle", (size,)),
+        )
+        if len(patterns) > MAX_PATTERNS:
+            steps = [[self._item(lane) for lane in some] for some in self.lanes]
+            table, kernel = table[:1], Kernel("movement.channels.lanes", (size,))
+        pixels = math.prod(y.spatial)
+        parts = bands(now(pixels), lower.threads)
+        (runs,) = computed(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
+        parts *= max(now(pixels) // (parts * UNIT_PIXELS), 1)
+        run_count = length(runs)
+        run_block = ceil_div(run_count, parts)
+        units = y.batch * len(self.numbers) * ceil_div(run_count, run_block)
+        items = pixels * run_block / run_count * size
+        unit_block = per_tile(units, items / VECTOR_ITEMS_PER_NS, lower.threads)
+        words = channels_layout(count).pack(
+            y=y.at,
+            **{f"x{i}": Ref(x.at.buffer, x.at.offset) for i, x in enumerate(self.sources)},
+            runs=lower.table(runs),
+            y_batch=y.batch_bytes,
+            y_plane=y.plane_bytes,
+            batches=[x.batch_bytes for x in self.sources],
+            run_count=run_count,
+            run_block=run_block,
+            count=len(self.numbers),
+            blocks=self.numbers,
+            starts=accumulate(map(len, steps), initial=0),
+            steps=chain.from_iterable(chain.from_iterable(steps)),
+            units=units,
+            unit_block=unit_block,
+            patterns=lower.table(table),
+            sources=count,
+        )
+        lower.launch(kernel, words, ceil_div(units, unit_block))
+
+    def _shuffles(
+        self, lanes: Sequence[Channel | None], patterns: dict[Pattern, int]
+    ) -> list[tuple[int, ...]]:
+        """The steps of a block: of two sources first, then of the result and one more each."""
+        size = self.y.layout.block
+        blocks = list(dict.fromkeys((c[0], c[1] // size) for c in lanes if c is not None))
+        steps: list[tuple[int, ...]] = []
+        first, second, *others = blocks if len(blocks) > 1 else blocks * 2
+        for low, high in [(first, second), *((None, other) for other in others)]:
+            pattern: list[int] = []
+            for i, channel in enumerate(lanes):
+                at = None if channel is None else (channel[0], channel[1] // size)
+                if channel is not None and at == low:
+                    pattern.append(channel[1] % size)
+                elif channel is not None and at == high:
+                    pattern.append(size + channel[1] % size)
+                else:
+                    # later, or never; what is there by now stays
+                    pattern.append(-1 if low is not None else i)
+            number = patterns.setdefault(tuple(pattern), len(patterns))
+            steps.append((number * size * ITEM, *self._plane(low), *self._plane(high)))
+        return steps
+
+    def _plane(self, where: tuple[int, int] | None) -> tuple[int, int]:
+        """(source, byte offset of a block of it)"""
+        if where is None:
+            return NO_SOURCE, 0
+        source, number = where
+        return source, number * self.sources[source].plane_bytes
+
+    def _item(self, channel: Channel | None) -> tuple[int, int]:
+        if channel is None:
+            return NO_SOURCE, 0
+        size = self.y.layout.block
+        source, offset = self._plane((channel[0], channel[1] // size))
+        return source, offset + channel[1] % size * ITEM
+
+
+def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:
+    """[runs, planes]: pixels, where they start in the planes.
+
+    Rows, or parts of planes without halo, that end where one of `parts` equal parts ends.
+    """
+    pixels = np.stack([plane.pixels() for plane in planes], 1)
+    follows = (np.diff(pixels, axis=0) == planes[0].pixel_bytes).all(1)
+    part = ceil_div(len(pixels), parts)
+    pieces = np.arange(0, len(pixels), ceil_div(part, ceil_div(part, RUN_PIXELS)))
+    starts = np.union1d(np.flatnonzero(~follows) + 1, pieces)
+    counts = np.diff(starts, append=len(pixels))
+    return (np.column_stack([counts, pixels[starts]]).astype(np.int32),)

@@ -1,0 +1,68 @@
+"""Element-wise operations over channel-blocked tensors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ir.expression import expression_of
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.vector import scalar
+from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
+from nnefc.lower.channel_padding import channel_mask, keeps_zeros, masked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.elementwise.expression import Strided, launch_strided, literals
+from nnefc.program.program import Ref
+
+
+@blocked_lowering("fused", *scalar.operations())
+def blocked_elementwise(lower: Lowering, op: Op) -> None:
+    """Over [batch, blocks, *spatial, block]."""
+    type_ = op.output.type
+    layout, dims = layout_of(type_), type_.dims
+    outputs = [strided(write_blocked(lower, value)) for value in op.outputs]
+    expression, kept = literals(lower, expression_of(op), op.inputs)
+    inputs = [blocked_operand(lower, v, type_) for v in kept]
+    if any(map(lower.must_fill_with_zeros, op.outputs)) and not keeps_zeros(expression):
+        expression = masked(expression)
+        inputs.append(per_channel(channel_mask(lower, type_), type_))
+    shape = (dims[0], layout.blocks(dims), *dims[2:], layout.block)
+    launch_strided(lower, expression, inputs, outputs, shape)
+
+
+def blocked_operand(lower: Lowering, value: Value, result: TensorType) -> Strided:
+    """A blocked tensor, or known items per channel."""
+    if value.type.layout is not None:
+        return strided(read_blocked(lower, value))
+    return per_channel(channel_items(lower, value, layout_of(result).block), result)
+
+
+def per_channel(at: Ref, result: TensorType) -> Strided:
+    """An item per channel, in whole blocks."""
+    strides = (0, layout_of(result).block, *[0] * (result.rank - 2), 1)
+    return Strided(at, DType.FLOAT32, strides)
+
+
+def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
+    """A known item per channel, in whole blocks, the rest filled up with zeros."""
+    data = lower.data(value)
+    assert data is not None
+    padded = np.zeros(-(-data.size // block) * block, np.float32)
+    padded[: data.size] = data.reshape(-1)
+    return lower.table(padded)
+
+
+def strided(tensor: Tensor) -> Strided:
+    """The pixels inside the halo; a spatial extent of 1 repeats."""
+    at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin, tensor.at.writes)
+    whole = math.prod(tensor.spatial) == 1
+    spatial = [0 if whole else pitch // ITEM for pitch in tensor.pitches]
+    strides = (
+        tensor.batch_bytes // ITEM,
+        tensor.plane_bytes // ITEM,
+        *spatial,
+        1,
+    )
+    return Strided(at, DType.FLOAT32, strides)

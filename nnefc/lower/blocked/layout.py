@@ -1,0 +1,121 @@
+"""Changes of layout: row-major, blocked, blocked with another halo."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Blocked, DType, Op, TensorType
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.movement.layout import LAYOUT
+from nnefc.kernels.template import Kernel
+from nnefc.lower.blocked.tensors import Plane, Tensor, layout_of, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.movement.strided import copy_strided
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.integers import largest
+from nnefc.symbolic.traced_array import computed
+
+Array = npt.NDArray[Any]
+
+PIXELS = 1024
+"""Pixels of a unit."""
+
+
+@blocked_lowering("layout")
+def layout(lower: Lowering, op: Op) -> None:
+    """What is known is arranged now; layouts that put the same bytes in memory are views."""
+    known, to = lower.data(op.inputs[0]), op.output.type.layout
+    if known is not None and op.inputs[0].type.layout is None and to is not None:
+        lower.place(op.output, lower.derived([known], ("blocked", to), lambda: stored(known, to)))
+        return
+    x = read_blocked(lower, op.inputs[0])
+    if same_bytes(x.shape, x.layout, layout_of(op.output.type)):
+        lower.alias(op.output, op.inputs[0])
+        return
+    convert(lower, x, write_blocked(lower, op.output))
+
+
+def stored(items: Array, layout: Blocked) -> Array:
+    """What a tensor of these items has in memory; zero where there are none."""
+    batch, channels, *spatial = items.shape
+    blocks, extents = layout.blocks(items.shape), layout.extents(items.shape)
+    padded = np.zeros((batch, blocks * layout.block, *extents), items.dtype)
+    inside = [slice(a, a + n) for (a, _), n in zip(layout.halo, spatial, strict=True)]
+    padded[:, :channels, *inside] = items
+    pixels = math.prod(extents)
+    planes = np.zeros((batch, blocks, layout.plane(items.shape), layout.block), items.dtype)
+    split = padded.reshape(batch, blocks, layout.block, pixels)
+    planes[:, :, :pixels] = split.swapaxes(2, 3)
+    return planes
+
+
+def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
+    """Copy the items of x to y, whatever the layouts; the halo of y is not touched."""
+    if x.layout.block == y.layout.block:
+        copy(lower, x, y)
+    elif x.layout.block == 1 and not x.layout.has_halo:
+        _transpose(lower, "movement.layout.block", x, y)
+    elif y.layout.block == 1 and not y.layout.has_halo:
+        _transpose(lower, "movement.layout.unblock", y, x)
+    else:
+        between = lower.scratch(math.prod(x.shape) * ITEM)
+        target = Tensor.whole(between, TensorType(DType.FLOAT32, x.shape))
+        convert(lower, x, target)
+        convert(lower, replace(target, at=Ref(between.buffer)), y)
+
+
+def same_bytes(shape: tuple[int, ...], x: Blocked, y: Blocked) -> bool:
+    """Whether both layouts put the same items at the same places, with nothing around them."""
+    if x == y:
+        return True
+    if x.has_halo or y.has_halo or x.volume(shape) != y.volume(shape):
+        return False
+    return x.block == y.block or math.prod(shape[2:]) == 1
+
+
+def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
+    """The same items, in blocks of the same size, between other halos."""
+    copy_strided(
+        lower,
+        replace(x.at, offset=x.at.offset + x.origin),
+        replace(y.at, offset=y.at.offset + y.origin),
+        (x.batch, x.blocks, *x.spatial, x.layout.block),
+        (x.batch_bytes, x.plane_bytes, *x.pitches, ITEM),
+        (y.batch_bytes, y.plane_bytes, *y.pitches, ITEM),
+        ITEM,
+    )
+
+
+def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
+    pixels, lanes = math.prod(dense.spatial), blocked.layout.block
+    pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
+    (offsets,) = computed(_offsets, blocked.plane)
+    units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
+    unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
+    words = LAYOUT.pack(
+        dense=dense.at,
+        blocked=blocked.at,
+        offsets=lower.table(offsets),
+        dense_batch=dense.batch_bytes,
+        dense_channel=dense.plane_bytes,
+        blocked_batch=blocked.batch_bytes,
+        blocked_plane=blocked.plane_bytes,
+        channels=dense.channels,
+        pixels=pixels,
+        pixel_block=pixel_block,
+        units=units,
+        unit_block=unit_block,
+    )
+    lower.launch(Kernel(family, (lanes,)), words, ceil_div(units, unit_block))
+
+
+def _offsets(plane: Plane) -> tuple[Array]:
+    """Those of the pixels of a plane."""
+    return (plane.pixels(),)

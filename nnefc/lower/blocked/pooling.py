@@ -1,0 +1,248 @@
+"""Pooling of blocked tensors: windows that are clipped at the border, and whole planes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Blocked, DType, Op, TensorType
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window.pooling import PLANES
+from nnefc.lower.blocked import plane_pieces
+from nnefc.lower.blocked.pooling_rows import Axis, cut_row
+from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.ops.core.window_arithmetic import Window, pooling_window
+from nnefc.symbolic.traced_array import computed, length
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What is computed of a window.
+
+    kind: sum or max; `zeros`: what is not there is a zero for a maximum.  Sums are divided by their
+    terms along these axes.
+    """
+
+    kind: str
+    zeros: bool = False
+    divided: tuple[_Along, ...] = ()
+
+    def factors(self, shape: Sequence[int]) -> npt.NDArray[np.float32]:
+        """[*outputs]: what multiplies sums."""
+        terms = np.ones((1,) * len(shape))
+        for i, along in enumerate(self.divided):
+            terms = terms * np.expand_dims(along.terms, [d for d in range(len(shape)) if d != i])
+        return np.broadcast_to(1 / np.maximum(terms, 1), shape).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Along:
+    """A dimension in which a window moves."""
+
+    window: Window
+    axis: int
+    border: str
+
+    @property
+    def outputs(self) -> int:
+        return self.window.output[self.axis]
+
+    @property
+    def taps(self) -> int:
+        return self.window.size[self.axis]
+
+    @property
+    def stride(self) -> int:
+        return self.window.stride[self.axis]
+
+    @property
+    def terms(self) -> npt.NDArray[np.int64]:
+        """Of every output: what counts for a mean."""
+        if self.border == "ignore":
+            return self.made().counts
+        return np.full(self.outputs, self.taps, np.int64)
+
+    def made(self) -> Axis:
+        window, i = self.window, self.axis
+        table = window.taps(i, self.border)
+        return Axis(table, window.stride[i], window.dilation[i], window.padding[i][0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Still:
+    """A dimension in which there is nothing to do."""
+
+    outputs: int
+    taps: ClassVar[int] = 1
+    stride: ClassVar[int] = 1
+
+    def made(self) -> Axis:
+        return Axis.identity(self.outputs)
+
+
+_Dimension = _Along | _Still
+
+
+@blocked_lowering("max_pool")
+def max_pool(lower: Lowering, op: Op) -> None:
+    _pool(lower, op, Pool("max", zeros=op.attributes["border"] != "ignore"))
+
+
+@blocked_lowering("box")
+def box(lower: Lowering, op: Op) -> None:
+    _pool(lower, op, Pool("sum", divided=_along(op) if op.attributes["normalize"] else ()))
+
+
+def _along(op: Op) -> tuple[_Along, ...]:
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    return tuple(_Along(window, i, op.attributes["border"]) for i in range(2, window.rank))
+
+
+def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
+    """At once if the window is small, else dimension by dimension."""
+    axes = _along(op)
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    sizes = [axis.taps for axis in axes if axis.taps > 1]
+    rest: list[_Dimension] = list(axes)
+    if math.prod(sizes) > 4 * sum(sizes):
+        plain = Pool("max", pool.zeros) if pool.kind == "max" else Pool("sum")
+        for i, axis in enumerate(axes[:-1]):
+            if axis.taps == 1:
+                continue
+            only: list[_Dimension] = [_Still(n) for n in x.spatial]
+            only[i] = axis
+            between = _scratch(lower, x, tuple(a.outputs for a in only))
+            _launch(lower, plain, x, between, only)
+            x = between
+            rest[i] = _Still(axis.outputs)
+    _launch(lower, pool, x, y, rest)
+
+
+def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
+    """Memory for a tensor of the same channels without halo."""
+    layout = Blocked(like.layout.block, ((0, 0),) * len(spatial))
+    type_ = TensorType(DType.FLOAT32, (*like.shape[:2], *spatial), layout)
+    return Tensor.whole(lower.scratch(type_.nbytes), type_)
+
+
+def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
+    found, table, in_tiles = computed(_pieces, pool, x.plane, y.plane, tuple(axes))
+    usual = (axes[-1].stride, axes[-1].taps) if in_tiles else None
+    taps_ns = math.prod(axis.taps for axis in axes) + 2
+    plane_pieces.launch(
+        lower,
+        Kernel("window.pooling.window", (pool.kind, x.layout.block, usual)),
+        x,
+        y,
+        found,
+        table,
+        math.prod(y.spatial) * taps_ns * x.layout.block / 50,
+    )
+
+
+def _pieces(
+    pool: Pool, x: Plane, y: Plane, dimensions: Sequence[_Dimension]
+) -> tuple[plane_pieces.Records, npt.NDArray[np.int32], bool]:
+    """(pieces, row by row; their table; whether they are tiles, of the usual windows)."""
+    *outer, across = (each.made() for each in dimensions)
+    # where a maximum meets zeros, outputs of a tile would start from different numbers
+    fill = 0.0 if pool.zeros or pool.kind == "sum" else -math.inf
+    row = cut_row(across, x, fill, clipped=not pool.zeros)
+    meets = [axis.meets() for axis in outer]
+    factors = pool.factors([each.outputs for each in dimensions])
+    table = _Table(x.pitches)
+    found: list[tuple[int, int]] = []
+    numbers: list[float] = []
+    for place in itertools.product(*(range(axis.outputs) for axis in outer)):
+        met = tuple(distances[o] for distances, o in zip(meets, place))
+        whole = all(len(m) == axis.taps for m, axis in zip(met, outer, strict=True))
+        for part in row:
+            own = factors[place][part.outputs.start : part.outputs.stop]
+            words = tuple(own.view(np.int32).tolist()) if pool.kind == "sum" else ()
+            found.append(table.find(part.strip or (), (*met, part.meets), words))
+            if pool.kind == "sum":
+                numbers.append(own[0])
+            else:
+                numbers.append(0.0 if pool.zeros and not (whole and part.whole) else -math.inf)
+    first, count = np.array(found, np.int64).T
+    made = plane_pieces.records(
+        np.tile([part.kind for part in row], len(found) // len(row)),
+        x.offsets(*(axis.first for axis in outer), [p.first for p in row]).astype(np.int64),
+        y.offsets(*(range(axis.outputs) for axis in outer), [p.outputs.start for p in row]).astype(
+            np.int64
+        ),
+        np.zeros(len(found), np.int64),
+        first,
+        count,
+        np.array(numbers, np.float32),
+    )
+    return made, np.array(table.words, np.int32), row[0].strip is None
+
+
+class _Table:
+    """Strips, byte offsets of taps and factors, every combination once."""
+
+    def __init__(self, pitches: Sequence[int]) -> None:
+        self.words: list[int] = []
+        self._pitches = pitches
+        self._known: dict[tuple[Any, ...], tuple[int, int]] = {}
+
+    def find(
+        self,
+        strip: tuple[int, ...],
+        distances: tuple[tuple[int, ...], ...],
+        factors: tuple[int, ...],
+    ) -> tuple[int, int]:
+        """(first word, taps), which are at all combinations of distances along the dimensions."""
+        key = (strip, distances, factors)
+        found = self._known.get(key)
+        if found is None:
+            taps = [
+                sum(d * p for d, p in zip(place, self._pitches, strict=True))
+                for place in itertools.product(*distances)
+            ]
+            found = self._known[key] = len(self.words), len(taps)
+            self.words += [*strip, *taps, *factors]
+        return found
+
+
+@blocked_lowering("sum_reduce", "max_reduce", "min_reduce")
+def reduce_planes(lower: Lowering, op: Op) -> None:
+    """Over all spatial dimensions."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    pixels = math.prod(x.spatial)
+    (runs,) = computed(_runs, x.plane)
+    planes = x.batch * x.blocks
+    plane_block = per_tile(planes, pixels / 2 + 10, lower.threads)
+    words = PLANES.pack(
+        x=x.at,
+        y=replace(y.at, offset=y.at.offset + y.origin),
+        runs=lower.table(runs),
+        blocks=x.blocks,
+        x_batch=x.batch_bytes,
+        x_plane=x.plane_bytes,
+        y_batch=y.batch_bytes,
+        y_plane=y.plane_bytes,
+        run_count=length(runs),
+        divisor=1.0 * pixels if op.attributes.get("normalize") else 1.0,
+        planes=planes,
+        plane_block=plane_block,
+    )
+    kernel = Kernel("window.pooling.plane", (op.name.removesuffix("_reduce"), x.layout.block))
+    lower.launch(kernel, words, ceil_div(planes, plane_block))
+
+
+def _runs(x: Plane) -> tuple[npt.NDArray[np.int32]]:
+    """[runs, 2]: offset in bytes and number of pixels of what lies together inside the halo."""
+    if not x.layout.has_halo:
+        return (np.array([[0, math.prod(x.spatial)]], np.int32),)
+    rows = x.rows()
+    return (np.stack([rows, np.full_like(rows, x.spatial[-1])], 1),)

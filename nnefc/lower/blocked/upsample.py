@@ -1,0 +1,97 @@
+"""Up-sampling of blocked tensors by whole factors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Op
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window.upsample import COLUMN, ONE_ROW, TWO_ROWS
+from nnefc.lower.blocked import plane_pieces
+from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering, blocked_lowering
+from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
+from nnefc.symbolic.traced_array import Table, computed
+
+PIXEL_NS = 3
+"""Nanoseconds per pixel of the output, about."""
+
+
+@blocked_lowering("debox")
+def nearest(lower: Lowering, op: Op) -> None:
+    """Every pixel is repeated: the windows lie side by side."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    factors = tuple(map(int, op.attributes["size"][2:]))  # extents of the result, divided
+    (rows,) = computed(_repeated_rows, x.plane, y.plane, factors[:-1])
+    kernel = Kernel("window.upsample.nearest", (x.layout.block, factors[-1]))
+    _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
+
+
+def _repeated_rows(x: Plane, y: Plane, factors: tuple[int, ...]) -> tuple[plane_pieces.Records]:
+    sources = [np.arange(n * f) // f for n, f in zip(x.spatial, factors)]
+    found = plane_pieces.records(
+        [ONE_ROW] * math.prod(y.spatial[:-1]),
+        x.offsets(*sources, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        np.zeros(1, np.int64),
+        0,
+        x.spatial[-1],
+    )
+    return (found,)
+
+
+@blocked_lowering("multilinear_upsample")
+def linear(lower: Lowering, op: Op) -> None:
+    """The last two dimensions are interpolated; the others, if any, have the factor 1."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
+    rows, columns = computed(_between, x.plane, y.plane, *how)
+    _launch(lower, Kernel("window.upsample.linear", (x.layout.block,)), x, y, rows, columns)
+
+
+def _between(
+    x: Plane, y: Plane, factors: tuple[int, ...], method: str, border: str
+) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:
+    """(pieces, row by row; the table of `upsample.linear`)."""
+    *rows, across = [
+        interpolation(n, f, method, border) for n, f in zip(x.spatial, factors, strict=True)
+    ]
+    weights = rows[-1].weight if rows else np.zeros(1)
+    low = [range(n) for n in x.spatial[:-2]] + [r.low for r in rows[-1:]]
+    high = [range(n) for n in x.spatial[:-2]] + [r.high for r in rows[-1:]]
+    count = math.prod(y.spatial[:-1])
+    every = np.tile(weights, count // weights.size)
+    found = plane_pieces.records(
+        np.where(every == 0, ONE_ROW, TWO_ROWS),
+        x.offsets(*low, [0]).astype(np.int64),
+        y.rows().astype(np.int64),
+        x.offsets(*high, [0]).astype(np.int64),
+        0,
+        y.spatial[-1],
+        every.astype(np.float32),
+    )
+    return found, _columns(across, x.pixel_bytes)
+
+
+def _columns(across: Interpolation, pixel_bytes: int) -> npt.NDArray[np.int32]:
+    """[outputs, COLUMN]: the table of `upsample.linear`."""
+    table = np.empty((across.low.size, COLUMN), np.int32)
+    table[:, 0] = across.low * pixel_bytes
+    table[:, 1] = across.high * pixel_bytes
+    table[:, 2] = across.weight.astype(np.float32).view(np.int32)
+    return table
+
+
+def _launch(
+    lower: Lowering,
+    kernel: Kernel,
+    x: Tensor,
+    y: Tensor,
+    found: plane_pieces.Records | Table,
+    taps: npt.NDArray[np.int32] | Table,
+) -> None:
+    plane_ns = math.prod(y.spatial) * PIXEL_NS
+    plane_pieces.launch(lower, kernel, x, y, found, taps, plane_ns, other=x)

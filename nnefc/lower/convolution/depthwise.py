@@ -1,0 +1,202 @@
+"""Convolutions by groups that lie within channel blocks, reverse ones phase by phase."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Op
+from nnefc.kernels.convolution.depthwise import depthwise_heights, row_fits
+from nnefc.kernels.template import Kernel
+from nnefc.lower.blocked import plane_pieces
+from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
+from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.direct import by_groups, read_bias
+from nnefc.lower.convolution.epilogue import read_ending, read_simple
+from nnefc.lower.convolution.phases import Tap, axis_phases, axis_taps
+from nnefc.lower.partition import ceil_div
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.support.machine_model import MACS_PER_NS
+from nnefc.symbolic.traced_array import computed
+
+Array = npt.NDArray[np.float32]
+
+
+MOST_WEIGHTS = 40
+"""Of a row of taps of several channels: the code has a multiply-add for each, and every output."""
+
+
+def lower_depthwise(lower: Lowering, op: Op) -> None:
+    """A `fused_conv` or `fused_deconv` by groups of one channel, or of some within a block."""
+    x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
+    reverse = op.name == "fused_deconv"
+    window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes, reverse=reverse)
+    groups = convolution_groups(x.shape, op.attributes)
+    inputs, outputs = x.channels // groups, y.channels // groups
+    row = _row(window, inputs)
+    end, ending = read_simple(lower, op), read_ending(lower, op, y)
+    weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
+    step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
+    planes = (each.plane for each in (x, y, end.residual or y))
+    found, taps = computed(_pieces, window, row, inputs, *planes)
+    meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
+    # output blocks that meet the same part of their input block
+    parts = outputs // inputs
+    for part in range(min(parts, y.blocks)):
+        specialised = (x.layout.block, step, row, end.residual is not None, apart)
+        plane_pieces.launch(
+            lower,
+            Kernel("convolution.depthwise.convolution", (*specialised, (inputs, outputs, part))),
+            x,
+            y,
+            found,
+            taps,
+            math.prod(window.output) * (meets + 2) * x.layout.block / MACS_PER_NS,
+            other=end.residual,
+            weights=weights,
+            clamp=end.clamp,
+            ending=ending,
+            columns=lambda: _columns(window, row),
+            blocks=range(part, y.blocks, parts),
+        )
+
+
+def _read_weights(
+    lower: Lowering, op: Op, y: Tensor, groups: int, order: tuple[int, ...]
+) -> plane_pieces.Weights:
+    data = lower.data(op.inputs[1])
+    assert data is not None
+    bias, block = read_bias(lower, op.inputs[2], y.channels), y.layout.block
+    reverse = op.name == "fused_deconv"
+    how = ("depthwise", block, groups, reverse, order)
+
+    def make() -> Array:
+        return _pack(by_groups(data, groups, reverse=reverse), bias, block, order)
+
+    weights = lower.derived([data, bias], how, make)
+    return plane_pieces.Weights(weights, weights.buffer.nbytes // y.blocks)
+
+
+def _phases(window: Window) -> list[list[tuple[Tap, ...]]]:
+    """The taps of each phase, by its numbers along the dimensions: those that meet neighbours
+    follow each other.
+    """
+    along = [
+        [sorted(taps, key=lambda tap: tap[1]) for taps in axis_taps(window, axis)]
+        for axis in range(window.rank)
+    ]
+    return [list(itertools.product(*chosen)) for chosen in itertools.product(*along)]
+
+
+def _order(window: Window, row: int, inputs: int) -> tuple[int, ...]:
+    """The numbers of all weights [inputs, *taps], phase by phase and row by row."""
+    numbers = np.arange(inputs * window.volume).reshape(inputs, *window.size)
+    return tuple(
+        int(numbers[channel, *(number for number, _ in tap)])
+        for taps in _phases(window)
+        for first in range(0, len(taps), row)
+        for channel in range(inputs)
+        for tap in taps[first : first + row]
+    )
+
+
+def _row(window: Window, inputs: int) -> int:
+    """Taps that meet neighbouring pixels, if every phase has as many: they are done together."""
+    along = axis_taps(window, window.rank - 1)
+    row = len(along[0])
+    distances = [sorted(distance for _, distance in taps) for taps in along]
+    whole = all(each == list(range(each[0], each[0] + row)) for each in distances if each)
+    fits = row_fits(row) and (inputs == 1 or inputs * row <= MOST_WEIGHTS)
+    return row if fits and whole and all(distances) else 1
+
+
+def _pack(
+    filter_: npt.NDArray[np.generic], bias: Array, block: int, order: tuple[int, ...]
+) -> Array:
+    """[groups, outputs, inputs, *taps] and [channels] -> [blocks, 1 + weights, block], the bias
+    first.
+    """
+    channels = len(bias)
+    blocks = ceil_div(channels, block)
+    packed = np.zeros((blocks * block, 1 + len(order)), np.float32)
+    packed[:channels, 0] = bias
+    packed[:channels, 1:] = filter_.reshape(channels, -1)[:, order]
+    return np.ascontiguousarray(packed.reshape(blocks, block, -1).swapaxes(1, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Outputs along a dimension that are computed together: `apart` from the first."""
+
+    output: int
+    count: int
+    apart: int
+    input: int
+    """What the first one meets with a tap at distance 0."""
+    phase: int
+
+
+def _stretches(window: Window, axis: int, heights: tuple[int, ...]) -> list[_Stretch]:
+    """All outputs along a dimension, in the order of the first ones."""
+    found: list[_Stretch] = []
+    for each in axis_phases(window, axis):
+        widths = plane_pieces.split(each.outputs.count, heights)
+        for width, start in zip(widths, itertools.accumulate((0, *widths)), strict=False):
+            output, input_ = each.outputs.numbers[start], each.inputs.numbers[start]
+            found.append(_Stretch(output, width, each.outputs.step, input_, each.number))
+    return sorted(found, key=lambda stretch: stretch.output)
+
+
+def _rows_and_columns(window: Window, row: int) -> Iterator[list[_Stretch]]:
+    """Along each dimension: the last one is cut into pieces."""
+    for axis in range(window.rank - 1):
+        yield _stretches(window, axis, (1,))
+    yield _stretches(window, window.rank - 1, tuple(depthwise_heights(row)))
+
+
+def _columns(window: Window, row: int) -> list[int]:
+    """Positions of outputs along the last dimension, in the order in which they are computed."""
+    *_, last = _rows_and_columns(window, row)
+    return [each.output + i * each.apart for each in last for i in range(each.count)]
+
+
+def _pieces(
+    window: Window, row: int, inputs: int, x: Plane, y: Plane, other: Plane
+) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:
+    """(pieces, row by row; the table of what they meet)."""
+    along = list(_rows_and_columns(window, row))
+    sources = [[each.input for each in stretches] for stretches in along]
+    targets = [[each.output for each in stretches] for stretches in along]
+    numbers = [[each.phase for each in stretches] for stretches in along]
+    counts = [len(axis_taps(window, axis)) for axis in range(window.rank)]
+    phase = np.ravel_multi_index(tuple(np.meshgrid(*numbers, indexing="ij")), counts).ravel()
+    tables = _tables(window, row, inputs, x)
+    lengths = np.array([len(table) for table in tables])
+    made = plane_pieces.records(
+        np.tile([each.count for each in along[-1]], len(phase) // len(along[-1])),
+        x.offsets(*sources).astype(np.int64),
+        y.offsets(*targets).astype(np.int64),
+        other.offsets(*targets).astype(np.int64),
+        (np.cumsum(lengths) - lengths)[phase],
+        lengths[phase],
+    )
+    return made, np.concatenate(tables).astype(np.int32)
+
+
+def _tables(window: Window, row: int, inputs: int, x: Plane) -> list[list[int]]:
+    """For each phase: where its weights begin, and offsets of all rows of `row` taps."""
+    tables: list[list[int]] = []
+    done = 1  # the bias
+    for taps in _phases(window):
+        offsets = [
+            sum(distance * pitch for (_, distance), pitch in zip(tap, x.pitches, strict=True))
+            for tap in taps[::row]
+        ]
+        tables.append([done * x.pixel_bytes, *offsets])
+        done += len(taps) * inputs
+    return tables

@@ -1,0 +1,206 @@
+"""What convolutions do to their sums: within a tile, or to a tile while it is in the cache."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import DType, Expression, Op, Value
+from nnefc.kernels.executor.chain import chain_words
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import pixel_runs
+from nnefc.kernels.tile.blocked_tile import BOUNDED, RESIDUAL
+from nnefc.kernels.vector import scalar
+from nnefc.lower.blocked.elementwise import channel_items
+from nnefc.lower.blocked.tensors import Tensor, read_blocked
+from nnefc.lower.channel_padding import channel_mask, keeps_apart, keeps_zeros, masked, writes_zeros
+from nnefc.lower.context import Lowering
+from nnefc.lower.elementwise.expression import kernel_expression, literals
+from nnefc.ops.internal.epilogue import SimpleEpilogue, simple_epilogue
+from nnefc.program.program import Ref
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Simple:
+    """What tiles can do in registers: a residual is added, the result is clamped."""
+
+    residual: Tensor | None
+    low: float
+    high: float
+    """Bounds that float32 has."""
+
+    @property
+    def clamp(self) -> int:
+        """Both bounds in a word."""
+        return int.from_bytes(struct.pack("<ff", self.low, self.high), "little", signed=True)
+
+    @property
+    def mode(self) -> int:
+        """What a tile is told of it, see `nnefc.kernels.tile.blocked_tile`."""
+        return RESIDUAL * (self.residual is not None) + BOUNDED * (self.high < math.inf)
+
+
+def simple_ending(op: Op) -> SimpleEpilogue | None:
+    """What a fused convolution does to its sums, if that is what tiles can do in registers."""
+    found = simple_epilogue(op.attributes["expression"])
+    if found is None or found.residual is None:
+        return found
+    return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
+
+
+def read_simple(lower: Lowering, op: Op) -> Simple:
+    """The simple ending of a fused convolution, with the residual in memory, or one that does
+    nothing.
+    """
+    found = simple_ending(op) or SimpleEpilogue()
+    residual = None
+    if found.residual is not None:
+        residual = read_blocked(lower, op.inputs[2 + found.residual])
+    with np.errstate(over="ignore"):  # what is beyond float32 is no bound
+        low, high = (float(np.float32(bound)) for bound in (found.low, found.high))
+    return Simple(residual, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a kernel computes at a time: pixels, by their numbers, of channel blocks."""
+
+    batch: int
+    blocks: range
+    pixels: range
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An input of the expression: a tensor, or items per channel."""
+
+    at: Ref
+    batch_bytes: int
+    block_bytes: int
+    tensor: Tensor | None
+    """If it has an item per pixel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An expression that is applied, tile by tile, to what a kernel has computed."""
+
+    expression: scalar.Expression
+    operands: tuple[_Operand, ...]
+    """The first one is the result itself."""
+    blocks: range
+    """Channel blocks of the result that it is applied to."""
+
+    def launch(
+        self,
+        lower: Lowering,
+        kernel: Kernel,
+        words: Words,
+        tiles: Sequence[Sequence[Unit]],
+        outputs: Sequence[Sequence[int]],
+    ) -> None:
+        """Launch a kernel whose tiles compute these units, each with the expression after it.
+
+        `outputs`: positions along each spatial dimension; the grid of them, row-major, is what
+        pixels are numbers in.
+        """
+        tables = [
+            None if (x := operand.tensor) is None else x.plane.offsets(*outputs).astype(np.int64)
+            for operand in self.operands
+        ]
+        breaks = _breaks([table for table in tables if table is not None], self._pixel_bytes)
+        starts = [0]
+        records: list[Offsets] = []
+        for units in tiles:
+            found = [r for unit in units for r in self._runs(unit, tables, breaks)]
+            records += found
+            starts.append(starts[-1] + sum(map(len, found)))
+        if not records:
+            lower.launch(kernel, words, len(tiles))
+            return
+        names = {f"x{i}": operand.at for i, operand in enumerate(self.operands)}
+        following = pixel_runs.layout(len(self.operands)).pack(
+            **names,
+            starts=lower.table(np.array(starts, np.int64)),
+            runs=lower.table(np.concatenate(records).astype(np.int64)),
+        )
+        walks = tuple(operand.tensor is not None for operand in self.operands)
+        after = Kernel("tile.pixel_runs.expression", (self.expression, walks))
+        links = [(kernel, words), (after, following)]
+        lower.launch(Kernel("executor.chain.tiles"), chain_words(links), len(tiles))
+
+    @property
+    def _pixel_bytes(self) -> int:
+        tensor = self.operands[0].tensor
+        assert tensor is not None
+        return tensor.pixel_bytes
+
+    def _runs(
+        self, unit: Unit, tables: Sequence[Offsets | None], breaks: Offsets
+    ) -> Iterator[Offsets]:
+        """[runs, 1 + operands] for each channel block that the expression is applied to."""
+        first, end = unit.pixels.start, unit.pixels.stop
+        low, high = np.searchsorted(breaks, first, "right"), np.searchsorted(breaks, end, "left")
+        inside = breaks[low:high]
+        starts = np.concatenate(([first], inside))
+        lengths = np.diff(np.concatenate((starts, [end])))
+        for block in filter(self.blocks.__contains__, unit.blocks):
+            columns = [lengths]
+            for operand, table in zip(self.operands, tables, strict=True):
+                base = unit.batch * operand.batch_bytes + block * operand.block_bytes
+                columns.append(
+                    np.full_like(starts, base) if table is None else base + table[starts]
+                )
+            yield np.stack(columns, 1)
+
+
+def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
+    """What a fused convolution does to its result y; None if tiles do it in registers."""
+    expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
+    assert kept[0] is op.output
+    simple = simple_ending(op) is not None
+    # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
+    alone = simple or all(value.type.layout is None for value in kept[1:])
+    from_zeros = keeps_apart(op) or (writes_zeros(op) and alone)
+    fill = lower.must_fill_with_zeros(op.output)
+    fill = fill and not (from_zeros and keeps_zeros(expression))
+    operands = [_Operand(y.at, y.batch_bytes, y.plane_bytes, y)]
+    blocks = range(y.blocks)
+    if simple:
+        if not fill:
+            return None
+        expression, blocks = Expression((DType.FLOAT32,), (), (0,)), blocks[-1:]
+    else:
+        operands += [_operand(lower, value, y) for value in kept[1:]]
+    if fill:
+        expression = masked(expression)
+        operands.append(_per_channel(channel_mask(lower, op.output.type), y))
+    return Ending(kernel_expression(expression), tuple(operands), blocks)
+
+
+def _operand(lower: Lowering, value: Value, y: Tensor) -> _Operand:
+    if value.type.layout is None:
+        return _per_channel(channel_items(lower, value, y.layout.block), y)
+    tensor = read_blocked(lower, value)
+    if tensor.spatial != y.spatial and math.prod(tensor.spatial) == 1:
+        at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin)
+        return _Operand(at, tensor.batch_bytes, tensor.plane_bytes, None)
+    return _Operand(tensor.at, tensor.batch_bytes, tensor.plane_bytes, tensor)
+
+
+def _per_channel(at: Ref, y: Tensor) -> _Operand:
+    return _Operand(at, 0, y.pixel_bytes, None)
+
+
+def _breaks(tables: Sequence[Offsets], pixel_bytes: int) -> Offsets:
+    """Numbers of pixels that do not follow the one before them in memory, in some tensor."""
+    gaps = np.any([np.diff(table) != pixel_bytes for table in tables], axis=0)
+    return np.flatnonzero(gaps).astype(np.int64) + 1

@@ -1,0 +1,73 @@
+"""How output channels are covered by panels, which are as wide as register tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.tile.blocked_tile import Half, panel_width
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.partition import ceil_div
+from nnefc.support.machine_model import MACS_PER_NS
+
+LEAST_SAVED: Final = 1000.0
+"""Nanoseconds: saving less does not pay for one more kernel or launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """`count` panels of `vectors` channel blocks each."""
+
+    vectors: int
+    count: int
+    half: Half = ""
+
+    @property
+    def panel(self) -> tuple[int, Half]:
+        """What kernels are specialised by."""
+        return self.vectors, self.half
+
+    @property
+    def width(self) -> int:
+        """Channels of a panel, those included that only fill it up."""
+        return panel_width(self.vectors, self.half)
+
+    @property
+    def share(self) -> float:
+        """Of the arithmetic on all of these channels."""
+        return 1 - (self.half == "filled") / (2 * self.vectors * self.count)
+
+
+def panels_of(channels: int, macs: float) -> list[Panels]:
+    """Panels of two channel blocks, and one of three, or of one, if they are odd.
+
+    `macs`: multiply-adds for each channel.  A last block that is at most half full is in the last
+    panel, computed with half a vector where that saves enough.
+    """
+    lanes = lanes_of("float32")
+    blocks = ceil_div(channels, lanes)
+    saved = macs * (lanes // 2) / MACS_PER_NS
+    few = host().halves and 0 < channels % lanes <= lanes // 2 and saved >= LEAST_SAVED
+    half = "filled" if few else ""
+    if blocks == 1:
+        return [Panels(1, 1, half)]
+    last = 3 if blocks % 2 else 2 if half else 0
+    found = [Panels(2, (blocks - last) // 2), Panels(last, 1, half)]
+    return [each for each in found if each.vectors * each.count]
+
+
+def group_panels(first: int, channels: int) -> list[Panels]:
+    """Panels of the channels of a group, from lane `first` of a channel block on.
+
+    The group has whole blocks, or whole ones and a half one at its start or its end.
+    """
+    lanes = lanes_of("float32")
+    blocks, rest = divmod(channels, lanes)
+    if not first and not rest:
+        vectors = next(v for v in (2, 3, 1) if blocks % v == 0)
+        return [Panels(vectors, blocks // vectors)]
+    assert first in (0, lanes // 2) and rest == lanes // 2
+    beside = 1 if blocks % 2 else min(blocks, 2)
+    found = [Panels(2, (blocks - beside) // 2), Panels(beside + 1, 1, "first" if first else "last")]
+    return [each for each in (reversed(found) if first else found) if each.count]

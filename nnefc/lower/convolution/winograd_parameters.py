@@ -1,0 +1,240 @@
+"""What the kernels of Winograd's convolution are told: their parameters, tables and filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import DType
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.convolution.winograd_transforms import Taps
+from nnefc.lower.blocked.tensors import Tensor, as_offsets
+from nnefc.lower.context import Lowering
+from nnefc.lower.convolution.epilogue import Ending, Simple
+from nnefc.lower.convolution.panels import Panels, panels_of
+from nnefc.lower.convolution.winograd_tiles import Tiling
+from nnefc.lower.partition import ceil_div
+from nnefc.ops.core.window_arithmetic import Window
+from nnefc.program.program import Ref
+from nnefc.support.hardware import CACHE_LINE
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """One convolution, with everything that does not change from launch to launch."""
+
+    x: Tensor
+    y: Tensor
+    simple: Simple
+    ending: Ending | None
+    window: Window
+    """Of one to three dimensions; if of three, the first one is the planes."""
+    tiling: Tiling
+    filter: Array
+    """[outputs, inputs, *taps]"""
+    bias: Array
+    parts: int
+    """A block is one part of the tiles of `items` batch items."""
+    items: int
+
+    @property
+    def taps(self) -> Taps:
+        """Of rows and columns."""
+        return rows_and_columns(self.window.size, 1)
+
+    @property
+    def plane_taps(self) -> int:
+        """Planes of the input that are summed."""
+        return planes_of(self.window.size)
+
+    @property
+    def in_blocks(self) -> int:
+        """Channel blocks that are summed: of one plane after those of the other."""
+        return self.plane_taps * self.x.blocks
+
+    @property
+    def capacity(self) -> int:
+        """The most tiles of a block."""
+        return self.items * -(-self.tiling.count // self.parts)
+
+    @property
+    def blocks(self) -> int:
+        return self.parts * ceil_div(self.x.batch, self.items)
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.tiling.grid)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-adds of a block, about."""
+        inputs = self.plane_taps * self.x.channels
+        return self.capacity * self.elements * inputs * self.y.channels
+
+    @property
+    def channels(self) -> int:
+        """Channels of an entry of the reduction."""
+        return self.x.layout.entry
+
+    @property
+    def entries(self) -> int:
+        """Of the reduction, for each plane."""
+        return -(-self.x.channels // self.channels)
+
+    @property
+    def depth(self) -> int:
+        """Entries of the reduction."""
+        return self.plane_taps * self.entries
+
+    @property
+    def panels(self) -> tuple[Panels, Panels]:
+        """Of output channels; there may be no panels of the second kind."""
+        inputs = self.plane_taps * self.x.channels
+        macs = self.x.batch * self.tiling.count * self.elements * inputs
+        found = [*panels_of(self.y.channels, macs), Panels(0, 0)]
+        return found[0], found[1]
+
+    @property
+    def v_element(self) -> int:
+        return self._element_bytes(self.in_blocks * self.x.pixel_bytes)
+
+    @property
+    def m_element(self) -> int:
+        return self._element_bytes(self.y.blocks * self.y.pixel_bytes)
+
+    def _element_bytes(self, tile_bytes: int) -> int:
+        """Bytes from one element to the next: an odd number of cache lines.
+
+        Otherwise all elements of a tile might compete for the same set of the cache.
+        """
+        nbytes = self.capacity * tile_bytes
+        return (-(-nbytes // CACHE_LINE) // 2 * 2 + 1) * CACHE_LINE
+
+
+def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
+    """Those of rows and columns, the last two dimensions: what has one dimension is one row."""
+    rows, columns = values[-2:] if len(values) > 1 else (first, *values)
+    return rows, columns
+
+
+def planes_of(values: Sequence[int], first: int = 1) -> int:
+    """That of planes, the first of three dimensions: what has less is one plane."""
+    return values[0] if len(values) > 2 else first
+
+
+def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
+    """The parameters that all launches have in common.
+
+    In place of memory that only some launches need there are zeros.
+    """
+    x, y = it.x, it.y
+    zeros = lower.table(np.zeros(4 * CACHE_LINE // ITEM, np.float32))
+    classes = it.tiling.classes(it.parts, it.items, it.capacity)
+    runs = it.tiling.runs(it.parts)
+    residual = it.simple.residual
+    each, last_ones = it.panels
+    bias = np.zeros(y.blocks * y.layout.block, np.float32)
+    bias[: y.channels] = it.bias
+    return {
+        "x": zeros,
+        "y": zeros,
+        "residual": zeros,
+        "bias": lower.table(bias),
+        "zeros": zeros,
+        "filter": zeros,
+        "v": zeros,
+        "m": zeros,
+        "slots": zeros,
+        "x_tiles": lower.table(_input_tiles(it)),
+        "y_tiles": lower.table(_output_tiles(it, y)),
+        "residual_tiles": lower.table(
+            _output_tiles(it, residual) if residual else np.zeros(it.tiling.count, np.int32)
+        ),
+        "runs": lower.table(runs),
+        "classes": lower.table(classes.tiles * np.int32(x.pixel_bytes)),
+        "counts": lower.table(classes.counts),
+        "members": lower.table(classes.members),
+        "taps": lower.table(_entries(it)),
+        "x_batch": x.batch_bytes,
+        "x_plane": x.plane_bytes,
+        "x_tap": planes_of(x.pitches, 0) * planes_of(it.window.dilation),
+        "x_row": _rows(x),
+        "y_batch": y.batch_bytes,
+        "y_plane": y.plane_bytes,
+        "y_row": _rows(y),
+        "residual_batch": residual.batch_bytes if residual else 0,
+        "residual_plane": residual.plane_bytes if residual else 0,
+        "residual_row": _rows(residual) if residual else 0,
+        "residual_column": residual.pixel_bytes if residual else 0,
+        "in_blocks": it.in_blocks,
+        "tap_blocks": x.blocks,
+        "out_blocks": y.blocks,
+        "columns": it.tiling.grid[1],
+        "elements": it.elements,
+        "depth": it.depth,
+        "panels": each.count,
+        "last_panels": last_ones.count,
+        "run_count": runs.shape[1],
+        "class_count": classes.counts.shape[1],
+        "batch": x.batch,
+        "items": it.items,
+        "item_tiles": it.tiling.count,
+        "parts": it.parts,
+        "capacity": it.capacity,
+        "v_element": it.v_element,
+        "m_element": it.m_element,
+        "v_slot": 0,
+        "m_slot": 0,
+        "slot_count": 0,
+        "clamp": it.simple.clamp,
+        "block": 0,
+    }
+
+
+def _rows(tensor: Tensor) -> int:
+    """Bytes from one row of pixels to the next."""
+    return rows_and_columns(tensor.pitches, 0)[0]
+
+
+def _input_tiles(it: Winograd) -> Array:
+    """What the tiles read: see `_offsets`."""
+    top, left, *_ = it.tiling.tiles.T
+    before = [before for before, _ in it.window.padding]
+    above, beside = rows_and_columns(before, 0)
+    planes = it.tiling.planes * planes_of(it.window.stride) - planes_of(before, 0)
+    return _offsets(it.x, planes, top - above, left - beside)
+
+
+def _output_tiles(it: Winograd, tensor: Tensor) -> Array:
+    """What the tiles write, or add: see `_offsets`."""
+    top, left, *_ = it.tiling.tiles.T
+    return _offsets(tensor, it.tiling.planes, top, left)
+
+
+def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Array:
+    """int32: bytes from the start of a channel block to pixels."""
+    found = tensor.origin + planes * planes_of(tensor.pitches, 0) + rows * _rows(tensor)
+    return as_offsets(found + columns * tensor.pixel_bytes)
+
+
+def _entries(it: Winograd) -> Array:
+    """int32 [depth, 2]: offsets of the entries of the reduction in v, and their numbers."""
+    inside = np.arange(it.entries) * it.channels
+    channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
+    blocks, items = np.divmod(channels.ravel(), it.x.layout.block)
+    offsets = blocks * it.capacity * it.x.pixel_bytes + items * ITEM
+    return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
+
+
+def packed_filter(lower: Lowering, it: Winograd) -> Ref:
+    """The transformed filter."""
+    panels = tuple((each.width, each.count) for each in it.panels if each.count)
+    packing = (it.tiling.grid, it.channels, panels)
+    return lower.packed(it.filter, "winograd", packing, DType.FLOAT32)

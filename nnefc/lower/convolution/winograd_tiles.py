@@ -1,0 +1,134 @@
+"""The tiles of Winograd's convolution: how outputs are cut up, and in which order tiles come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.kernels.convolution.winograd_matrices import points
+from nnefc.kernels.convolution.winograd_transforms import Taps
+from nnefc.ops.core.winograd_tiles import balanced
+
+Integers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Which tiles have an element; int32, as the kernels read them."""
+
+    members: Integers
+    """[elements]: the class of each element."""
+    counts: Integers
+    """[parts, classes]: tiles of a batch item."""
+    tiles: Integers
+    """[parts, classes, capacity]: numbers of the tiles among those of a block."""
+
+
+class Tiling:
+    """The tiles of planes of outputs: those of one size are neighbours, larger ones come first."""
+
+    def __init__(self, outputs: tuple[int, int, int], most: tuple[int, int], taps: Taps) -> None:
+        """`outputs`: planes, rows and columns; `most`: rows and columns of a tile, at most."""
+        planes, *extents = outputs
+        self._outputs, self._taps = outputs, taps
+        sizes = [balanced(n, m) for n, m in zip(extents, most, strict=True)]
+        self._distinct = [sorted(set(axis), reverse=True) for axis in sizes]
+        rows, columns = (np.array(axis) for axis in sizes)
+        every = np.stack(
+            np.broadcast_arrays(
+                (np.cumsum(rows) - rows)[:, None],
+                np.cumsum(columns) - columns,
+                rows[:, None],
+                columns,
+            ),
+            -1,
+        ).reshape(-1, 4)
+        order = np.lexsort((np.arange(len(every)), -every[:, 3], -every[:, 2]))
+        self.tiles: Integers = np.repeat(every[order], planes, axis=0)
+        """[count, 4]: first row and column, rows and columns of outputs."""
+        self.planes: Integers = np.tile(np.arange(planes), len(every))
+        """[count]: the plane of each tile."""
+
+    @property
+    def count(self) -> int:
+        return len(self.tiles)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Points along rows and columns: those of the largest tile."""
+        (height, *_), (width, *_) = self._distinct
+        return points(height, self._taps[0]), points(width, self._taps[1])
+
+    def parts(self, number: int) -> Iterator[range]:
+        """The tiles cut into so many parts."""
+        for part in range(number):
+            yield range(self.count * part // number, self.count * (part + 1) // number)
+
+    def pixels(self, part: range) -> list[range]:
+        """The outputs of these tiles, numbered row by row."""
+        _, rows_of_plane, width = self._outputs
+        mine = slice(part.start, part.stop)
+        tiles = self.tiles[mine]
+        firsts = self.planes[mine] * rows_of_plane + tiles[:, 0]
+        rows = [
+            range((top + i) * width + left, (top + i) * width + left + columns)
+            for top, (left, height, columns) in zip(
+                firsts.tolist(), tiles[:, 1:].tolist(), strict=True
+            )
+            for i in range(height)
+        ]
+        joined: list[range] = []
+        for row in sorted(rows, key=lambda row: row.start):
+            if joined and joined[-1].stop == row.start:
+                joined[-1] = range(joined[-1].start, row.stop)
+            else:
+                joined.append(row)
+        return joined
+
+    def runs(self, parts: int) -> Integers:
+        """int32 [parts, runs, 4]: first tile, end, rows and columns of tiles of equal size.
+
+        Every part has equally many runs; some may be empty.
+        """
+        found = [
+            [
+                self._run(part, height, width)
+                for height in self._distinct[0]
+                for width in self._distinct[1]
+            ]
+            for part in self.parts(parts)
+        ]
+        return np.array(found, np.int32)
+
+    def _run(self, part: range, height: int, width: int) -> tuple[int, int, int, int]:
+        equal = (self.tiles[part.start : part.stop, 2:] == (height, width)).all(1)
+        numbers = part.start + np.flatnonzero(equal)
+        if not len(numbers):
+            return part.start, part.start, height, width
+        return int(numbers[0]), int(numbers[-1]) + 1, height, width
+
+    def classes(self, parts: int, items: int, capacity: int) -> Classes:
+        """For blocks of one part of `items` batch items each, at most `capacity` tiles."""
+        down, across = self.grid
+        limits = [
+            [sum(points(size, taps) > i for size in distinct) for i in range(number)]
+            for distinct, taps, number in zip(self._distinct, self._taps, (down, across))
+        ]
+        elements = [(i, j) for i in limits[0] for j in limits[1]]
+        distinct = sorted(set(elements))
+        counts = np.zeros((parts, len(distinct)), np.int32)
+        tiles = np.zeros((parts, len(distinct), capacity), np.int32)
+        for p, part in enumerate(self.parts(parts)):
+            heights, widths = self.tiles[part.start : part.stop, 2:].T
+            for c, (i, j) in enumerate(distinct):
+                large = (heights >= self._distinct[0][i - 1]) & (widths >= self._distinct[1][j - 1])
+                numbers = np.flatnonzero(large)
+                every = np.add.outer(np.arange(items) * len(part), numbers).ravel()
+                counts[p, c] = len(numbers)
+                tiles[p, c, : len(every)] = every
+        members = [distinct.index(element) for element in elements]
+        return Classes(np.array(members, np.int32), counts, tiles)

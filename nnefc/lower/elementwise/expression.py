@@ -1,0 +1,290 @@
+"""Lowering of element-wise operations, one by one or fused into an expression."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from nnefc.ir import DType, Expression, Op, Shape, Step, Value
+from nnefc.ir.expression import expression_of
+from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.elementwise.map import MAX_PERIOD, OUTER, Access, Walk
+from nnefc.kernels.executor.team_state import MAX_TILES
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.vector import scalar
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.product.pack import Array
+from nnefc.program.program import Ref
+from nnefc.runtime.machine.data_caches import largest_cache
+from nnefc.symbolic.integers import is_symbolic, largest, now, same, smallest
+
+TILE_BYTES = 64 << 10
+"""What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
+STREAM_BYTES = 6 << 20
+"""Results may go past the caches from this size on, if a part of the last cache is not larger."""
+COLUMN_STEP = 256
+"""Tiles of parts of rows are so many columns, or a multiple: whole vectors, several at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor in memory, as an element-wise kernel walks it."""
+
+    ref: Ref
+    dtype: DType
+    strides: tuple[int, ...]
+    """Along the dimensions of the iteration space, in items; 0 where it repeats.
+
+    The last one is 0 or 1.
+    """
+
+
+@lowering("fused", *scalar.operations())
+def elementwise_operation(lower: Lowering, op: Op) -> None:
+    """One element-wise operation, or an `ir.Expression`, over broadcast operands."""
+    if op.name == "cast" and (known := _converted_later(lower, op)) is not None:
+        lower.know(op.output, known)
+        return
+    launch(lower, expression_of(op), op.inputs, op.outputs)
+
+
+@lowering("fused_views")
+def fused_views(lower: Lowering, op: Op) -> None:
+    """An expression over parts of tensors, into parts of a tensor."""
+    a, y = op.attributes, lower.write(op.output)
+
+    def strided(at: Ref, value: Value, where: tuple[int, ...]) -> Strided:
+        first, *along = where
+        dtype, extents = value.type.dtype, a["extents"]
+        steps = tuple(s if n > 1 else 0 for s, n in zip(along, extents, strict=True))
+        return Strided(replace(at, offset=at.offset + first * dtype.itemsize), dtype, steps)
+
+    inputs = [
+        strided(lower.read(x), x, where) for x, where in zip(op.inputs, a["inputs"], strict=True)
+    ]
+    outputs = [strided(y, op.output, where) for where in a["outputs"]]
+    launch_strided(lower, a["expression"], inputs, outputs, a["extents"])
+
+
+def _converted_later(lower: Lowering, op: Op) -> Array | None:
+    """The items that a conversion to a wider type of floats leaves as they are, if they are known.
+
+    Weights are converted when they are packed: there is no time when both are in memory.
+    """
+    stored, dtype = lower.stored(op.inputs[0]), op.output.type.dtype
+    wider = dtype.is_float and op.inputs[0].type.dtype.is_float
+    if stored is None or not wider or stored.dtype.itemsize >= dtype.itemsize:
+        return None
+    return stored
+
+
+def launch(
+    lower: Lowering, expression: Expression, inputs: Sequence[Value], outputs: Sequence[Value]
+) -> None:
+    """Compute `expression` for every item of `outputs`, which are of one shape."""
+    expression, kept = literals(lower, expression, inputs)
+    shape = outputs[0].type.dims
+    sources = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, shape)) for v in kept]
+    result = outputs[0].type
+    in_place = tuple(
+        source.ref
+        for source, v in zip(sources, kept)
+        if len(outputs) == 1
+        and v.type.dtype.itemsize == result.dtype.itemsize
+        and v.type.rank == result.rank
+        and all(map(same, v.type.dims, shape))
+    )
+    targets = [Strided(lower.write(v), v.type.dtype, strides(shape, shape)) for v in outputs]
+    launch_strided(lower, expression, sources, targets, shape, in_place=in_place)
+
+
+def launch_strided(
+    lower: Lowering,
+    expression: Expression,
+    inputs: Sequence[Strided],
+    outputs: Sequence[Strided],
+    shape: Shape,
+    *,
+    in_place: tuple[Ref, ...] = (),
+) -> None:
+    """Compute `expression` over an iteration space of any shape and tensors of any strides."""
+    operands = [*inputs, *outputs]
+    dims, steps = join(shape, [operand.strides for operand in operands])
+    key = kernel_expression(expression)
+    period = dims[-1]
+    flat = flat_row(dims, steps, len(inputs), elementwise.lanes(key))
+    if flat is None:
+        walk = Walk(
+            tuple(Access.CONTIGUOUS if s[-1] else Access.REPEATED for s in steps[: len(inputs)])
+        )
+    else:
+        walk = flat
+        dims = [1, *dims[:-2], dims[-2] * dims[-1]]
+        steps = [(0, *s[:-2], 1) for s in steps]
+    walk = replace(walk, stream=_streams(walk, outputs, math.prod(shape), in_place))
+    *outer, middle, columns = dims
+    rows = math.prod(outer) * middle
+    widest = max(operand.dtype.itemsize for operand in operands)
+    tile_rows, tile_columns = _tile(
+        rows, columns, max(TILE_BYTES // widest, 1), COLUMN_STEP * walk.factor
+    )
+    column_tiles = -(-columns // tile_columns)
+    names = [f"x{i}" for i in range(len(inputs))] + [f"y{i}" for i in range(len(outputs))]
+    words = elementwise.layout(len(inputs), len(outputs)).pack(
+        **{name: operand.ref for name, operand in zip(names, operands)},
+        rows=rows,
+        columns=columns,
+        tile_rows=tile_rows,
+        tile_columns=tile_columns,
+        column_tiles=column_tiles,
+        middle=middle,
+        outer=len(outer),
+        period=period,
+        extents=outer[::-1],
+        **{
+            f"strides_{name}": [
+                *[s * operand.dtype.itemsize for s in reversed(along[:-2])],
+                *[0] * (OUTER - len(outer)),
+                along[-2] * operand.dtype.itemsize,
+            ]
+            for name, operand, along in zip(names, operands, steps)
+        },
+    )
+    kernel = Kernel("elementwise.map.expression", (key, walk))
+    lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
+
+
+def kernel_expression(expression: Expression) -> scalar.Expression:
+    """The expression as kernels are told of it."""
+    return scalar.Expression(
+        tuple(t.value for t in expression.inputs),
+        tuple((s.op, s.operands, s.dtype.value, s.value) for s in expression.steps),
+        expression.results,
+    )
+
+
+def literals(
+    lower: Lowering, expression: Expression, inputs: Sequence[Value]
+) -> tuple[Expression, list[Value]]:
+    """The expression with inputs that are one known item, perhaps repeated, made literals."""
+    known = {i: item for i, value in enumerate(inputs) if (item := lower.scalar(value)) is not None}
+    kept = [i for i in range(len(inputs)) if i not in known]
+    place = {old: new for new, old in enumerate(kept)}
+    place |= {old: len(kept) + new for new, old in enumerate(known)}
+    made = [Step("literal", (), expression.inputs[i], item) for i, item in known.items()]
+    first = len(inputs)
+    place |= {first + i: first + i for i in range(len(expression.steps))}
+    steps = [
+        replace(step, operands=tuple(place[o] for o in step.operands)) for step in expression.steps
+    ]
+    return (
+        Expression(
+            tuple(expression.inputs[i] for i in kept),
+            (*made, *steps),
+            tuple(place[r] for r in expression.results),
+        ),
+        [inputs[i] for i in kept],
+    )
+
+
+def strides(shape: Shape, space: Shape) -> tuple[int, ...]:
+    """Of a dense tensor that is broadcast as NNEF does: aligned at dimension 0."""
+    steps: list[int] = []
+    step = 1
+    for extent in reversed(shape + (1,) * (len(space) - len(shape))):
+        steps.append(step if extent > 1 else 0)
+        step *= extent
+    return tuple(reversed(steps))
+
+
+def join(
+    shape: Shape, strides: Sequence[tuple[int, ...]]
+) -> tuple[list[int], list[tuple[int, ...]]]:
+    """(extents, strides): the same iteration space in as few dimensions as possible.
+
+    Singular dimensions are left out, and neighbours joined where all strides allow it; there are
+    at least two dimensions.
+    """
+    dims: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, extent in enumerate(shape):
+        if extent == 1:
+            continue
+        inner = [s[axis] for s in strides]
+        if dims and all(same(along[-1], step * extent) for along, step in zip(steps, inner)):
+            dims[-1] *= extent
+            for along, step in zip(steps, inner):
+                along[-1] = step
+            continue
+        dims.append(extent)
+        for along, step in zip(steps, inner):
+            along.append(step)
+    missing = max(2 - len(dims), 0)
+    # A dimension that only fills up is walked by nobody; the last one is contiguous.
+    fill = ([0, 1] if missing == 2 else [0])[:missing]
+    return [1] * missing + dims, [(*fill, *along) for along in steps]
+
+
+def flat_row(
+    dims: Sequence[int], strides: Sequence[tuple[int, ...]], inputs: int, lanes: int
+) -> Walk | None:
+    """How to walk the two innermost dimensions as one row; None to leave them as they are.
+
+    That pays where the innermost is short, and where a vector of it is the same for all rows; where
+    that varies other kernels would be needed on the way.
+    """
+    outer, inner = dims[-2:]
+    if is_symbolic([inner]) or outer == 1 or inner > MAX_PERIOD:
+        return None
+    access: list[Access] = []
+    for i, (*_, step, last) in enumerate(strides):
+        if last == 1 and same(step, inner):
+            access.append(Access.CONTIGUOUS)
+        elif i >= inputs:
+            return None
+        elif last == 0 and step == 0:
+            access.append(Access.REPEATED)
+        elif last == 0 and step == 1:
+            access.append(Access.STRETCHED)
+        elif last == 1 and step == 0:
+            access.append(Access.BLOCK if inner == lanes else Access.PERIODIC)
+        else:
+            return None
+    factor = inner if Access.STRETCHED in access else 1
+    if factor > 8 and factor != lanes:
+        return None
+    return Walk(tuple(access[:inputs]), factor)
+
+
+def _streams(walk: Walk, outputs: Sequence[Strided], items: int, in_place: tuple[Ref, ...]) -> bool:
+    """Whether results should go past the caches: they would be gone before anybody reads them.
+
+    Results that take the place of an operand are in the cache anyway.
+    """
+    nbytes = items * sum(output.dtype.itemsize for output in outputs)
+    return (
+        nbytes >= max(STREAM_BYTES, largest_cache() // 2)
+        and len(outputs) == 1
+        and set(walk.access) <= {Access.CONTIGUOUS, Access.REPEATED}
+        and all(ref.buffer.space != "arena" for ref in in_place)
+    )
+
+
+def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
+    """(rows, columns) of a tile of about `items` items, not more tiles than there may be.
+
+    Columns are a multiple of `step`, unless they are all of a row.
+    """
+    items = largest([items, -(-rows * columns // (MAX_TILES // 2))])
+    if now(columns) >= 2 * now(largest([items, step])):
+        parts = largest([columns // largest([items, step]), 1])
+        return 1, -(-columns // parts // step) * step
+    return smallest([largest([items // columns, 1]), rows]), columns
+
+
+def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") -> None:
+    """Copy memory as it is."""
+    tile = max(TILE_BYTES, -(-nbytes // MAX_TILES))
+    words = elementwise.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
+    lower.launch(Kernel("elementwise.map.copy"), words, -(-nbytes // tile), label)

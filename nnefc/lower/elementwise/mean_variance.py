@@ -1,0 +1,133 @@
+"""mean_variance_normalization, alone or with an expression: see
+`nnefc.ops.internal.mean_variance`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from nnefc.ir import Expression, Op, Shape, TensorType, Value
+from nnefc.kernels.parameters import Layout
+from nnefc.kernels.reduce.mean_variance import IN_FLIGHT, fields, tensors
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise.expression import Strided, kernel_expression, literals, strides
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.ops.internal import mean_variance
+from nnefc.program.program import Ref
+
+ROW_NS = 50.0
+"""Nanoseconds to find a row and to make a factor of its sums."""
+VECTOR_NS = 2.5
+"""Of a vector of items, which are looked at two or three times."""
+
+
+@lowering(mean_variance.NAME, mean_variance.FUSED_NAME)
+def mean_variance_normalization(lower: Lowering, op: Op) -> None:
+    x, type_ = op.inputs[0], op.output.type
+    dims = type_.dims
+    expression, others = applied(lower, op)
+    operands = [Strided(lower.read(v), v.type.dtype, strides(v.type.dims, dims)) for v in others]
+    source = Strided(lower.read(x), x.type.dtype, strides(dims, dims))
+    same = [source.ref, *(o.ref for o, v in zip(operands, others) if v.type == type_)]
+    target = Strided(lower.write(op.output), type_.dtype, strides(dims, dims))
+    launch(lower, op, expression, [source, target, *operands], dims, same)
+
+
+def applied(lower: Lowering, op: Op) -> tuple[Expression, list[Value]]:
+    """The expression that the operation applies, and its operands that are not one number."""
+    x = op.inputs[0]
+    expression = op.attributes.get("expression", Expression((x.type.dtype,), (), (0,)))
+    result = Value(TensorType(x.type.dtype, x.type.shape))
+    expression, (_, *others) = literals(lower, expression, [result, *op.inputs[1:]])
+    return expression, others
+
+
+def launch(
+    lower: Lowering,
+    op: Op,
+    expression: Expression,
+    operands: Sequence[Strided],
+    shape: Shape,
+    in_place: Sequence[Ref] = (),
+) -> None:
+    """Normalise along the axes of `op` in the iteration space `shape`.
+
+    `operands`: x, y, and the others of the expression.
+    """
+    axes: tuple[int, ...] = op.attributes["axes"]
+    *outer, inner = _join(shape, [operand.strides for operand in operands], axes)
+    kept = [d for d in reversed(outer) if not d.reduced]
+    reduced = [d for d in reversed(outer) if d.reduced]
+    depth = _Dimension(1, (0,) * len(operands), True)
+    if not inner.reduced and reduced:
+        depth, *reduced = reduced
+    dtype = operands[0].dtype
+    lanes = lanes_of(str(dtype))
+    chunk = inner.extent if inner.reduced else min(IN_FLIGHT * lanes, inner.extent)
+    chunks = ceil_div(inner.extent, chunk)
+    volume = math.prod(d.extent for d in reduced)
+    units = math.prod(d.extent for d in kept) * chunks
+    cost = ROW_NS + volume * depth.extent * ceil_div(chunk, lanes) * VECTOR_NS
+    unit_block = per_tile(units, cost, lower.threads)
+    names = tensors(len(operands) - 2)
+    sizes = [operand.dtype.itemsize for operand in operands]
+    words = Layout(fields(len(operands) - 2)).pack(
+        **{name: operand.ref for name, operand in zip(names, operands, strict=True)},
+        kept_rank=len(kept),
+        kept=[d.extent for d in kept],
+        reduced_rank=len(reduced),
+        reduced=[d.extent for d in reduced],
+        volume=volume,
+        depth=depth.extent,
+        width=inner.extent,
+        chunk=chunk,
+        chunks=chunks,
+        units=units,
+        unit_block=unit_block,
+        part=1 / math.prod(shape[axis] for axis in axes),
+        epsilon=op.attributes["epsilon"],
+        **{
+            f"{kind}_{name}": [d.strides[i] * sizes[i] for d in dimensions]
+            for kind, dimensions in (("kept", kept), ("reduced", reduced))
+            for i, name in enumerate(names)
+        },
+        **{f"depth_{name}": depth.strides[i] * sizes[i] for i, name in enumerate(names)},
+    )
+    repeated = tuple(not step for step in inner.strides[2:])
+    arguments = (kernel_expression(expression), repeated, op.attributes["centred"])
+    kernel = Kernel(f"reduce.mean_variance.{'rows' if inner.reduced else 'columns'}", arguments)
+    lower.launch(kernel, words, ceil_div(units, unit_block), in_place=tuple(in_place))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """A dimension of the iteration space."""
+
+    extent: int
+    strides: tuple[int, ...]
+    """Of all tensors, in items."""
+    reduced: bool
+    """Whether rows lie along it."""
+
+
+def _join(
+    shape: Shape, strides: Sequence[tuple[int, ...]], axes: Collection[int]
+) -> list[_Dimension]:
+    """The same space in as few dimensions as possible, at least one."""
+    found: list[_Dimension] = []
+    for axis, extent in enumerate(shape):
+        steps = tuple(along[axis] for along in strides)
+        reduced = axis in axes
+        if extent == 1:
+            continue
+        if found and found[-1].reduced == reduced:
+            last = found[-1]
+            if all(outer == step * extent for outer, step in zip(last.strides, steps)):
+                found[-1] = _Dimension(last.extent * extent, steps, reduced)
+                continue
+        found.append(_Dimension(extent, steps, reduced))
+    return found or [_Dimension(1, (1, 1, *[0] * (len(strides) - 2)), True)]

@@ -1,0 +1,123 @@
+"""Reductions (section 4.4) and softmax, which walks its input like one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from nnefc.ir import DType, Op, Shape
+from nnefc.kernels.reduce.reduction import CHUNK, REDUCE
+from nnefc.kernels.template import Kernel
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
+from nnefc.symbolic.integers import now
+
+
+@lowering("sum_reduce")
+def sum_reduce(lower: Lowering, op: Op) -> None:
+    # what one output item is made of
+    count = op.inputs[0].type.volume // op.output.type.volume
+    divisor = count if op.attributes["normalize"] else 1
+    _reduce(lower, op, "sum", divisor)
+
+
+@lowering("max_reduce", "min_reduce", "all_reduce", "any_reduce", "product_reduce")
+def reduce(lower: Lowering, op: Op) -> None:
+    _reduce(lower, op, op.name.removesuffix("_reduce"))
+
+
+def _reduce(lower: Lowering, op: Op, kind: str, divisor: float = 1.0) -> None:
+    input_, axes = op.inputs[0], op.attributes["axes"]
+    x, y = lower.read(input_), lower.write(op.output)
+    reduce_axes(lower, kind, x, y, input_.type.dtype, input_.type.dims, axes, divisor=divisor)
+
+
+def reduce_axes(
+    lower: Lowering,
+    kind: str,
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    shape: Shape,
+    axes: Collection[int],
+    *,
+    divisor: float = 1.0,
+) -> None:
+    """Reduce x of `shape` along `axes` into y; `kind` as in `reduce.rows`; sums are divided."""
+    _launch(lower, "reduce.reduction.", (kind, str(dtype)), x, y, dtype, shape, axes, divisor)
+
+
+@lowering("argmax_reduce", "argmin_reduce", "argmax_reduce_last", "argmin_reduce_last")
+def index_reduce(lower: Lowering, op: Op) -> None:
+    input_, axes = op.inputs[0], op.attributes["axes"]
+    dtype, index = input_.type.dtype, op.output.type.dtype
+    arguments: tuple[str | bool, ...] = (op.name[3:6], str(dtype), str(index))
+    if op.name.endswith("_last"):
+        arguments = (*arguments, True)
+    x, y = lower.read(input_), lower.write(op.output)
+    _launch(lower, "reduce.reduction.index_", arguments, x, y, dtype, input_.type.dims, axes)
+
+
+@lowering("softmax")
+def softmax(lower: Lowering, op: Op) -> None:
+    input_, axes = op.inputs[0], op.attributes["axes"]
+    dtype = input_.type.dtype
+    x, y = lower.read(input_), lower.write(op.output)
+    _launch(lower, "reduce.softmax.", (str(dtype),), x, y, dtype, input_.type.dims, axes)
+
+
+def _launch(
+    lower: Lowering,
+    family: str,
+    arguments: tuple[str | bool, ...],
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    shape: Shape,
+    axes: Collection[int],
+    divisor: float = 1.0,
+) -> None:
+    dimensions = _join(shape, axes)
+    *outer, (width, _, row_reduced) = dimensions
+    kept = [(extent, pitch) for extent, pitch, reduced in outer if not reduced]
+    reduced = [(extent, pitch) for extent, pitch, reduced in outer if reduced]
+    outputs = math.prod(extent for extent, _ in kept)
+    volume = math.prod(extent for extent, _ in reduced)
+    item = dtype.itemsize
+    units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
+    row_ns = 8 + min(now(width), CHUNK) / LOOP_ITEMS_PER_NS
+    unit_block = per_tile(units, 8 + volume * row_ns, lower.threads)
+    words = REDUCE.pack(
+        x=x,
+        y=y,
+        kept_rank=len(kept),
+        kept=[extent for extent, _ in kept],
+        kept_pitches=[pitch * item for _, pitch in kept],
+        reduced_rank=len(reduced),
+        reduced=[extent for extent, _ in reduced],
+        reduced_pitches=[pitch * item for _, pitch in reduced],
+        width=width,
+        outputs=outputs,
+        volume=volume,
+        unit_block=unit_block,
+        divisor=divisor,
+    )
+    name = f"{family}{'rows' if row_reduced else 'columns'}"
+    lower.launch(Kernel(name, arguments), words, ceil_div(units, unit_block))
+
+
+def _join(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:
+    """(extent, pitch in items, reduced) of dimensions joined with neighbours of the same kind."""
+    joined: list[tuple[int, int, bool]] = []
+    pitch = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        extent, reduced = shape[axis], axis in axes
+        if extent > 1:
+            if joined and joined[0][2] == reduced:
+                joined[0] = (joined[0][0] * extent, joined[0][1], reduced)
+            else:
+                joined.insert(0, (extent, pitch, reduced))
+        pitch *= extent
+    return joined or [(1, 1, False)]

@@ -1,0 +1,55 @@
+"""What the launches of an operation have to do: what profiles compare their times with."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from nnefc.ir import Op, Value
+from nnefc.ops.tools.cost import flops
+from nnefc.program.program import Buffer, Launch, Ref, Work
+from nnefc.symbolic.integers import now
+
+
+def count_work(
+    op: Op | None, launches: Sequence[Launch], find: Callable[[Value], Ref | None]
+) -> None:
+    """Let the launches of `op` (None: of copies after the last one) know their work.
+
+    The arithmetic of the operation is that of the launches which do not only move items, in equal
+    parts.  Bytes are those of the distinct memory that a launch names: the tensors of the
+    operation, which may be parts of buffers, otherwise buffers to their end; and where several
+    launches name the same buffer, each has it to the place where another one starts.
+    """
+    arithmetic = now(flops(op)) if op else 0
+    working = [one for one in launches if not one.kernel.moves] or launches
+    extents: dict[tuple[Buffer, int], int] = {}
+    for value in (*op.inputs, *op.outputs) if op else ():
+        if (place := find(value)) is not None:
+            key = place.buffer, now(place.offset)
+            extents[key] = max(extents.get(key, 0), now(value.type.nbytes))
+    read = _nbytes(launches, extents, writes=False)
+    written = _nbytes(launches, extents, writes=True)
+    for i, launch in enumerate(launches):
+        share = arithmetic // len(working) if launch in working else 0
+        launch.work = Work(flops=share, read=read[i], written=written[i])
+
+
+def _nbytes(
+    launches: Sequence[Launch], extents: dict[tuple[Buffer, int], int], *, writes: bool
+) -> list[int]:
+    """Bytes that each launch reads, or writes."""
+    named = [
+        {(r.buffer, now(r.offset)) for r in one.refs if r.writes is writes} for one in launches
+    ]
+    every = {place for places in named for place in places}
+    starts: dict[Buffer, list[int]] = {}
+    for buffer, offset in sorted(every, key=lambda place: place[1]):
+        starts.setdefault(buffer, []).append(offset)
+
+    def extent(buffer: Buffer, offset: int) -> int:
+        following = starts[buffer][bisect_right(starts[buffer], offset) :]
+        end = following[0] if following else now(buffer.nbytes)
+        return min(extents.get((buffer, offset), end - offset), end - offset)
+
+    return [sum(extent(*place) for place in places) for places in named]

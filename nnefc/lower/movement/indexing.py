@@ -1,0 +1,128 @@
+"""Reading and writing items at indices: `gather_elements`, `gather_nd` and their counterparts."""
+
+from __future__ import annotations
+
+import math
+
+from nnefc.ir import DType, Op
+from nnefc.kernels.movement.indexing import ELEMENTS, SLICES
+from nnefc.kernels.movement.strided import ITEM
+from nnefc.kernels.template import Kernel
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise.expression import copy_bytes
+from nnefc.lower.movement.strided import dense
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
+
+INDEX_NS = 2.0
+"""To find an item by its index."""
+
+
+@lowering("gather_elements")
+def gather_elements(lower: Lowering, op: Op) -> None:
+    kernel = Kernel("movement.indexing.gather_elements", (_moved(op.output.type.dtype), _index(op)))
+    rows = math.prod(op.inputs[1].type.dims[:-1])
+    _elements(lower, op, kernel, lower.read(op.inputs[0]), lower.write(op.output), rows)
+
+
+@lowering("scatter_elements")
+def scatter_elements(lower: Lowering, op: Op) -> None:
+    """Tiles are cut before the axis, where updates have places of their own."""
+    output = _copied(lower, op)
+    indices, axis = op.inputs[1].type.dims, op.attributes["axis"]
+    kernel = Kernel("movement.indexing.scatter_elements", (*_combined(op), _index(op)))
+    units = math.prod(indices[:axis])
+    _elements(lower, op, kernel, output, lower.read(op.inputs[2]), units)
+
+
+def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, units: int) -> None:
+    """Move items between the tensor and what is as large as indices, in `units` of rows."""
+    shape, indices, axis = op.inputs[0].type.dims, op.inputs[1], op.attributes["axis"]
+    pitches = dense(shape, 1)
+    extents, along = indices.type.dims, [0 if d == axis else p for d, p in enumerate(pitches)]
+    unit_rows = math.prod(extents[:-1]) // units
+    unit_block = per_tile(units, indices.type.volume / units * INDEX_NS, lower.threads)
+    words = ELEMENTS.pack(
+        tensor=tensor,
+        indices=lower.read(indices),
+        items=items,
+        rank=len(extents) - 1,
+        extents=extents[:-1],
+        pitches=along[:-1],
+        width=extents[-1],
+        step=along[-1],
+        axis_pitch=pitches[axis],
+        extent=shape[axis],
+        units=units,
+        unit_rows=unit_rows,
+        unit_block=unit_block,
+    )
+    lower.launch(kernel, words, ceil_div(units, unit_block))
+
+
+@lowering("gather_nd")
+def gather_nd(lower: Lowering, op: Op) -> None:
+    kernel = Kernel("movement.indexing.gather_slices", (_moved(op.output.type.dtype), _index(op)))
+    tensor, items = lower.read(op.inputs[0]), lower.write(op.output)
+    _slices(lower, op, kernel, tensor, items, op.attributes["batch_dims"])
+
+
+@lowering("scatter_nd")
+def scatter_nd(lower: Lowering, op: Op) -> None:
+    """Any two updates may meet, but for their columns: tiles are cut there."""
+    output = _copied(lower, op)
+    kernel = Kernel("movement.indexing.scatter_slices", (*_combined(op), _index(op)))
+    _slices(lower, op, kernel, output, lower.read(op.inputs[2]), 0)
+
+
+def _slices(
+    lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, batch_dims: int
+) -> None:
+    """Move slices between the tensor and what indices name."""
+    shape, indices = op.inputs[0].type.dims, op.inputs[1]
+    depth = indices.type.dims[-1]
+    taken = slice(batch_dims, batch_dims + depth)
+    rows, inner = indices.type.volume // depth, math.prod(shape[taken.stop :])
+    row_ns = depth * INDEX_NS + inner / LOOP_ITEMS_PER_NS
+    row_block = per_tile(rows, row_ns, lower.threads)
+    column_block = per_tile(inner, rows * row_ns / inner, lower.threads)
+    words = SLICES.pack(
+        tensor=tensor,
+        indices=lower.read(indices),
+        items=items,
+        depth=depth,
+        extents=shape[taken],
+        pitches=dense(shape, 1)[taken],
+        batch_rows=rows // math.prod(shape[:batch_dims]),
+        batch_pitch=math.prod(shape[batch_dims:]),
+        inner=inner,
+        rows=rows,
+        row_block=row_block,
+        column_block=column_block,
+    )
+    scatters = op.name == "scatter_nd"
+    tiles = ceil_div(inner, column_block) if scatters else ceil_div(rows, row_block)
+    lower.launch(kernel, words, tiles)
+
+
+def _copied(lower: Lowering, op: Op) -> Ref:
+    """The output, which begins as a copy of the first operand."""
+    x, y = lower.read(op.inputs[0]), lower.write(op.output)
+    copy_bytes(lower, x, y, op.output.type.nbytes)
+    return y
+
+
+def _moved(dtype: DType) -> str:
+    """The type that items are moved as, whatever their type."""
+    return ITEM[dtype.itemsize]
+
+
+def _combined(op: Op) -> tuple[str, str]:
+    """The reduction of a scatter, and the type of the items."""
+    reduction, dtype = op.attributes["reduction"], op.output.type.dtype
+    return reduction, _moved(dtype) if reduction == "none" else str(dtype)
+
+
+def _index(op: Op) -> str:
+    return str(op.inputs[1].type.dtype)

@@ -1,0 +1,45 @@
+"""Numbers in a row, and triangles."""
+
+from __future__ import annotations
+
+from nnefc.ir import Op
+from nnefc.kernels.movement.iota import IOTA, TRI
+from nnefc.kernels.template import Kernel
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import ceil_div, per_tile
+
+ITEM_NS = 0.2
+"""To write one."""
+
+
+@lowering("iota")
+def iota(lower: Lowering, op: Op) -> None:
+    count: int = op.attributes["count"]
+    block = per_tile(count, ITEM_NS, lower.threads)
+    words = IOTA.pack(
+        y=lower.write(op.output),
+        count=count,
+        start=op.attributes["start"],
+        step=op.attributes["step"],
+        block=block,
+    )
+    lower.launch(
+        Kernel("movement.iota.integers", (str(op.output.type.dtype),)),
+        words,
+        ceil_div(count, block),
+    )
+
+
+@lowering("tri")
+def tri(lower: Lowering, op: Op) -> None:
+    *_, rows, columns = op.output.type.dims
+    block = per_tile(rows, columns * ITEM_NS, lower.threads)
+    words = TRI.pack(
+        y=lower.write(op.output),
+        rows=rows,
+        columns=columns,
+        k=op.attributes["k"],
+        above=op.attributes["above"],
+        block=block,
+    )
+    lower.launch(Kernel("movement.iota.tri"), words, ceil_div(rows, block))

@@ -1,0 +1,42 @@
+"""The largest or smallest items along a dimension."""
+
+from __future__ import annotations
+
+import math
+
+from nnefc.ir import Op
+from nnefc.kernels.reduce.topk import TOPK
+from nnefc.kernels.template import Kernel
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import ceil_div, per_tile
+
+ITEM_NS = 1.5
+"""To compare an item with the last of those held."""
+LEVEL_NS = 4.0
+"""To go down a level of the heap."""
+
+
+@lowering("topk")
+def topk(lower: Lowering, op: Op) -> None:
+    (input_,), (values, indices) = op.inputs, op.outputs
+    shape = input_.type.dims
+    axis: int = op.attributes["axis"]
+    count: int = op.attributes["k"]
+    inner = math.prod(shape[axis + 1 :])
+    rows = math.prod(shape[:axis]) * inner
+    row_ns = shape[axis] * ITEM_NS + count * count.bit_length() * LEVEL_NS
+    row_block = per_tile(rows, row_ns, lower.threads)
+    tiles = ceil_div(rows, row_block)
+    words = TOPK.pack(
+        x=lower.read(input_),
+        values=lower.write(values),
+        indices=lower.write(indices),
+        heaps=lower.scratch(8 * count * tiles),
+        extent=shape[axis],
+        count=count,
+        inner=inner,
+        rows=rows,
+        row_block=row_block,
+    )
+    arguments = (op.attributes["largest"], str(input_.type.dtype), str(indices.type.dtype))
+    lower.launch(Kernel("reduce.topk.topk", arguments), words, tiles)

@@ -1,0 +1,59 @@
+"""Weights that products read as they are stored: in 16 bits, or in blocks of quantized items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nnefc.ir import DType
+from nnefc.ir.layout import ITEM
+from nnefc.kernels.product.compressed import IN_FIXED_POINT, STORED
+from nnefc.kernels.product.fixed_point import BLOCK
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.context import Lowering
+from nnefc.lower.partition import ceil_div
+from nnefc.lower.product.operands import Product
+from nnefc.lower.product.pack import Matrix
+
+FEW_ROWS: Final = 16
+"""Up to so many are multiplied with what is widened in registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """The second operand of a product, in panels."""
+
+    stored: str
+    """How: see `nnefc.kernels.product.compressed`."""
+    panels: Matrix
+    """Bytes from block to block, and from panel to panel."""
+
+
+def compressed(lower: Lowering, product: Product) -> Compressed | None:
+    """The weights of a product, if there are any that can stay as they are stored."""
+    b = product.b
+    if product.dtype is not DType.FLOAT32 or any(b.at.batch):
+        return None
+    lanes = lanes_of(str(product.dtype))
+    if b.blocks is not None:
+        stored = b.blocks.format.removesuffix("_legacy")
+        parameters = (b.blocks.format, lanes)
+        at = lower.packed(b.blocks.data, "blocks", parameters, DType.UINT8)
+    elif b.data is not None and DType(b.data.dtype.name).is_half:
+        half = DType(b.data.dtype.name)
+        stored = str(half)
+        matrix = b.data.reshape(b.data.shape[-2:])
+        at = lower.packed(matrix, "panels", (ceil_div(product.n, lanes), lanes), half)
+    else:
+        return None
+    block = STORED[stored] * lanes
+    panel = block * product.depth // BLOCK
+    return Compressed(stored, Matrix(at, block, panel, (0,) * len(product.batch)))
+
+
+def is_direct(product: Product, weights: Compressed) -> bool:
+    """Whether weights, widened or not, stay in registers."""
+    exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
+    few = product.m <= FEW_ROWS or exceeding
+    return few and product.a.data is None and product.a.at.step == ITEM

@@ -1,0 +1,73 @@
+"""Matrix products of integers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnefc.ir import TensorType
+from nnefc.kernels.product.integer_matmul import HEIGHT, PRODUCT
+from nnefc.kernels.template import Kernel
+from nnefc.lower.context import Lowering
+from nnefc.lower.movement import strided
+from nnefc.lower.partition import ceil_div, per_tile, portion
+from nnefc.lower.product.operands import Product, Side, dense
+from nnefc.lower.product.pack import Matrix
+from nnefc.support.machine_model import DOT_MACS_PER_NS
+
+
+def launch(lower: Lowering, product: Product) -> None:
+    """Compute a product of integers of one type."""
+    a, b = _resident(lower, product, product.a), _with_rows(lower, product)
+    row_ns = product.n * product.depth / DOT_MACS_PER_NS
+    m_block = ceil_div(portion(product.m, row_ns), HEIGHT) * HEIGHT
+    units = math.prod(product.batch) * ceil_div(product.m, m_block)
+    unit_block = per_tile(units, min(m_block, product.m) * row_ns, lower.threads)
+    matrices = (("a", a), ("b", b), ("c", product.c))
+    words = PRODUCT.pack(
+        **{
+            f"{name}{field}": value
+            for name, x in matrices
+            for field, value in (
+                ("", x.at),
+                ("_row", x.row),
+                ("_step", x.step),
+                ("_batch", x.batch),
+            )
+        },
+        m=product.m,
+        n=product.n,
+        depth=product.depth,
+        batch_rank=len(product.batch),
+        batch=product.batch,
+        m_block=m_block,
+        units=units,
+        unit_block=unit_block,
+    )
+    kernel = Kernel("product.integer_matmul.product", (str(product.dtype),))
+    lower.launch(kernel, words, ceil_div(units, unit_block))
+
+
+def _resident(lower: Lowering, product: Product, side: Side) -> Matrix:
+    """An operand in memory; what is known is in rows there."""
+    data = side.data
+    if data is None:
+        return side.at
+    kind = product.dtype.numpy
+    at = lower.derived([data], ("rows", kind), lambda: np.ascontiguousarray(data, kind))
+    return dense(at, TensorType(product.dtype, data.shape))
+
+
+def _with_rows(lower: Lowering, product: Product) -> Matrix:
+    """B with rows that are contiguous: a copy if need be."""
+    item, b = product.dtype.itemsize, _resident(lower, product, product.b)
+    if b.step == item or product.n == 1:
+        return b
+    extents = [n if pitch else 1 for n, pitch in zip(product.batch, b.batch, strict=True)]
+    shape = (*extents, product.depth, product.n)
+    rows = lower.scratch(math.prod(shape) * item)
+    pitches = strided.dense(shape, item)
+    strided.copy_strided(lower, b.at, rows, shape, (*b.batch, b.row, b.step), pitches, item)
+    batch = [p if n > 1 else 0 for n, p in zip(extents, pitches)]
+    return Matrix(rows, product.n * item, item, tuple(batch))

@@ -1,0 +1,220 @@
+"""matmul (section 4.7), alone or with what follows it, and dot products for other lowerings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile.epilogue import Epilogue
+from nnefc.kernels.tile.panels import BATCH
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise import expression as elementwise
+from nnefc.lower.partition import ceil_div, per_tile, portion
+from nnefc.lower.product import integer_matmul
+from nnefc.lower.product.compressed import compressed, is_direct
+from nnefc.lower.product.operands import Product, Side, broadcast, dense, product_of
+from nnefc.lower.product.pack import Array, Matrix, pack, packed_bytes
+from nnefc.lower.product.tiling import cut_direct, cut_product, cut_widened
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import DOT_MACS_PER_NS
+
+FEW_ROWS = 8
+"""Up to so many, a product with a transposed matrix is a set of dot products."""
+REUSE = 512
+"""A matrix that so many rows read is worth packing, even if its rows can be read as they are."""
+
+
+@lowering("matmul")
+def matmul(lower: Lowering, op: Op) -> None:
+    launch(lower, product_of(lower, op, lower.write(op.output)))
+
+
+@lowering("fused_matmul")
+def fused_matmul(lower: Lowering, op: Op) -> None:
+    """A product and an expression, which is applied to pieces that are in the cache."""
+    result = Value(TensorType(op.inputs[0].type.dtype, op.output.type.shape))
+    values = [result, *op.inputs[2:]]
+    product = product_of(lower, op, lower.scratch(result.type.nbytes))
+    if _few(product):  # there are no pieces
+        lower.place(result, Ref(product.c.at.buffer))
+        launch(lower, product)
+        elementwise.launch(lower, op.attributes["expression"], values, op.outputs)
+        return
+    dims = op.output.type.dims
+    expression, values = elementwise.literals(lower, op.attributes["expression"], values)
+    operands = tuple(broadcast(lower.read(v), v.type, dims) for v in values[1:])
+    product = product_of(lower, op, lower.write(op.output), expression, operands)
+    launch(lower, product)
+
+
+def launch(lower: Lowering, product: Product) -> None:
+    """Compute a product."""
+    if product.dtype.is_integer:
+        integer_matmul.launch(lower, product)
+    elif _few(product):
+        a, b = (_resident(lower, side, product.dtype) for side in (product.a, product.b))
+        zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
+        turned = product.turned
+        dots(
+            lower,
+            product.dtype,
+            turned.m,
+            turned.n,
+            product.depth,
+            b.turned,
+            a.turned,
+            turned.c,
+            zero,
+            product.batch,
+        )
+    else:
+        gemm(lower, product)
+
+
+def _few(product: Product) -> bool:
+    """Whether this is better done as dot products of rows of A and columns of B, as they are."""
+    if product.expression is not None:
+        return False
+    item = product.dtype.itemsize
+    contiguous = product.a.at.step == item and product.b.at.row == item
+    computed = product.b.data is None and product.b.blocks is None
+    return product.m <= FEW_ROWS and computed and contiguous and product.n > 1
+
+
+def _resident(lower: Lowering, side: Side, dtype: DType) -> Matrix:
+    """An operand in memory, as it is."""
+    if side.data is None:
+        return side.at
+    type_ = TensorType(dtype, side.data.shape)
+    return dense(lower.constant(side.data.astype(dtype.numpy, copy=False)), type_)
+
+
+_zeros: dict[DType, Array] = {}
+
+
+def zero_item(dtype: DType) -> Array:
+    """One array per type, so that programs share it."""
+    return _zeros.setdefault(dtype, np.zeros(1, dtype.numpy))
+
+
+def gemm(lower: Lowering, product: Product) -> None:
+    """A product by register tiles."""
+    weights = compressed(lower, product)
+    direct = weights is not None and is_direct(product, weights)
+    if weights is None:
+        cut = cut_product(product, lower)
+    elif direct:
+        cut = cut_direct(product, weights, lower)
+    else:
+        cut = cut_widened(product, lower)
+    item, lanes = product.dtype.itemsize, lanes_of(str(product.dtype))
+    a, b = product.a, product.b
+    a_packed = a.data is not None or (cut.n_parts > 2 and a.at.step != item and not direct)
+    a_at = _packed(lower, product, a.turned, product.m, cut.m_parts, 1).turned if a_packed else a.at
+    if weights is not None:
+        b_at, b_packed = weights.panels, COMPRESSED
+    elif b.data is not None or b.at.step != item or product.n % lanes or product.m > REUSE:
+        b_at, b_packed = _packed(lower, product, b, product.n, cut.n_parts, lanes), PANELS
+    else:
+        b_at, b_packed = b.at, 0
+    zero = Matrix(lower.constant(zero_item(product.dtype)), 0, 0, (0,) * len(product.batch))
+    words = gemm_layout(len(product.operands)).pack(
+        **_words(product, a_at, b_at, product.c, zero),
+        **{
+            f"x{i}{field}": value
+            for i, x in enumerate(product.operands)
+            for field, value in (
+                ("", x.at),
+                ("_row", x.row),
+                ("_step", x.step),
+                ("_batch", x.batch),
+            )
+        },
+        m_block=cut.m_block,
+        n_block=cut.n_block,
+        m_parts=cut.m_parts,
+        n_parts=cut.n_parts,
+        a_packed=a_packed,
+        b_packed=b_packed,
+        k_block=cut.k_block,
+        operands=len(product.operands),
+        units=cut.units,
+        unit_block=cut.unit_block,
+    )
+    epilogue = None
+    if product.expression is not None:
+        repeated = tuple(not x.step for x in product.operands)
+        epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
+    arguments = (str(product.dtype), *cut.tiles, epilogue)
+    if weights is not None:
+        arguments = (*arguments, weights.stored)
+    lower.launch(
+        Kernel("product.matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block)
+    )
+
+
+def _packed(
+    lower: Lowering, product: Product, side: Side, count: int, parts: int, unit: int
+) -> Matrix:
+    """[depth, count] in panels."""
+    depth, dtype = product.depth, product.dtype
+    if side.data is None:
+        return pack(lower, side.at, dtype, depth, count, product.batch, parts=parts, unit=unit)
+    data = side.data
+    at = lower.packed(data, "panels", (parts, unit), dtype)
+    *batch, _, _ = data.shape
+    nbytes = packed_bytes(depth, count, unit, dtype)
+    pitches = (
+        math.prod(batch[i + 1 :]) * nbytes if extent > 1 else 0 for i, extent in enumerate(batch)
+    )
+    return Matrix(at, 0, 0, tuple(pitches))
+
+
+def dots(
+    lower: Lowering,
+    dtype: DType,
+    m: int,
+    n: int,
+    depth: int,
+    a: Matrix,
+    b: Matrix,
+    c: Matrix,
+    bias: Matrix,
+    batch: Shape,
+) -> None:
+    """C[m, n] = bias[m] + A[m, depth] B[depth, n] for few columns.
+
+    Rows of A and columns of B are contiguous.
+    """
+    m_block = ceil_div(portion(m, n * depth / DOT_MACS_PER_NS), DOT_ROWS) * DOT_ROWS
+    units = math.prod(batch) * ceil_div(m, m_block)
+    unit_block = per_tile(units, m_block * n * depth / DOT_MACS_PER_NS, lower.threads)
+    product = Product(dtype, m, n, depth, batch, Side(a), Side(b), c)
+    words = DOTS.pack(
+        **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block
+    )
+    lower.launch(Kernel("product.matmul.dots", (str(dtype),)), words, ceil_div(units, unit_block))
+
+
+def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> dict[str, Any]:
+    """Parameters that all kernels take."""
+    assert len(product.batch) <= BATCH
+    words: dict[str, Any] = {
+        "m": product.m,
+        "n": product.n,
+        "depth": product.depth,
+        "batch_rank": len(product.batch),
+        "batch": product.batch,
+    }
+    for name, matrix in (("a", a), ("b", b), ("c", c), ("bias", bias)):
+        words[name] = matrix.at
+        words[f"{name}_row"] = matrix.row
+        words[f"{name}_step"] = matrix.step
+        words[f"{name}_batch"] = matrix.batch
+    return words

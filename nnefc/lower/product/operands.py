@@ -1,0 +1,185 @@
+"""What a product is before it is cut into tiles: operands by strides, batches joined with rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
+from nnefc.lower.context import Blocks, Lowering
+from nnefc.lower.elementwise import expression as elementwise
+from nnefc.lower.product.pack import Array, Matrix
+from nnefc.program.program import Buffer, Ref
+from nnefc.support.block_formats import BLOCK_ITEMS
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand [rows, columns] of a product; `data` is it, batch included, if it is known.
+
+    Items of the data may be in a narrower type than that of the product.  `blocks` is it if it is
+    quantized; then there is nothing else.
+    """
+
+    at: Matrix
+    data: Array | None = None
+    blocks: Blocks | None = None
+
+    @property
+    def turned(self) -> Side:
+        """The transpose."""
+        data = None if self.data is None else self.data.swapaxes(-1, -2)
+        return replace(self, at=self.at.turned, data=data)
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """C[m, n] = expression(A[m, depth] B[depth, n], operands) over a batch."""
+
+    dtype: DType
+    m: int
+    n: int
+    depth: int
+    batch: Shape
+    a: Side
+    b: Side
+    c: Matrix
+    expression: Expression | None = None
+    operands: tuple[Matrix, ...] = ()
+
+    @property
+    def turned(self) -> Product:
+        """The same for the transposes, C[n, m] = B[n, depth] A[depth, m]."""
+        return replace(
+            self,
+            m=self.n,
+            n=self.m,
+            a=self.b.turned,
+            b=self.a.turned,
+            c=self.c.turned,
+            operands=tuple(x.turned for x in self.operands),
+        )
+
+
+def product_of(
+    lower: Lowering,
+    op: Op,
+    at: Ref,
+    expression: Expression | None = None,
+    operands: tuple[Matrix, ...] = (),
+) -> Product:
+    """The product of the first two operands, to be written at `at`."""
+    a, b = op.inputs[:2]
+    a_turned, b_turned = op.attributes["transposeA"], op.attributes["transposeB"]
+    dims = op.output.type.dims
+    blocks = lower.blocks(b) if reads_blocks(op, b) else None
+    a_side, b_side = _side(lower, a), _side(lower, b, blocks)
+    product = Product(
+        dtype=a.type.dtype,
+        m=dims[-2],
+        n=dims[-1],
+        depth=a.type.dims[-2 if a_turned else -1],
+        batch=dims[:-2],
+        a=a_side.turned if a_turned else a_side,
+        b=b_side.turned if b_turned else b_side,
+        c=dense(at, TensorType(a.type.dtype, dims)),
+        expression=expression,
+        operands=operands,
+    )
+    product = _joined(product)
+    return product.turned if product.n == 1 < product.m else product
+
+
+def dense(at: Ref, type_: TensorType) -> Matrix:
+    """A dense tensor; batch dimensions of extent 1 are repeated."""
+    *batch, rows, columns = type_.dims
+    item = type_.dtype.itemsize
+    volume = rows * columns * item
+    pitches = tuple(
+        volume * math.prod(batch[i + 1 :]) if batch[i] > 1 else 0 for i in range(len(batch))
+    )
+    return Matrix(at, columns * item, item, pitches)
+
+
+def broadcast(at: Ref, type_: TensorType, dims: Shape) -> Matrix:
+    """A dense tensor, repeated wherever `dims` is larger."""
+    *batch, row, step = (s * type_.dtype.itemsize for s in elementwise.strides(type_.dims, dims))
+    return Matrix(at, row, step, tuple(batch))
+
+
+def reads_blocks(op: Op, value: Value) -> bool:
+    """Whether a product can read quantized weights instead of the numbers that they stand for."""
+    if op.name not in ("matmul", "fused_matmul") or op.inputs.count(value) > 1:
+        return False
+    *batch, columns, depth = value.type.dims
+    return (
+        op.inputs[1] is value
+        and op.attributes["transposeB"]
+        and all(extent == 1 for extent in batch)
+        and columns > 1
+        and depth % BLOCK_ITEMS == 0
+    )
+
+
+def _side(lower: Lowering, value: Value, blocks: Blocks | None = None) -> Side:
+    data = lower.stored(value) if blocks is None else None
+    # What is known is packed now: its own memory is not needed.
+    known = data is not None or blocks is not None
+    at = Ref(Buffer("constant", 0)) if known else lower.read(value)
+    return Side(dense(at, value.type), data, blocks)
+
+
+def _joined(product: Product) -> Product:
+    """Without batch dimensions that are one, or can be rows of the same product."""
+    kept = [i for i, extent in enumerate(product.batch) if extent > 1]
+    product = _with_batch(product, kept)
+    while product.batch and not product.b.at.batch[-1] and _rows_follow(product):
+        product = _rows_joined(product)
+    return product
+
+
+def _with_batch(product: Product, kept: list[int]) -> Product:
+    def matrix(x: Matrix) -> Matrix:
+        return replace(x, batch=tuple(x.batch[i] for i in kept))
+
+    def side(x: Side) -> Side:
+        data = x.data
+        if data is not None:
+            data = data.reshape(*(data.shape[i] for i in kept), *data.shape[-2:])
+        return replace(x, at=matrix(x.at), data=data)
+
+    return replace(
+        product,
+        batch=tuple(product.batch[i] for i in kept),
+        a=side(product.a),
+        b=side(product.b),
+        c=matrix(product.c),
+        operands=tuple(map(matrix, product.operands)),
+    )
+
+
+def _rows_follow(product: Product) -> bool:
+    """Whether the rows of a batch item follow those of the one before, in A, C and operands."""
+    matrices = (product.a.at, product.c, *product.operands)
+    return product.m == 1 or all(x.batch[-1] == product.m * x.row for x in matrices)
+
+
+def _rows_joined(product: Product) -> Product:
+    """One product of the rows of the last batch dimension."""
+    extent = product.batch[-1]
+
+    def matrix(x: Matrix) -> Matrix:
+        return replace(x, row=x.batch[-1] if product.m == 1 else x.row, batch=x.batch[:-1])
+
+    a, b = product.a, product.b
+    a_data = a.data if a.data is None else a.data.reshape(*a.data.shape[:-3], -1, a.data.shape[-1])
+    b_data = b.data if b.data is None else b.data.reshape(*b.data.shape[:-3], *b.data.shape[-2:])
+    return replace(
+        product,
+        m=product.m * extent,
+        batch=product.batch[:-1],
+        a=replace(a, at=matrix(a.at), data=a_data),
+        b=replace(b, at=replace(b.at, batch=b.at.batch[:-1]), data=b_data),
+        c=matrix(product.c),
+        operands=tuple(map(matrix, product.operands)),
+    )

@@ -1,0 +1,86 @@
+"""Matrices in panels (see `nnefc.kernels.tile.panels`): now if the items are known, else by a
+kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Shape
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile.panels import PACK
+from nnefc.kernels.tile.register_tile import tile_rows
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.context import Lowering
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where items are: bytes from row to row, column to column, and along the batch dimensions."""
+
+    at: Ref
+    row: int
+    step: int
+    batch: tuple[int, ...] = ()
+
+    @property
+    def turned(self) -> Matrix:
+        """The transpose."""
+        return Matrix(self.at, self.step, self.row, self.batch)
+
+
+def packed_bytes(depth: int, count: int, unit: int, dtype: DType) -> int:
+    return ceil_div(count, unit) * unit * depth * dtype.itemsize
+
+
+def pack(
+    lower: Lowering,
+    x: Matrix,
+    dtype: DType,
+    depth: int,
+    count: int,
+    batch: Shape,
+    *,
+    parts: int,
+    unit: int,
+) -> Matrix:
+    """Launch a kernel that packs [depth, count]; what is repeated in a batch is packed once."""
+    nbytes = packed_bytes(depth, count, unit, dtype)
+    extents = [extent if pitch else 1 for extent, pitch in zip(batch, x.batch)]
+    y = lower.scratch(math.prod(extents) * nbytes)
+    pitches = tuple(
+        math.prod(extents[i + 1 :]) * nbytes if extent > 1 else 0
+        for i, extent in enumerate(extents)
+    )
+    work = math.prod(extents) * parts
+    tile = per_tile(work, depth * ceil_div(count, parts) / LOOP_ITEMS_PER_NS, lower.threads)
+    words = PACK.pack(
+        x=x.at,
+        y=y,
+        depth=depth,
+        count=count,
+        row=x.row,
+        step=x.step,
+        unit=unit,
+        panels=parts,
+        batch_rank=len(batch),
+        batch=extents,
+        x_batch=x.batch,
+        y_batch=pitches,
+        tiles=work,
+        tile_block=tile,
+    )
+    lanes = lanes_of(str(dtype))
+    if unit == 1:  # rows of a tile, which are fewer than the items of a long vector
+        lanes = min(lanes, 1 << (tile_rows() - 1).bit_length())
+    lower.launch(Kernel("tile.panels.panels", (str(dtype), lanes)), words, ceil_div(work, tile))
+    return Matrix(Ref(y.buffer), 0, 0, pitches)

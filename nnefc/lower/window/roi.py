@@ -1,0 +1,51 @@
+"""Regions of interest: section 4.6."""
+
+from __future__ import annotations
+
+import math
+
+from nnefc.ir import Op
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window.roi import ROI
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.movement.strided import dense
+from nnefc.lower.partition import ceil_div, per_tile
+
+
+@lowering("avg_roi_pool", "max_roi_pool")
+def roi_pool(lower: Lowering, op: Op) -> None:
+    spatial = math.prod(op.inputs[0].type.dims[2:])
+    _launch(lower, op, "window.roi.pool", op.name[:3], spatial)
+
+
+@lowering("roi_resample")
+def roi_resample(lower: Lowering, op: Op) -> None:
+    samples = math.prod(op.attributes["output_size"]) << (op.output.type.rank - 2)
+    _launch(lower, op, "window.roi.resample", op.attributes["method"], samples)
+
+
+def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
+    """`cost`: items that an output plane takes."""
+    input_, rois, batch_index = op.inputs
+    batch, channels, *extents = input_.type.dims
+    outputs = op.output.type.dims[2:]
+    units = rois.type.dims[0] * channels
+    unit_block = per_tile(units, 4 * cost, lower.threads)
+    words = ROI.pack(
+        x=lower.read(input_),
+        rois=lower.read(rois),
+        batch_index=lower.read(batch_index),
+        y=lower.write(op.output),
+        batch=batch,
+        channels=channels,
+        rank=len(extents),
+        extents=extents,
+        pitches=dense(extents, 1),
+        plane=math.prod(extents),
+        outputs=outputs,
+        cells=math.prod(outputs),
+        units=units,
+        unit_block=unit_block,
+    )
+    kernel = Kernel(family, (kind, str(input_.type.dtype), str(batch_index.type.dtype)))
+    lower.launch(kernel, words, ceil_div(units, unit_block))

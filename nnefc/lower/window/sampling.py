@@ -1,0 +1,107 @@
+"""sample, desample (section 4.3.3) and multilinear_upsample (section 4.3.4)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Op
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window.sampling import INTERPOLATE, SAMPLE
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.window import taps
+from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
+from nnefc.program.program import Ref
+from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
+from nnefc.symbolic.traced_array import Table, computed, length
+
+Array = np.ndarray[Any, Any]
+Points = tuple[Array | Table, Array | Table, Array | Table]
+"""Low, high and weight of `Interpolation`."""
+
+
+@lowering("sample", "desample")
+def sample(lower: Lowering, op: Op) -> None:
+    input_, index = op.inputs
+    reverse, dtype = op.name == "desample", op.output.type.dtype
+    window = pooling_window(input_.type.dims, op.attributes, reverse=reverse)
+    dimensions = taps.join(taps.dimensions_of(window, op.attributes["border"]))
+    table, starts = taps.index(lower, dimensions)
+    items = op.output.type.volume
+    unit_block = per_tile(
+        items, 8 * len(dimensions) * (window.volume if reverse else 1), lower.threads
+    )
+    words = SAMPLE.pack(
+        x=lower.read(input_),
+        indices=lower.read(index),
+        y=lower.write(op.output),
+        rank=len(dimensions),
+        outputs=[d.outputs for d in dimensions],
+        pitches=taps.pitches(dimensions, 1),
+        taps=[d.taps for d in dimensions],
+        table=table,
+        starts=starts,
+        volume=window.volume,
+        items=items,
+        unit_block=unit_block,
+    )
+    kernel = Kernel(f"window.sampling.{op.name}", (str(dtype), str(index.type.dtype)))
+    lower.launch(kernel, words, ceil_div(items, unit_block))
+
+
+@lowering("multilinear_upsample")
+def multilinear_upsample(lower: Lowering, op: Op) -> None:
+    """Interpolation is separable: one dimension after the other.
+
+    The last one comes first, while there is least: it has no rows to put together.
+    """
+    shape, factor = list(op.inputs[0].type.dims), op.attributes["factor"]
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    axes = [axis for axis, f in enumerate(factor, 2) if f > 1][::-1] or [1]
+    for axis in axes:
+        extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
+        points = computed(_points, extent, f, op.attributes["method"], op.attributes["border"])
+        around = (math.prod(shape[:axis]), extent, math.prod(shape[axis + 1 :]))
+        shape[axis] = extent * f
+        last = axis == axes[-1]
+        to = y if last else lower.scratch(math.prod(shape) * dtype.itemsize)
+        interpolate(lower, points, x, to, dtype, around)
+        x = Ref(to.buffer)
+
+
+def _points(extent: int, factor: int, method: str, border: str) -> Points:
+    found = interpolation(extent, factor, method, border)
+    return found.low, found.high, found.weight
+
+
+def interpolate(
+    lower: Lowering,
+    points: Points,
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    shape: tuple[int, int, int],
+) -> None:
+    """x, [outer, extent, inner], to y, [outer, outputs, inner], as `points` say."""
+    outer, extent, inner = shape
+    low, high, weight = points
+    outputs = length(low)
+    rows = outer * outputs
+    unit_block = per_tile(rows, 4 + inner / LOOP_ITEMS_PER_NS, lower.threads)
+    words = INTERPOLATE.pack(
+        x=x,
+        y=y,
+        outer=outer,
+        extent=extent,
+        outputs=outputs,
+        inner=inner,
+        low=lower.table(low),
+        high=lower.table(high),
+        weight=lower.table(weight),
+        unit_block=unit_block,
+    )
+    kernel = Kernel("window.sampling.interpolate", (str(dtype),))
+    lower.launch(kernel, words, ceil_div(rows, unit_block))

@@ -1,0 +1,187 @@
+"""Sliding windows: box, debox, max_pool and its positions (section 4.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import DType, Op, Shape
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.window.walk import WINDOW
+from nnefc.lower.context import Lowering, lowering
+from nnefc.lower.elementwise.reduce import reduce_axes
+from nnefc.lower.movement.gather import repeat_items
+from nnefc.lower.partition import ceil_div, per_tile
+from nnefc.lower.window import taps
+from nnefc.lower.window.taps import Dimension, dimensions_of
+from nnefc.ops.core.window_arithmetic import Window, pooling_window
+from nnefc.program.program import Ref
+from nnefc.support.errors import NnefError
+from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
+from nnefc.symbolic.integers import now, same
+from nnefc.symbolic.traced_array import computed
+
+MAX_TAPS: Final = 1 << 40
+"""Items that windows look at where they are not separable in the dimensions: some minutes."""
+
+
+@lowering("box", "debox")
+def box(lower: Lowering, op: Op) -> None:
+    """Sums; the window is separable in the dimensions."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes, reverse=op.name == "debox")
+    border, normalize = op.attributes["border"], op.attributes["normalize"]
+    dimensions = dimensions_of(window, border)
+    divisor = 1.0
+    if normalize and border == "ignore":
+        divisor = 0.0
+        dimensions = [d if d.is_identity else replace(d, counts=d) for d in dimensions]
+    elif normalize:
+        divisor = 1.0 * window.volume
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    if op.name == "debox" and same(divisor, 1) and all(d.repeats for d in dimensions):
+        moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
+        indices = {axis: computed(_repeated, dimensions[axis])[0] for axis in moved}
+        repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
+        return
+    separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
+
+
+def _repeated(dimension: Dimension) -> tuple[npt.NDArray[np.int32]]:
+    """Which item each output is."""
+    return (dimension.table().max(1).astype(np.int32),)
+
+
+@lowering("max_pool")
+def max_pool(lower: Lowering, op: Op) -> None:
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    border = op.attributes["border"]
+    zeros = border != "ignore"
+    x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
+    dimensions = dimensions_of(window, border)
+    separable(lower, "max", x, y, dtype, dimensions, window.input, zeros=zeros)
+
+
+@lowering("argmax_pool", "max_pool_with_index")
+def argmax_pool(lower: Lowering, op: Op) -> None:
+    """Outputs: index; or output and index."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    _check_taps(window)
+    values = op.name == "max_pool_with_index"
+    dtype, index = op.inputs[0].type.dtype, op.outputs[-1].type.dtype
+    x, index_y = lower.read(op.inputs[0]), lower.write(op.outputs[-1])
+    launch(
+        lower,
+        Kernel("window.sliding.argmax", (str(dtype), str(index), values)),
+        taps.join(dimensions_of(window, op.attributes["border"])),
+        dtype,
+        x=x,
+        y=lower.write(op.outputs[0]) if values else index_y,
+        index_y=index_y,
+        zeros=op.attributes["border"] != "ignore",
+    )
+
+
+def _check_taps(window: Window) -> None:
+    """Raise NnefError (`limit/window`) if more taps in all dimensions together are looked at than a
+    call can take.
+    """
+    met = window.volume * math.prod(window.output)
+    if met > MAX_TAPS:
+        raise NnefError.of(
+            "limit/window",
+            f"a window of {window.volume} taps at {math.prod(window.output)} positions looks at "
+            f"{met} items, one after the other; at most {MAX_TAPS} are allowed",
+        )
+
+
+def separable(
+    lower: Lowering,
+    kind: str,
+    x: Ref,
+    y: Ref,
+    dtype: DType,
+    dimensions: Sequence[Dimension],
+    shape: Shape,
+    *,
+    divisor: float = 1.0,
+    zeros: bool = False,
+) -> None:
+    """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
+    axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
+    if not same(divisor, 0) and all(dimensions[axis].covers for axis in axes):
+        reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
+        return
+    kernel = Kernel(f"window.sliding.{kind}", (str(dtype),))
+    sizes = [dimensions[axis].taps for axis in axes]
+    rest = list(dimensions)
+    if now(math.prod(sizes)) > 4 * now(sum(sizes)):
+        shape_now = list(shape)
+        for axis in axes[:-1]:
+            only = [
+                replace(d, counts=None) if i == axis else taps.identity(shape_now[i])
+                for i, d in enumerate(dimensions)
+            ]
+            shape_now[axis] = dimensions[axis].outputs
+            rest[axis] = taps.identity(shape_now[axis], dimensions[axis].counts)
+            between = lower.scratch(math.prod(shape_now) * dtype.itemsize)
+            launch(lower, kernel, taps.join(only), dtype, x=x, y=between, zeros=zeros)
+            x = Ref(between.buffer)
+    launch(lower, kernel, taps.join(rest), dtype, x=x, y=y, zeros=zeros, divisor=divisor)
+
+
+def launch(
+    lower: Lowering,
+    kernel: Kernel,
+    dimensions: Sequence[Dimension],
+    dtype: DType,
+    *,
+    x: Ref,
+    y: Ref,
+    divisor: float = 1.0,
+    **fields: Any,
+) -> None:
+    """Launch a `window` kernel over joined `dimensions`; `fields` are further parameters of it."""
+    pitches = taps.pitches(dimensions, dtype.itemsize)
+    *outer, last = dimensions
+    rows = math.prod(d.outputs for d in outer)
+    index, starts = taps.index(lower, outer)
+    count, count_starts = taps.counts(lower, dimensions) if same(divisor, 0) else (x, [])
+    volume = math.prod(d.taps for d in dimensions)
+    row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
+    row_block = per_tile(rows, row_ns, lower.threads)
+    filled = {
+        "index_y": y,
+        "weights": x,
+        "bias": x,
+        "zeros": 0,
+        "channels": 1,
+        "channel_rows": 1,
+        "weight_bytes": 0,
+        "bias_bytes": 0,
+        **fields,
+    }
+    words = WINDOW.pack(
+        x=x,
+        y=y,
+        rows=rows,
+        width=last.outputs,
+        outer=len(outer),
+        extents=[d.outputs for d in outer],
+        pitches=pitches[:-1],
+        taps=[d.taps for d in outer],
+        index=index,
+        starts=starts,
+        last_taps=last.taps,
+        runs=taps.runs(lower, last, pitches[-1]),
+        row_block=row_block,
+        divisor=divisor,
+        count=count,
+        count_starts=count_starts,
+        **filled,
+    )
+    lower.launch(kernel, words, ceil_div(rows, row_block))

@@ -1,0 +1,118 @@
+"""What a compiled model depends on, as named facts: those of its document, of how it is compiled,
+of the machine and of nnefc.  Models that differ in none of them are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from nnefc.formats.files import FilePath
+from nnefc.runtime.cache.key import SOURCE
+from nnefc.support.digests import blake2b
+from nnefc.support.limits import Limits
+
+if TYPE_CHECKING:
+    from nnefc.api.compile import ImportOptions
+    from nnefc.driver.targets import LoweringOptions
+    from nnefc.runtime.cache.key import Facts
+
+DOCUMENT: Final = "document"
+"""The fact that is the digest of the document,"""
+PATH: Final = "path"
+"""and the one that is its path as it was given: messages name it."""
+_NAME_BYTES: Final = 32
+_FACT_BYTES: Final = 8
+_BEGAN: Final = time.time_ns()
+"""Nanoseconds since 1970 at which this process began to compile."""
+_COARSE: Final = 20_000_000
+"""Nanoseconds that the time of a file may lag behind the clock."""
+
+
+def facts_of(
+    digest: str, source: FilePath, options: ImportOptions, strict: bool, how: LoweringOptions
+) -> Facts:
+    """`digest`: of the document; threads and methods of `how` are those that will be used."""
+    from nnefc.api.compile import read_with
+
+    chosen = {**(read_with.__kwdefaults__ or {}), **options}
+    chosen["limits"] = Limits() if chosen["limits"] is None else chosen["limits"]
+    return {
+        DOCUMENT: digest,
+        PATH: os.fspath(source),
+        **{name: repr(value) for name, value in sorted(chosen.items())},
+        "strict": repr(strict),
+        "threads": str(how.threads),
+        "accuracy": how.accuracy,
+        "tuned methods": _short(sorted((how.methods or {}).items())),
+        **_surroundings(),
+    }
+
+
+def name_of(facts: Facts) -> str:
+    """The name of the entry: hexadecimal digits."""
+    text = json.dumps(facts, sort_keys=True).encode()
+    return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
+
+
+@cache
+def _surroundings() -> Facts:
+    """What all models depend on: the machine, the versions of all that takes part."""
+    from nnefc.kernels.target.isa import host
+    from nnefc.runtime.cache.key import surroundings_of
+    from nnefc.runtime.compile.support_code import interface
+    from nnefc.runtime.machine.data_caches import largest_cache
+
+    codegen = surroundings_of("codegen", host())
+    assert codegen is not None
+    return {
+        **{name: fact for name, fact in codegen.facts.items() if not name.startswith(SOURCE)},
+        "interface of the executor": _short(interface()),
+        "bytes of the largest cache": str(largest_cache()),
+        f"{SOURCE}nnefc": _short([source[:3] for source in _sources()]),
+    }
+
+
+def _short(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=_FACT_BYTES).hexdigest()
+
+
+class Source(NamedTuple):
+    """A source file of nnefc."""
+
+    name: str
+    size: int
+    seconds: int
+    """Its time, as layers of container images keep it."""
+    changed: int
+    """Nanoseconds since 1970 at which it, or what the system knows of it, changed last."""
+
+
+def sources_are_those_that_run() -> bool:
+    """Whether no source has changed since this process began, which may have loaded older ones."""
+    return all(source.changed < _BEGAN - _COARSE for source in _sources())
+
+
+@cache
+def _sources() -> Sequence[Source]:
+    """Those of nnefc, when it is first asked for them."""
+    return sources_in(Path(cast(str, sys.modules["nnefc"].__file__)).parent)
+
+
+def sources_in(package: Path) -> Sequence[Source]:
+    """The sources in a package, in order."""
+    found: list[Source] = []
+    for place, _, names in os.walk(package, followlinks=True):
+        for name in names:
+            if name.endswith(".py"):
+                file = Path(place, name)
+                status = file.stat()
+                seconds = int(status.st_mtime)
+                found.append(Source(str(file), status.st_size, seconds, status.st_ctime_ns))
+    return sorted(found)

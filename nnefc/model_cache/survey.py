@@ -1,0 +1,57 @@
+"""What is kept of compiled models, and why what is wanted is not: for people."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from nnefc.formats.artifact import MAGIC
+from nnefc.kernels.target.processor import model_name
+from nnefc.model_cache.facts import DOCUMENT, PATH
+from nnefc.runtime.artifact.file import open_mapping
+from nnefc.runtime.cache.entry import Header
+from nnefc.runtime.cache.survey import nearest_difference
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.model_cache.entry import Kept
+    from nnefc.runtime.cache.folder import CacheFolder
+
+
+def is_whole(mapping: mmap.mmap, name: str) -> bool:
+    """Whether the file of an entry is as it was written."""
+    options = _options(mapping, name, verify=True)
+    return options.get("kept") == name
+
+
+def why_not(kept: Kept) -> tuple[str, ...]:
+    """How the nearest model that is kept differs from one that is not, of the same document or
+    path; empty if it is kept.
+    """
+    if kept.is_there:
+        return ()
+    alike = [header for header in _headers(kept.folder) if _are_alike(header, kept)]
+    return nearest_difference(alike, kept.facts)
+
+
+def _are_alike(header: Header, kept: Kept) -> bool:
+    return any(header.facts.get(name) == kept.facts[name] for name in (DOCUMENT, PATH))
+
+
+def _headers(folder: CacheFolder) -> Iterator[Header]:
+    """What the models in a folder depend on; that is no use of them."""
+    for file in folder.entries():
+        mapping = folder.map(folder.file_name(file.name), use=False)
+        if mapping is not None and mapping[: len(MAGIC)] == MAGIC:
+            options = _options(mapping, file.name)
+            if options.get("kept") == file.name and isinstance(options.get("facts"), dict):
+                yield Header(options["facts"], model_name(), file.used)
+
+
+def _options(mapping: mmap.mmap, name: str, *, verify: bool = False) -> dict[str, Any]:
+    """What is noted in a file; nothing if it is damaged."""
+    try:
+        return open_mapping(mapping, name, verify=verify).content["options"]
+    except (NnefError, KeyError):
+        return {}

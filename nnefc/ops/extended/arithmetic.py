@@ -1,0 +1,238 @@
+"""Element-wise operations of tract's registries that NNEF does not have.
+
+Operands broadcast at dimension 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ops.core.common import Array, aligned, broadcasting, same
+from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
+from nnefc.ops.standard.unary import spread
+
+_PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((2, 3, 4), (2, 3, 4)),
+    ((2, 1), (2, 3, 4)),
+    ((3,), (3, 4)),
+    ((), (5,)),
+    ((5,), ()),
+)
+_HALVES = (0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 3.0, 0.25, -0.75, 8388609.0, -1e10)
+_WILD = (0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 3e38)
+
+# -- of scalars
+
+_erf_of = np.frompyfunc(math.erf, 1, 1)
+
+
+def erf(x: Array) -> Array:
+    """The error function."""
+    return np.asarray(_erf_of(x), np.float64)
+
+
+def _scalar(
+    name: str, reference: Callable[..., Array], summary: str, extra: tuple[float, ...]
+) -> OpSpec:
+    return OpSpec(
+        name=name,
+        signature=f"fragment {name}( x: tensor<scalar> ) -> ( y: tensor<scalar> )",
+        section="tract",
+        summary=summary,
+        infer=same("x"),
+        reference=reference,
+        elementwise=True,
+        samples=(*spread("ties"), Sample(inputs=((len(extra),),), values={0: list(extra)})),
+    )
+
+
+def _logical(call: Call) -> TensorType:
+    return TensorType(DType.BOOL, call.shape("x"))
+
+
+def is_nan(x: Array) -> Array:
+    """Whether x is not a number."""
+    return np.isnan(x)
+
+
+def _expand_is_nan(emit: Emit, op: Op) -> Value:
+    (x,) = op.inputs
+    return emit("ne", x, x)
+
+
+def is_inf(x: Array, *, detect_positive: bool = True, detect_negative: bool = True) -> Array:
+    """Whether x is an infinity of one of the signs asked for."""
+    return (np.isposinf(x) & detect_positive) | (np.isneginf(x) & detect_negative)
+
+
+def _expand_is_inf(emit: Emit, op: Op) -> Value:
+    (x,) = op.inputs
+    positive, negative = op.attributes["detect_positive"], op.attributes["detect_negative"]
+    if positive and negative:
+        return emit("eq", emit("abs", x), math.inf)
+    if positive or negative:
+        return emit("eq", x, math.inf if positive else -math.inf)
+    return emit("gt", x, math.inf)
+
+
+# -- of integers and logicals
+
+
+def _whole(rule: InferRule, operand: str, *, logical: bool) -> InferRule:
+    """`rule` of operands that are integers, or logicals where those are allowed."""
+
+    def infer(call: Call) -> TensorType | Any:
+        dtype = call.dtype(operand)
+        kinds = "integers or logicals" if logical else "integers"
+        allowed = dtype.is_integer or (logical and dtype is DType.BOOL)
+        call.require(allowed, f"operands must be {kinds}: {operand} is a tensor of {dtype}")
+        return rule(call)
+
+    return infer
+
+
+def _shifted(shift: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+    """`shift` by counts that a 64-bit integer has bits for."""
+
+    def reference(x: Array, y: Array) -> Array:
+        return shift(x, y & 63)
+
+    return aligned(reference)
+
+
+def _whole_pair(
+    name: str,
+    reference: Callable[..., Array],
+    summary: str,
+    *,
+    counts: bool = False,
+) -> OpSpec:
+    """An operation of two integers, or logicals unless the second operand is a count."""
+    samples = [Sample(inputs=pair, data="integers") for pair in _PAIRS]
+    if counts:
+        samples = [
+            Sample(inputs=((4,), (4,)), values={0: [1, -1, 77, -1000], 1: [0, 3, 5, 4]}),
+            Sample(inputs=((2, 3), ()), values={0: [[1, 2, 3], [-4, -5, 9]], 1: 2}),
+            Sample(inputs=((2,), (2, 2)), values={0: [5, -5], 1: [[0, 1], [2, 3]]}),
+        ]
+    else:
+        samples.append(Sample(inputs=((2, 3), (2, 3)), data="logical"))
+    return OpSpec(
+        name=name,
+        signature=f"fragment {name}<?>( x: tensor<?>, y: tensor<?> ) -> ( z: tensor<?> )",
+        section="tract",
+        summary=summary,
+        infer=_whole(broadcasting("x", "y"), "x", logical=not counts),
+        reference=reference,
+        elementwise=True,
+        commutative=not counts,
+        samples=tuple(samples),
+    )
+
+
+def _remainder(call: Call) -> TensorType:
+    dtype = call.dtype("x")
+    call.require(
+        dtype.is_integer or dtype.is_float,
+        f"operands must be scalars or integers: x is a tensor of {dtype}",
+    )
+    return broadcasting("x", "y")(call)
+
+
+SPECS: tuple[OpSpec, ...] = (
+    _scalar("erf", erf, "Error function.", (-4.0, -1e-6, 0.5, 3.875, 1e4)),
+    _scalar("round_even", np.rint, "Nearest whole number, halves to the even of the two.", _HALVES),
+    OpSpec(
+        name="is_nan",
+        signature="fragment is_nan( x: tensor<scalar> ) -> ( y: tensor<logical> )",
+        section="tract",
+        summary="Whether x is not a number.",
+        infer=_logical,
+        reference=is_nan,
+        expand=_expand_is_nan,
+        samples=(
+            *spread("normal"),
+            Sample(inputs=((len(_WILD),),), values={0: list(_WILD)}),
+        ),
+    ),
+    OpSpec(
+        name="is_inf",
+        signature="fragment is_inf( x: tensor<scalar>, detect_positive: logical = true, "
+        "detect_negative: logical = true ) -> ( y: tensor<logical> )",
+        section="tract",
+        summary="Whether x is infinite, of one of the signs asked for.",
+        infer=_logical,
+        reference=is_inf,
+        expand=_expand_is_inf,
+        samples=tuple(
+            Sample(
+                inputs=((len(_WILD),),),
+                attributes={"detect_positive": positive, "detect_negative": negative},
+                values={0: list(_WILD)},
+            )
+            for positive in (True, False)
+            for negative in (True, False)
+        ),
+    ),
+    OpSpec(
+        name="remainder",
+        signature="fragment remainder<?>( x: tensor<?>, y: tensor<?> ) -> ( z: tensor<?> )",
+        section="tract",
+        summary="Remainder of x / y rounded towards zero, with the sign of x.",
+        infer=_remainder,
+        reference=aligned(np.fmod),
+        elementwise=True,
+        samples=(
+            Sample(inputs=((2, 3), (2, 3)), data="positive"),
+            Sample(inputs=((3,), (3, 4)), data="positive"),
+            Sample(
+                inputs=((6,), (6,)),
+                values={0: [7.5, -7.5, 7.5, -7.5, 1e30, 0.0], 1: [2.0, 2.0, -2.0, -2.0, 7.0, 3.0]},
+            ),
+            Sample(inputs=((5,), ()), values={0: [7, -7, 6, 0, 5], 1: 3}),
+            Sample(inputs=((4,), (4,)), values={0: [7, -7, 7, 7], 1: [-3, -3, -1, 7]}),
+        ),
+    ),
+    OpSpec(
+        name="xor",
+        signature="fragment xor( x: tensor<logical>, y: tensor<logical> ) "
+        "-> ( z: tensor<logical> )",
+        section="tract",
+        summary="Whether exactly one of two logicals is true.",
+        infer=broadcasting("x", "y"),
+        reference=aligned(np.logical_xor),
+        elementwise=True,
+        commutative=True,
+        samples=tuple(Sample(inputs=pair, data="logical") for pair in _PAIRS),
+    ),
+    _whole_pair("bitand", aligned(np.bitwise_and), "Bits that both operands have."),
+    _whole_pair("bitor", aligned(np.bitwise_or), "Bits that either operand has."),
+    _whole_pair("bitxor", aligned(np.bitwise_xor), "Bits that one operand has."),
+    OpSpec(
+        name="bitnot",
+        signature="fragment bitnot<?>( x: tensor<?> ) -> ( y: tensor<?> )",
+        section="tract",
+        summary="Bits that the operand does not have.",
+        infer=_whole(same("x"), "x", logical=True),
+        reference=np.invert,
+        elementwise=True,
+        samples=(*spread("integers"), Sample(inputs=((2, 3),), data="logical")),
+    ),
+    _whole_pair(
+        "shift_left",
+        _shifted(np.left_shift),
+        "Bits moved to the left by y, which must be less than their number.",
+        counts=True,
+    ),
+    _whole_pair(
+        "shift_right",
+        _shifted(np.right_shift),
+        "Bits moved to the right by y, which must be less than their number; the sign moves in.",
+        counts=True,
+    ),
+)

@@ -1,0 +1,83 @@
+"""Block-quantized weights as the numbers that they stand for; `nnefc.support.block_formats` has the
+formats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnefc.ir import DType, Shape, TensorType
+from nnefc.ops.core.common import Array, attempt, listing, one_of, positive, rank_allowed, volume
+from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
+
+
+def _dequantize_blocks(call: Call) -> TensorType:
+    one_of(call, "format", tuple(BLOCK_BYTES))
+    shape = positive(call, "shape")
+    rank_allowed(call, len(shape))
+    stored = attempt(lambda: call.shape("input"))
+    if attempt(lambda: call.dtype("input")) not in (None, DType.UINT8):
+        call.require(False, f"input must be bytes (uint8): it is of {call.dtype('input')}")
+    call.stop_if_wrong()
+    if stored is not None:
+        nbytes = BLOCK_BYTES[call["format"]]
+        rows = shape[0] if shape else 1
+        blocks, rest = divmod(volume(shape[1:]), BLOCK_ITEMS)
+        call.require(
+            not rest and stored == (rows, blocks * nbytes),
+            f"input must be [rows, blocks of a row * {nbytes}], rows of shape along dimension 0, "
+            f"of whole blocks of {BLOCK_ITEMS} items: input.shape = {listing(stored)}, "
+            f"shape = {listing(shape)}",
+        )
+    return TensorType(DType.FLOAT32, tuple(shape))
+
+
+def dequantize_blocks(input: Array, *, format: str, shape: Shape) -> Array:
+    """The numbers of blocks of 32, each with a scale of its own."""
+    blocks = input.astype(np.uint8).reshape(-1, BLOCK_BYTES[format])
+    scale = np.ascontiguousarray(blocks[:, :2]).view("<f2").astype(np.float64)
+    if format == "q8_1":
+        codes = blocks[:, 4:].view(np.int8).astype(np.float64)
+    else:
+        low, high = blocks[:, 2:] & 15, blocks[:, 2:] >> 4
+        pairs = [low, high]
+        joined = np.concatenate(pairs, 1) if format == "q4_0" else np.stack(pairs, 2)
+        codes = joined.reshape(-1, BLOCK_ITEMS).astype(np.float64) - 8.0
+    return (codes * scale).reshape(shape)
+
+
+def _sample(format: str, shape: Shape) -> Sample:
+    """Any codes, with scales between 1/8 and 2."""
+    rows, count = shape[0], volume(shape) // BLOCK_ITEMS
+    random = np.random.default_rng(volume(shape))
+    blocks = random.integers(0, 256, (count, BLOCK_BYTES[format]), np.uint8)
+    scales = random.integers(2, 33, (count, 1)) / 16
+    blocks[:, :2] = scales.astype("<f2").view(np.uint8)
+    return Sample(
+        inputs=((rows, blocks.size // rows),),
+        attributes={"format": format, "shape": shape},
+        values={0: blocks.reshape(rows, -1).tolist()},
+        dtypes={0: DType.UINT8},
+    )
+
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="dequantize_blocks",
+        signature="fragment dequantize_blocks( input: tensor<integer>, format: string, "
+        "shape: integer[] ) -> ( output: tensor<scalar> )",
+        section="tract",
+        summary="Numbers that are stored in blocks of 32 codes with a scale, of a format "
+        "q4_0, q4_0_legacy or q8_1; input: bytes, [rows, bytes of a row].",
+        infer=_dequantize_blocks,
+        reference=dequantize_blocks,
+        samples=(
+            _sample("q4_0", (3, 64)),
+            _sample("q4_0", (2, 4, 16, 2)),
+            _sample("q4_0_legacy", (5, 32)),
+            _sample("q8_1", (1, 8, 12)),
+            _sample("q8_1", (2, 32)),
+        ),
+    ),
+)

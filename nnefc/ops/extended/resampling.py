@@ -1,0 +1,244 @@
+"""Resizing along any axes: an operation of tract's registries, with ONNX' coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.ir import Shape, TensorType
+from nnefc.ops.core.common import Array, extents_allowed, fits, length, listing, one_of
+from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.symbolic.traced_array import computed
+
+COORDINATES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "half_pixel_symmetric",
+    "tf_half_pixel_for_nn",
+)
+INTERPOLATORS = ("nearest", "linear", "cubic")
+CUBIC_TAPS = 4
+SHRINKS, GROWS = -1, 1
+NEAREST = ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taps:
+    """What makes the items along an axis: output o is the sum of weight[o] * input[index[o]].
+
+    index, weight: [outputs, taps].
+    """
+
+    index: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.float64]
+
+
+def resized_axes(shape: Shape, attributes: Mapping[str, Any]) -> Iterator[tuple[int, Taps]]:
+    """The axes that a resize changes, and how."""
+    sizes, scales = attributes["sizes"], scales_of(shape, attributes)
+    for axis in changed_axes(shape, attributes):
+        yield axis, taps(shape[axis], sizes[axis], scales[axis], attributes)
+
+
+def changed_axes(shape: Shape, attributes: Mapping[str, Any]) -> list[int]:
+    """The axes that a resize changes, in an order that makes little work.
+
+    What shrinks comes first, from the first axis on; what grows after that, from the last one on.
+    """
+    each = zip(shape, attributes["sizes"], scales_of(shape, attributes), strict=True)
+    changes = [int(computed(_change, *axis)[0]) for axis in each]
+    shrinking = [axis for axis, change in enumerate(changes) if change == SHRINKS]
+    growing = [axis for axis, change in enumerate(changes) if change == GROWS]
+    return [*shrinking, *reversed(growing)]
+
+
+def scales_of(shape: Shape, attributes: Mapping[str, Any]) -> Sequence[float | None]:
+    """The scale of each axis that is given."""
+    return attributes["scales"] or (None,) * len(shape)
+
+
+def _change(extent: int, size: int, given: float | None) -> tuple[int]:
+    """What happens to an axis: 0, SHRINKS or GROWS."""
+    scale = _scale(extent, size, given)
+    if (extent, 1) == (size, scale):
+        return (0,)
+    return (SHRINKS if scale < 1 else GROWS,)
+
+
+def _scale(extent: int, size: int, given: float | None) -> np.floating[Any]:
+    """The factor along an axis, a float32 as in other runtimes."""
+    return np.float32(size) / np.float32(extent) if given is None else np.float32(given)
+
+
+def taps(extent: int, outputs: int, given: float | None, attributes: Mapping[str, Any]) -> Taps:
+    """How `outputs` items are made of `extent`, for a scale that is `given` or as the two have it.
+
+    Coordinates of nearest neighbours are computed in float32, as other runtimes do: which one is
+    nearest may hang on their rounding.
+    """
+    a, scale = attributes, _scale(extent, outputs, given)
+    kind = np.float32 if a["interpolator"] == "nearest" else np.float64
+    at = _coordinates(extent, np.arange(outputs, dtype=kind), kind(scale), a["coord_transformer"])
+    if a["interpolator"] == "nearest":
+        index = _nearest(at, a["nearest_mode"])[:, None]
+        return Taps(np.clip(index, 0, extent - 1), np.ones(index.shape))
+    low = np.floor(at)
+    offset = (at - low)[:, None]
+    if a["interpolator"] == "linear":
+        index, weight = np.arange(2), np.concatenate([1 - offset, offset], 1)
+    else:
+        index = np.arange(CUBIC_TAPS) - 1
+        weight = cubic(np.abs(offset - index), a["cubic_coeff_a"])
+    index = low.astype(np.int64)[:, None] + index
+    inside = np.clip(index, 0, extent - 1)
+    if a["exclude_outside"]:
+        weight = np.where(index == inside, weight, 0.0)
+        weight /= weight.sum(1, keepdims=True)
+    return Taps(inside, weight)
+
+
+def _coordinates(extent: int, x: Array, scale: Any, transformer: str) -> Array:
+    """Where in the input the items x of the output lie, of the type of x."""
+    one, half, outputs = x.dtype.type(1), x.dtype.type(0.5), x.size
+    real_outputs = scale * x.dtype.type(extent)
+    match transformer:
+        case "asymmetric":
+            return x / scale
+        case "align_corners":
+            span = real_outputs - one
+            return x * x.dtype.type(extent - 1) / span if span else x * 0
+        case "tf_half_pixel_for_nn":
+            return (x + half) / scale
+        case "pytorch_half_pixel" if outputs == 1:
+            return x * 0
+        case "half_pixel_symmetric":
+            centre = x.dtype.type(extent) * half
+            offset = centre * (one - x.dtype.type(outputs) / real_outputs)
+            return offset + (x + half) / scale - half
+        case _:
+            return (x + half) / scale - half
+
+
+def _nearest(at: Array, mode: str) -> npt.NDArray[np.int64]:
+    """The whole number that stands for a coordinate."""
+    half = at.dtype.type(0.5)
+    low = np.floor(at)
+    match mode:
+        case "floor":
+            chosen = low
+        case "ceil":
+            chosen = np.ceil(at)
+        case "round_prefer_floor":
+            chosen = np.where(at - low > half, low + 1, low)
+        case _:
+            chosen = np.where(at - low >= half, low + 1, low)
+    return chosen.astype(np.int64)
+
+
+def cubic(distance: Array, a: float) -> Array:
+    """Keys' kernel of cubic convolution."""
+    x = distance
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _resize(call: Call) -> TensorType:
+    one_of(call, "coord_transformer", COORDINATES)
+    one_of(call, "interpolator", INTERPOLATORS)
+    one_of(call, "nearest_mode", NEAREST)
+    sizes: tuple[int, ...] = call["sizes"]
+    fits(call, "sizes", sizes)
+    scales: tuple[float, ...] = call["scales"]
+    call.require(
+        all(0 < s < np.inf for s in scales), f"scales must be positive: scales = {listing(scales)}"
+    )
+    shape = call.shape("input")
+    of = "the rank of input"
+    length(call, "sizes", sizes, len(shape), of, optional=False)
+    length(call, "scales", scales, len(shape), of, optional=True)
+    call.stop_if_wrong()
+    extents_allowed(call, sizes, shape)
+    return TensorType(call.dtype("input"), tuple(sizes))
+
+
+def resize(input: Array, **attributes: Any) -> Array:
+    """Along every axis output[o] = sum over t of weight[o, t] * input[index[o, t]]."""
+    output = input
+    for axis, found in resized_axes(input.shape, attributes):
+        weight = found.weight.reshape(*found.weight.shape, *(1,) * (input.ndim - axis - 1))
+        terms = np.take(output, found.index, axis)
+        # 0 times what is not looked at is 0
+        output = np.sum(np.where(weight == 0, 0.0, terms) * weight, axis + 1)
+    return output
+
+
+def _sample(
+    shape: Shape,
+    sizes: Shape,
+    coordinates: str = "half_pixel",
+    interpolator: str = "linear",
+    mode: str = "floor",
+    scales: tuple[float, ...] = (),
+    *,
+    a: float = -0.75,
+    exclude: bool = False,
+) -> Sample:
+    return Sample(
+        inputs=(shape,),
+        attributes={
+            "sizes": sizes,
+            "scales": scales,
+            "coord_transformer": coordinates,
+            "interpolator": interpolator,
+            "nearest_mode": mode,
+            "cubic_coeff_a": a,
+            "exclude_outside": exclude,
+        },
+    )
+
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="resize",
+        signature="""
+        fragment resize(
+            input: tensor<scalar>,
+            sizes: integer[],
+            scales: scalar[] = [],
+            coord_transformer: string = 'half_pixel',
+            interpolator: string = 'nearest',
+            nearest_mode: string = 'floor',
+            cubic_coeff_a: scalar = -0.75,
+            exclude_outside: logical = false )
+        -> ( output: tensor<scalar> )""",
+        section="tract",
+        summary="Other extents along any axes; scales say more exactly than sizes where the items "
+        "of the output lie.",
+        infer=_resize,
+        reference=resize,
+        samples=(
+            *(
+                _sample((1, 2, 3, 4), (1, 2, 5, 7), coordinates, interpolator)
+                for coordinates in COORDINATES
+                for interpolator in INTERPOLATORS
+            ),
+            *(_sample((2, 8), (2, 5), "half_pixel", "nearest", mode) for mode in NEAREST),
+            _sample((1, 1, 3, 4), (1, 1, 6, 12), "asymmetric", "nearest"),
+            _sample((1, 1, 3, 4), (1, 1, 6, 8), "align_corners"),
+            _sample((4, 3), (9, 5), scales=(2.25, 1.75)),
+            _sample((4, 3), (2, 6), "asymmetric", "nearest", scales=(0.625, 2.0)),
+            _sample((7,), (3,), "half_pixel", "cubic", a=-0.5),
+            _sample((2, 3, 4), (4, 2, 9), "half_pixel", "cubic", exclude=True),
+            _sample((3, 2), (3, 1), "pytorch_half_pixel"),
+            _sample((3, 2), (1, 2), "align_corners"),
+            _sample((2, 3), (2, 3)),
+        ),
+    ),
+)

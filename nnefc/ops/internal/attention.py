@@ -1,0 +1,87 @@
+"""attention: what `passes.fuse.fuse_attention` makes of two products with a softmax between them.
+
+    attention(q, k, v, others) {scores, depth, width, q, keys, k, v, y, diagonal, empty, expression}
+
+is softmax(expression(q k^T, others)) v, over the last axis of the scores; these are of shape
+`scores`, [..., rows, keys].  The operands hold, perhaps among other things, q [..., rows, depth],
+k [..., keys, depth] and v [..., keys, width].  Where, say the attributes of the same names: the
+number of the first item, then the stride along each dimension, in items (0 where it repeats).  `y`
+says where in the output the items of the result [..., rows, width] are.
+
+Keys and values may be in several parts, one behind the other: attention(q, k0, v0, k1, v1, others)
+where `keys` has two extents, `k` and `v` two places.
+
+Row i looks at keys up to number i + `diagonal`, at the first one in any case; what the expression
+makes of the other scores does not matter.  The result is 0 for a row whose scores are all -inf, if
+`empty` says so; otherwise it is what softmax makes of them, NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from nnefc.ir import Op, Shape, TensorType
+from nnefc.ir.expression import taken
+from nnefc.ops.core import views
+from nnefc.ops.core.common import Array
+from nnefc.ops.core.views import Place
+
+
+def places(op: Op) -> list[Place]:
+    """Of q, k and v, part by part, and y."""
+    a = op.attributes
+    *batch, rows, _ = a["scores"]
+    query, *others = op.inputs[: taken(op)]
+    found = [Place(query, (*batch, rows, a["depth"]), a["q"])]
+    for i, count in enumerate(a["keys"]):
+        found.append(Place(others[2 * i], (*batch, count, a["depth"]), a["k"][i]))
+        found.append(Place(others[2 * i + 1], (*batch, count, a["width"]), a["v"][i]))
+    return [*found, Place(op.output, (*batch, rows, a["width"]), a["y"])]
+
+
+def attention(
+    op: Op, operands: Sequence[Array], expression: Callable[[list[Array], TensorType], Array]
+) -> Array:
+    """The result; `expression` computes that of the operation over its inputs."""
+    *given, target = places(op)
+    q, *parts = (views.view(x, place.shape, place.where) for x, place in zip(operands, given))
+    k, v = np.concatenate(parts[::2], axis=-2), np.concatenate(parts[1::2], axis=-2)
+    shape: Shape = tuple(op.attributes["scores"])
+    type_ = TensorType(op.output.type.dtype, shape)
+    scores = expression([q @ k.swapaxes(-1, -2), *operands[len(given) :]], type_)
+    row, key = np.ogrid[: shape[-2], : shape[-1]]
+    scores = np.where(key <= row + op.attributes["diagonal"], scores, -np.inf)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    sums = powers.sum(-1, keepdims=True)
+    if op.attributes["empty"]:
+        is_empty = np.all(scores == -np.inf, -1, keepdims=True)
+        powers, sums = np.where(is_empty, 0.0, powers), np.where(is_empty, 1.0, sums)
+    result: Array = np.zeros(op.output.type.dims)
+    views.view(result, target.shape, target.where)[...] = (powers / sums) @ v
+    return result
+
+
+def problems(op: Op) -> list[str]:
+    """What is wrong with the attributes."""
+    found: list[str] = []
+    a = op.attributes
+    if not len(a["keys"]) == len(a["k"]) == len(a["v"]) or len(op.inputs) < taken(op):
+        return [f"{len(a['keys'])} parts of keys, places of {len(a['k'])} and {len(a['v'])}"]
+    if sum(a["keys"]) != a["scores"][-1]:
+        found.append(f"{sum(a['keys'])} keys for scores {a['scores']}")
+    if a["diagonal"] < 0:
+        found.append(f"diagonal = {a['diagonal']}: the first row looks at nothing")
+    *given, target = places(op)
+    names = ["q", *(f"{name}{i}" for i in range(len(a["keys"])) for name in "kv"), "y"]
+    found += views.problems(names, [*given, target])
+    if math.prod(target.shape) != op.output.type.volume:
+        found.append("the result does not fill the output")
+    return found
+
+
+def macs(op: Op) -> int:
+    """Multiply-accumulate operations of both products."""
+    return math.prod(op.attributes["scores"]) * (op.attributes["depth"] + op.attributes["width"])

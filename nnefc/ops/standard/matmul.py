@@ -1,0 +1,123 @@
+"""Matrix multiplication and the linear layer: sections 4.7 and 4.9.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import Op, Shape, TensorType, Value
+from nnefc.ops.core.common import Array, align, broadcast_shapes, listing
+from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+
+
+def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool) -> Shape:
+    """The shape of the product of two operands; checks that there is one."""
+    a, b = call.shape(names[0]), call.shape(names[1])
+    shapes = f"{names[0]}.shape = {listing(a)}, {names[1]}.shape = {listing(b)}"
+    call.require(
+        len(a) == len(b), f"the ranks of {names[0]} and {names[1]} must be equal: {shapes}"
+    )
+    call.require(
+        min(len(a), len(b)) >= 2,
+        f"the ranks of {names[0]} and {names[1]} must be at least 2: {shapes}",
+    )
+    call.stop_if_wrong()
+    rows, inner_a = (a[-1], a[-2]) if transpose_a else (a[-2], a[-1])
+    inner_b, columns = (b[-1], b[-2]) if transpose_b else (b[-2], b[-1])
+    if inner_a != inner_b:
+        kept = [
+            f"columns of {names[0]}" if not transpose_a else f"rows of {names[0]}",
+            f"rows of {names[1]}" if not transpose_b else f"columns of {names[1]}",
+        ]
+        call.require(
+            False, f"the {kept[0]} must equal the {kept[1]}: {inner_a} and {inner_b}, {shapes}"
+        )
+    batch = broadcast_shapes(
+        call, {f"the batch of {names[0]}": a[:-2], f"the batch of {names[1]}": b[:-2]}
+    )
+    return (*batch, rows, columns)
+
+
+def _matmul(call: Call) -> TensorType:
+    shape = _product(call, ("A", "B"), call["transposeA"], call["transposeB"])
+    return TensorType(call.dtype("A"), shape)
+
+
+def matmul(A: Array, B: Array, *, transposeA: bool = False, transposeB: bool = False) -> Array:
+    """The matrix product over the last two dimensions; those before are a batch."""
+    a = A.swapaxes(-1, -2) if transposeA else A
+    b = B.swapaxes(-1, -2) if transposeB else B
+    return np.matmul(a, b)
+
+
+def _linear(call: Call) -> TensorType:
+    product = _product(call, ("input", "filter"), False, True)
+    call.stop_if_wrong()
+    shape = broadcast_shapes(
+        call, {"the product of input and filter": product, "bias": call.shape("bias")}
+    )
+    return TensorType(call.dtype("input"), shape)
+
+
+def linear(input: Array, filter: Array, bias: Array) -> Array:
+    """input * transpose(filter) + bias."""
+    product, addend = align(matmul(input, filter, transposeB=True), bias)
+    return product + addend
+
+
+def _expand_linear(emit: Emit, op: Op) -> Value:
+    input, filter, bias = op.inputs
+    return emit("add", emit("matmul", input, filter, transposeB=True), bias)
+
+
+def _sample(a: Shape, b: Shape, **attributes: Any) -> Sample:
+    return Sample(inputs=(a, b), attributes=attributes)
+
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="matmul",
+        signature="fragment matmul( A: tensor<scalar>, B: tensor<scalar>, "
+        "transposeA: logical = false, transposeB: logical = false ) -> ( C: tensor<scalar> )",
+        section="4.7",
+        summary="Matrix product over the last two dimensions; the others are a batch, which "
+        "broadcasts.",
+        infer=_matmul,
+        reference=matmul,
+        integers=True,
+        samples=(
+            _sample((3, 4), (4, 2)),
+            _sample((3, 4), (2, 4), transposeB=True),
+            _sample((4, 3), (4, 2), transposeA=True),
+            _sample((4, 3), (2, 4), transposeA=True, transposeB=True),
+            _sample((2, 3, 4), (2, 4, 5)),
+            _sample((1, 3, 4), (2, 5, 4), transposeB=True),
+            _sample((2, 3, 4), (1, 4, 5)),
+            _sample((2, 1, 3, 4), (1, 3, 4, 2)),
+            _sample((1, 1), (1, 1)),
+            _sample((1, 7), (7, 1)),
+            _sample((7, 1), (1, 5)),
+            _sample((1, 17), (33, 17), transposeB=True),
+            _sample((1, 2, 1, 1, 2, 1, 2, 3), (2, 2, 1, 1, 1, 1, 3, 2)),
+        ),
+    ),
+    OpSpec(
+        name="linear",
+        signature="fragment linear( input: tensor<scalar>, filter: tensor<scalar>, "
+        "bias: tensor<scalar> = 0.0 ) -> ( output: tensor<scalar> )",
+        section="4.9.2",
+        summary="Fully connected layer, matmul(input, filter, transposeB = true) + bias.",
+        infer=_linear,
+        reference=linear,
+        integers=True,
+        expand=_expand_linear,
+        samples=(
+            Sample(inputs=((3, 4), (5, 4), (1, 5))),
+            Sample(inputs=((1, 4), (5, 4), ())),
+            Sample(inputs=((2, 3), (2, 3))),
+            Sample(inputs=((3, 4), (5, 4), (3, 1))),
+            Sample(inputs=((2, 3, 4), (1, 5, 4), (1, 1, 5))),
+        ),
+    ),
+)

@@ -1,0 +1,203 @@
+"""Reductions: section 4.4.
+
+Several axes reduce together; the index that argmax_reduce and argmin_reduce give counts
+the reduced dimensions in row-major order, and the first of equal items wins (the text
+leaves both open).  No axes: nothing is reduced, and every such index is 0.
+Operations of tract's registries give the last of equal items, and products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.ops.core.common import Array, axes_attribute, axes_within
+from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.standard.elementwise import divide
+
+
+def reduced(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """`shape` with extent 1 along `axes`."""
+    return tuple(1 if d in axes else extent for d, extent in enumerate(shape))
+
+
+def reduced_shape(call: Call, operand: str = "input") -> Shape:
+    """The shape of an operand that is reduced along the attribute `axes`."""
+    axes = axes_attribute(call)
+    shape = call.shape(operand)
+    axes_within(call, axes, len(shape), operand)
+    return reduced(shape, axes)
+
+
+def _rule(dtype: DType | None) -> Callable[[Call], TensorType]:
+    def rule(call: Call) -> TensorType:
+        shape = reduced_shape(call)
+        return TensorType(dtype or call.dtype("input"), shape)
+
+    return rule
+
+
+def _over_axes(function: Callable[..., Any]) -> Callable[..., Array]:
+    def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
+        return np.asarray(function(input, axis=tuple(axes), keepdims=True))
+
+    return reference
+
+
+def _sum(input: Array, *, axes: tuple[int, ...], normalize: bool = False) -> Array:
+    total = np.asarray(np.sum(input, axis=tuple(axes), keepdims=True))
+    if not normalize:
+        return total
+    return divide(total, np.asarray(input.size // total.size, total.dtype))
+
+
+def _mean(input: Array, *, axes: tuple[int, ...]) -> Array:
+    return _sum(input, axes=axes, normalize=True)
+
+
+def _index(function: Callable[..., Any]) -> Callable[..., Array]:
+    """The row-major index, over the reduced dimensions, of the first item that is chosen."""
+
+    def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
+        last = sorted(axes)
+        rest = [d for d in range(input.ndim) if d not in axes]
+        moved = input.transpose(rest + last)
+        flat = moved.reshape(*moved.shape[: len(rest)], -1)
+        index = np.asarray(function(flat, axis=-1)).astype(np.int64)
+        return index.reshape(reduced(input.shape, axes))
+
+    return reference
+
+
+def _last_index(function: Callable[..., Any]) -> Callable[..., Array]:
+    """The same of the last item that could be chosen."""
+
+    def reference(input: Array, *, axes: tuple[int, ...]) -> Array:
+        count = np.prod([input.shape[d] for d in axes], dtype=np.int64)
+        return count - 1 - _index(function)(np.flip(input, axes), axes=axes)
+
+    return reference
+
+
+def _expand_mean(emit: Emit, op: Op) -> Value:
+    return emit("sum_reduce", op.inputs[0], axes=op.attributes["axes"], normalize=True)
+
+
+def _samples(data: str, **attributes: Any) -> tuple[Sample, ...]:
+    cases: tuple[tuple[Shape, tuple[int, ...]], ...] = (
+        ((2, 3, 4), (1,)),
+        ((2, 3, 4), (0, 2)),
+        ((2, 3, 4), (2, 1)),
+        ((2, 3, 4), (0, 1, 2)),
+        ((2, 3, 4), ()),
+        ((5,), (0,)),
+        ((), ()),
+        ((2, 3, 2, 3), (2, 3)),
+        ((2, 1, 2, 2, 3), (1, 3)),
+        ((1, 2, 1, 2, 2, 2, 1, 2), (1, 4, 7)),
+    )
+    return tuple(
+        Sample(inputs=(shape,), attributes={"axes": axes, **attributes}, data=data)
+        for shape, axes in cases
+    )
+
+
+def _reduce(
+    name: str,
+    reference: Callable[..., Array],
+    summary: str,
+    *,
+    operand: str = "scalar",
+    result: DType | None = None,
+    data: str = "normal",
+    section: str = "4.4",
+) -> OpSpec:
+    output = "integer" if result is not None else operand
+    return OpSpec(
+        name=name,
+        signature=f"fragment {name}( input: tensor<{operand}>, axes: integer[] ) "
+        f"-> ( output: tensor<{output}> )",
+        section=section,
+        summary=summary,
+        infer=_rule(result),
+        reference=reference,
+        integers=operand == "scalar",
+        samples=_samples(data),
+    )
+
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="sum_reduce",
+        signature="fragment sum_reduce( input: tensor<scalar>, axes: integer[], "
+        "normalize: logical = false ) -> ( output: tensor<scalar> )",
+        section="4.4",
+        summary="Sum along axes; normalize divides it by the number of items summed.",
+        infer=_rule(None),
+        reference=_sum,
+        integers=True,
+        samples=_samples("normal") + _samples("normal", normalize=True),
+    ),
+    _reduce("max_reduce", _over_axes(np.max), "Maximum along axes."),
+    _reduce("min_reduce", _over_axes(np.min), "Minimum along axes."),
+    _reduce(
+        "argmax_reduce",
+        _index(np.argmax),
+        "Index of the first maximum along axes.",
+        result=DType.INT32,
+        data="ties",
+    ),
+    _reduce(
+        "argmin_reduce",
+        _index(np.argmin),
+        "Index of the first minimum along axes.",
+        result=DType.INT32,
+        data="ties",
+    ),
+    _reduce(
+        "all_reduce",
+        _over_axes(np.all),
+        "Whether all items along axes are true.",
+        operand="logical",
+        data="logical",
+    ),
+    _reduce(
+        "any_reduce",
+        _over_axes(np.any),
+        "Whether any item along axes is true.",
+        operand="logical",
+        data="logical",
+    ),
+    OpSpec(
+        name="mean_reduce",
+        signature="fragment mean_reduce( input: tensor<scalar>, axes: integer[] ) "
+        "-> ( output: tensor<scalar> )",
+        section="4.4",
+        summary="Mean along axes.",
+        infer=_rule(None),
+        reference=_mean,
+        integers=True,
+        expand=_expand_mean,
+        samples=_samples("normal"),
+    ),
+    _reduce("product_reduce", _over_axes(np.prod), "Product along axes.", section="tract"),
+    _reduce(
+        "argmax_reduce_last",
+        _last_index(np.argmax),
+        "Index of the last maximum along axes.",
+        result=DType.INT64,
+        data="ties",
+        section="tract",
+    ),
+    _reduce(
+        "argmin_reduce_last",
+        _last_index(np.argmin),
+        "Index of the last minimum along axes.",
+        result=DType.INT64,
+        data="ties",
+        section="tract",
+    ),
+)

@@ -1,0 +1,222 @@
+"""Box filters and index based sampling: sections 4.3.2 and 4.3.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nnefc.ir import DType, TensorType
+from nnefc.ops.core.common import listing
+from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.window_arithmetic import BORDERS
+from nnefc.ops.core.window_reference import argmax_pool, box, debox, desample, sample
+from nnefc.ops.standard.window_checks import check_pooling
+from nnefc.ops.standard.window_samples import pad, reverse_windows, windows
+
+
+def _box(call: Call) -> TensorType:
+    return TensorType(call.dtype("input"), check_pooling(call, BORDERS).output)
+
+
+def _debox(call: Call) -> TensorType:
+    return TensorType(call.dtype("input"), check_pooling(call, BORDERS, reverse=True).output)
+
+
+def _argmax_pool(call: Call) -> TensorType:
+    return TensorType(DType.INT32, check_pooling(call, BORDERS).output)
+
+
+def _sample(call: Call) -> TensorType:
+    # 'ignore' is not in the text; see NONSTANDARD_BORDER
+    window = check_pooling(call, BORDERS)
+    index = call.shape("index")
+    call.require(
+        index == window.output,
+        f"the shape of index must be that of output: index.shape = {listing(index)}, "
+        f"output.shape = {listing(window.output)}",
+    )
+    return TensorType(call.dtype("input"), window.output)
+
+
+def _desample(call: Call) -> TensorType:
+    window = check_pooling(call, ("constant",), reverse=True)
+    index = call.shape("index")
+    call.require(
+        index == window.input,
+        f"the shape of index must be that of input: index.shape = {listing(index)}, "
+        f"input.shape = {listing(window.input)}",
+    )
+    return TensorType(call.dtype("input"), window.output)
+
+
+def _positions(count: int, volume: int) -> list[int]:
+    """Positions in a window of `volume` taps, all of them in an irregular order."""
+    return [(7 * i + i // 3) % volume for i in range(count)]
+
+
+def _sampled(
+    shape: tuple[int, ...], index: tuple[int, ...], volume: int, **attributes: Any
+) -> Sample:
+    """A sample whose index operand, of shape `index`, names every tap of the window."""
+    count = 1
+    for extent in index:
+        count *= extent
+    positions = _positions(count, volume)
+    return Sample(inputs=(shape, index), attributes=attributes, values={1: positions})
+
+
+_SAMPLE_SAMPLES = (
+    _sampled((7,), (7,), 3, size=(3,)),
+    _sampled((1, 2, 6, 6), (1, 2, 3, 3), 4, size=(1, 1, 2, 2), stride=(1, 1, 2, 2)),
+    _sampled((5, 6), (2, 2), 6, size=(2, 3), stride=(2, 3), padding=pad(0, 0, 0, 0)),
+    _sampled(
+        (4, 4, 2), (2, 3, 2), 4, size=(2, 2, 1), stride=(2, 1, 1), padding=pad(0, 0, 0, 0, 0, 0)
+    ),
+    _sampled((1, 1, 2, 3, 2), (1, 1, 2, 3, 2), 8, size=(1, 1, 2, 2, 2)),
+    _sampled(
+        (1, 2, 1, 2, 1, 2, 1, 3),
+        (1, 2, 1, 2, 1, 2, 1, 3),
+        6,
+        size=(1, 1, 1, 2, 1, 1, 1, 3),
+    ),
+    # indices that are no positions of the window
+    Sample(inputs=((2, 3), (2, 3)), attributes={"size": (2, 2)}, values={1: [-1, 0, 3, 4, 9, 2]}),
+    *(
+        _sampled(
+            (1, 1, 4, 5),
+            (1, 1, 3, 6),
+            9,
+            size=(1, 1, 3, 3),
+            border=border,
+            padding=pad(0, 0, 0, 0, 1, 2, 2, 3),
+            stride=(1, 1, 2, 1),
+            dilation=(1, 1, 1, 2),
+        )
+        for border in BORDERS
+    ),
+)
+
+_DESAMPLE_SAMPLES = (
+    _sampled((4,), (4,), 3, size=(3,), stride=(2,)),
+    _sampled((1, 2, 3, 3), (1, 2, 3, 3), 4, size=(1, 1, 2, 2), stride=(1, 1, 2, 2)),
+    _sampled(
+        (1, 2, 3, 3),
+        (1, 2, 3, 3),
+        4,
+        size=(1, 1, 2, 2),
+        stride=(1, 1, 2, 2),
+        padding=pad(0, 0, 0, 0, 0, 0, 0, 0),
+        output_shape=(1, 2, 7, 6),
+    ),
+    # windows that overlap: values that meet are summed
+    _sampled((1, 1, 4, 4), (1, 1, 4, 4), 9, size=(1, 1, 3, 3), padding=pad(0, 0, 0, 0, 1, 1, 1, 1)),
+    _sampled(
+        (3, 4), (3, 4), 6, size=(2, 3), stride=(1, 2), dilation=(3, 2), padding=pad(1, 0, 0, 2)
+    ),
+    _sampled((2, 1, 2, 3, 2), (2, 1, 2, 3, 2), 8, size=(1, 1, 2, 2, 2), stride=(1, 1, 2, 1, 2)),
+    _sampled(
+        (1, 2, 1, 2, 1, 2, 1, 3),
+        (1, 2, 1, 2, 1, 2, 1, 3),
+        6,
+        size=(1, 1, 1, 2, 1, 1, 1, 3),
+        stride=(1, 1, 1, 2, 1, 1, 1, 1),
+    ),
+    Sample(
+        inputs=((2, 3), (2, 3)),
+        attributes={"size": (2, 2), "border": "constant"},
+        values={1: [-1, 0, 3, 4, 9, 2]},
+    ),
+)
+
+SPECS: tuple[OpSpec, ...] = (
+    OpSpec(
+        name="box",
+        signature="""
+        fragment box(
+            input: tensor<scalar>,
+            size: integer[],
+            border: string = 'constant',
+            padding: (integer,integer)[] = [],
+            stride: integer[] = [],
+            dilation: integer[] = [],
+            normalize: logical = false )
+        -> ( output: tensor<scalar> )""",
+        section="4.3.2",
+        summary="Sum, or average, in a local window.",
+        infer=_box,
+        reference=box,
+        samples=windows() + windows(normalize=True),
+    ),
+    OpSpec(
+        name="debox",
+        signature="""
+        fragment debox(
+            input: tensor<scalar>,
+            size: integer[],
+            border: string = 'constant',
+            padding: (integer,integer)[] = [],
+            stride: integer[] = [],
+            dilation: integer[] = [],
+            output_shape: integer[] = [],
+            normalize: logical = false )
+        -> ( output: tensor<scalar> )""",
+        section="4.3.2",
+        summary="The reverse of box.",
+        infer=_debox,
+        reference=debox,
+        samples=reverse_windows() + reverse_windows(normalize=True),
+    ),
+    OpSpec(
+        name="argmax_pool",
+        signature="""
+        fragment argmax_pool(
+            input: tensor<scalar>,
+            size: integer[],
+            border: string = 'constant',
+            padding: (integer,integer)[] = [],
+            stride: integer[] = [],
+            dilation: integer[] = [] )
+        -> ( index: tensor<integer> )""",
+        section="4.3.3",
+        summary="Position, within its window, of the maximum.",
+        infer=_argmax_pool,
+        reference=argmax_pool,
+        samples=windows(data="ties"),
+    ),
+    OpSpec(
+        name="sample",
+        signature="""
+        fragment sample(
+            input: tensor<scalar>,
+            index: tensor<integer>,
+            size: integer[],
+            border: string = 'constant',
+            padding: (integer,integer)[] = [],
+            stride: integer[] = [],
+            dilation: integer[] = [] )
+        -> ( output: tensor<scalar> )""",
+        section="4.3.3",
+        summary="The values at given positions of the windows.",
+        infer=_sample,
+        reference=sample,
+        samples=_SAMPLE_SAMPLES,
+    ),
+    OpSpec(
+        name="desample",
+        signature="""
+        fragment desample(
+            input: tensor<scalar>,
+            index: tensor<integer>,
+            size: integer[],
+            border: string = 'constant',
+            padding: (integer,integer)[] = [],
+            stride: integer[] = [],
+            dilation: integer[] = [],
+            output_shape: integer[] = [] )
+        -> ( output: tensor<scalar> )""",
+        section="4.3.3",
+        summary="The reverse of sample: values sent to given positions of the windows, and summed.",
+        infer=_desample,
+        reference=desample,
+        samples=_DESAMPLE_SAMPLES,
+    ),
+)

@@ -1,0 +1,301 @@
+"""Make operations: defaults filled in, rule checked, types inferred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ir.graph import Attribute
+from nnefc.ops.core.common import sequence
+from nnefc.ops.core.spec import Call, Emit, OpSpec, infer
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.syntax.ast import (
+    Array,
+    ArraySpec,
+    Expression,
+    Literal_,
+    PrimitiveName,
+    PrimitiveSpec,
+    TensorSpec,
+    Tuple,
+    TupleSpec,
+    TypeSpec,
+    Unary,
+)
+
+Number = bool | int | float
+
+KINDS = {"scalar": DType.FLOAT32, "integer": DType.INT32, "logical": DType.BOOL}
+"""Item types of primitive types, unless a caller asks for wider ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParameter:
+    """A tensor operand: `dtype` None or "?" takes any; `default` is a number."""
+
+    name: str
+    dtype: PrimitiveName | None
+    is_array: bool
+    default: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeParameter:
+    """An attribute; `default` None: required."""
+
+    name: str
+    type: TypeSpec
+    default: Attribute = None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A signature taken apart."""
+
+    tensors: tuple[TensorParameter, ...]
+    attributes: Mapping[str, AttributeParameter]
+    results: tuple[TensorParameter, ...]
+    defaults: Mapping[str, Attribute]
+
+    @property
+    def is_variadic(self) -> bool:
+        return any(t.is_array for t in self.tensors)
+
+
+_interfaces: dict[str, Interface] = {}
+
+
+def interface(spec: OpSpec) -> Interface:
+    """The parameters and results of an operation (kept by signature)."""
+    found = _interfaces.get(spec.signature)
+    if found is None:
+        found = _interfaces[spec.signature] = _interface(spec)
+    return found
+
+
+def defaults(spec: OpSpec) -> dict[str, Attribute]:
+    """Default values of the attributes that have one; arrays and tuples are tuples."""
+    return dict(interface(spec).defaults)
+
+
+def _interface(spec: OpSpec) -> Interface:
+    declaration = spec.declaration
+    tensors: list[TensorParameter] = []
+    attributes: dict[str, AttributeParameter] = {}
+    for parameter in declaration.parameters:
+        default = None if parameter.default is None else value_of(parameter.default)
+        tensor = _tensor(parameter.name, parameter.type, default)
+        if tensor is not None:
+            tensors.append(tensor)
+        else:
+            attributes[parameter.name] = AttributeParameter(parameter.name, parameter.type, default)
+    results = [_tensor(r.name, r.type) for r in declaration.results]
+    return Interface(
+        tuple(tensors),
+        attributes,
+        tuple(r for r in results if r is not None),
+        {name: a.default for name, a in attributes.items() if a.default is not None},
+    )
+
+
+def _tensor(name: str, type_: TypeSpec, default: Any = None) -> TensorParameter | None:
+    match type_:
+        case TensorSpec():
+            return TensorParameter(name, type_.dtype, False, default)
+        case ArraySpec(item=TensorSpec() as item):
+            return TensorParameter(name, item.dtype, True, default)
+        case _:
+            return None
+
+
+def value_of(expression: Expression) -> Attribute:
+    """The value of a literal default."""
+    match expression:
+        case Literal_():
+            return expression.value
+        case Array() | Tuple():
+            return tuple(value_of(item) for item in expression.items)
+        case Unary(operator="-"):
+            return -value_of(expression.operand)
+        case _:
+            raise ValueError("a default value must be a literal")
+
+
+def normalize(value: Any, type_: TypeSpec) -> Attribute:
+    """A Python value as an attribute of a type: lists become tuples, integers scalars."""
+    items = sequence(value)
+    match type_:
+        case ArraySpec() if items is not None:
+            return tuple(normalize(item, type_.item) for item in items)
+        case TupleSpec() if items is not None:
+            return tuple(normalize(item, t) for item, t in zip(items, type_.items))
+        case PrimitiveSpec(name="scalar") if isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        case _:
+            return value
+
+
+def build(
+    graph: Graph,
+    name: str,
+    inputs: Sequence[Value],
+    attributes: Mapping[str, Attribute] | None = None,
+    *,
+    dtype: DType | None = None,
+    before: Op | None = None,
+    names: Sequence[str] = (),
+    location: Location | None = None,
+) -> Op:
+    """Insert an operation into `graph`, at the end or before another one.
+
+    `inputs` are flat; those left out at the end become constants of their default values.
+    `dtype` is the type of the results where operands do not tell it: of `constant`,
+    `variable`, `cast`, and of integer results that are not int32.
+    Raises NnefError with every violated rule (`argument/<name>`), with `invocation/...` for
+    an unknown operation or wrong operands and attributes, `type/operand` for wrong item types.
+    """
+    spec = operations().get(name)
+    if spec is None:
+        raise _error("invocation/unknown", name, ["there is no such operation"], location)
+    face = interface(spec)
+    operands = list(inputs)
+    filled = {**face.defaults, **_attributes(name, face, attributes or {}, location)}
+    _check_operands(spec, operands, location)
+    for parameter in face.tensors[len(operands) :] if not face.is_variadic else ():
+        assert parameter.default is not None
+        dtype_ = KINDS.get(parameter.dtype or "scalar", DType.FLOAT32)
+        if dtype_.is_float and operands:
+            dtype_ = operands[0].type.dtype
+        operands.append(constant(graph, parameter.default, dtype_, before))
+    call = Call(name, spec.operands([v.type for v in operands]), filled)
+    types, problems = infer(spec, call)
+    if problems:
+        raise _error(f"argument/{name}", name, problems, location)
+    if types is None:
+        types = _unknown(face, operands, len(names))
+    if dtype is not None:
+        types = [t.with_dtype(dtype) for t in types]
+    return graph.insert(Op(name, operands, filled, types, names, location), before)
+
+
+def constant(graph: Graph, value: Number, dtype: DType, before: Op | None = None) -> Value:
+    """A rank-0 constant."""
+    converted: Number = (
+        bool(value) if dtype is DType.BOOL else int(value) if dtype.is_integer else float(value)
+    )
+    attributes = {"shape": (), "value": (converted,)}
+    return graph.insert(Op("constant", (), attributes, [TensorType(dtype, ())]), before).output
+
+
+def emitter(
+    graph: Graph, before: Op | None, location: Location | None = None, dtype: DType | None = None
+) -> Emit:
+    """What an `expand` builds with; operations go in before `before`.
+
+    Numbers become constants: a bool logical, others of the type of the first operand that
+    is not logical, else of `dtype` (default: the first scalar type of the operands and
+    results of `before`).  The keyword `dtype` of a call is the one of `build`.
+    """
+    if dtype is None:
+        around = (*before.inputs, *before.outputs) if before is not None else ()
+        dtype = next((v.type.dtype for v in around if v.type.dtype.is_float), DType.FLOAT32)
+    fallback = dtype
+
+    def emit(op: str, /, *operands: Any, **attributes: Any) -> Any:
+        flat: list[Any] = []
+        for operand in operands:
+            items = sequence(operand)
+            flat += [operand] if items is None else items
+        types = (v.type.dtype for v in flat if isinstance(v, Value))
+        number = next((t for t in types if t is not DType.BOOL), fallback)
+        values = [
+            v
+            if isinstance(v, Value)
+            else constant(graph, v, DType.BOOL if isinstance(v, bool) else number, before)
+            for v in flat
+        ]
+        result = attributes.pop("dtype", None)
+        made = build(graph, op, values, attributes, dtype=result, before=before, location=location)
+        return made.outputs[0] if len(made.outputs) == 1 else made.outputs
+
+    return emit
+
+
+def _attributes(
+    name: str, face: Interface, given: Mapping[str, Attribute], location: Location | None
+) -> dict[str, Attribute]:
+    unknown = [a for a in given if a not in face.attributes]
+    missing = [a for a in face.attributes if a not in given and a not in face.defaults]
+    problems = [f"there is no attribute {a}" for a in unknown]
+    problems += [f"attribute {a} is missing" for a in missing]
+    if problems:
+        raise _error("invocation/arguments", name, problems, location)
+    return {a: normalize(v, face.attributes[a].type) for a, v in given.items()}
+
+
+def _check_operands(spec: OpSpec, operands: Sequence[Value], location: Location | None) -> None:
+    face = interface(spec)
+    if not face.is_variadic:
+        required = sum(t.default is None for t in face.tensors)
+        if not required <= len(operands) <= len(face.tensors):
+            message = f"takes {required} tensors, not {len(operands)}"
+            raise _error("invocation/arguments", spec.name, [message], location)
+    problems = item_type_problems(spec, [v.type.dtype for v in operands])
+    if problems:
+        raise _error("type/operand", spec.name, problems, location)
+
+
+def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:
+    """What is wrong with the item types of the operands, of which the last may be left out."""
+    face = interface(spec)
+    wanted = [face.tensors[0]] * len(dtypes) if face.is_variadic else face.tensors
+    given = list(zip(wanted, dtypes))
+    generic = next((have for parameter, have in given if parameter.dtype == "?"), None)
+    scalars = [have for parameter, have in given if parameter.dtype == "scalar"]
+    whole = scalars[0] if spec.integers and any(t.is_integer for t in scalars) else None
+    problems: list[str] = []
+    for parameter, have in given:
+        want = generic if parameter.dtype == "?" else whole if parameter.dtype == "scalar" else None
+        if want is not None:
+            fits = have is want
+        else:
+            fits = parameter.dtype is None or kind_of(have) == parameter.dtype
+        if not fits:
+            problems.append(
+                f"{parameter.name} must be a tensor of {want or parameter.dtype}, not of {have}"
+            )
+    return problems
+
+
+def kind_of(dtype: DType) -> PrimitiveName:
+    """The primitive type that an item type represents."""
+    if dtype.is_float:
+        return "scalar"
+    if dtype.is_integer:
+        return "integer"
+    return "logical" if dtype is DType.BOOL else "string"
+
+
+def _unknown(face: Interface, operands: Sequence[Value], count: int) -> list[TensorType]:
+    """Types of results where the shapes of operands are not known."""
+    generic = next(
+        (v.type.dtype for p, v in zip(face.tensors, operands) if p.dtype == "?"), DType.FLOAT32
+    )
+    types: list[TensorType] = []
+    for result in face.results:
+        dtype = KINDS.get(result.dtype or "", generic)
+        if dtype.is_float and operands and operands[0].type.dtype.is_float:
+            dtype = operands[0].type.dtype
+        types += [TensorType(dtype, None)] * (max(count, 1) if result.is_array else 1)
+    return types
+
+
+def _error(rule: str, name: str, problems: Iterable[str], location: Location | None) -> NnefError:
+    place = location.place if location else None
+    chain = location.chain if location else ()
+    return NnefError(
+        Diagnostic(rule, f"{name}: {problem}", place, chain=chain) for problem in problems
+    )

@@ -1,0 +1,284 @@
+"""The reference interpreter: every operation by its NumPy formula, in float64 and int64.
+
+Integers wrap around in their type after each operation; floats are not rounded to theirs.
+
+What compiled models are compared with; written to be right, not fast.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
+from nnefc.ir.expression import FUSED, INTERNAL
+from nnefc.ir.graph import walk
+from nnefc.ops.core.common import Array, align, sequence
+from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
+from nnefc.ops.internal import attention, fused_views, mean_variance, scan
+from nnefc.ops.standard.introduce import constant
+from nnefc.ops.tools.build import emitter, kind_of
+from nnefc.ops.tools.table import operations
+from nnefc.support.errors import Diagnostic, NnefError
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What one run of a graph gives; items are float64, int64 or bool.
+
+    `outputs` by output name; `values` those kept (all with `keep="all"`, else the outputs');
+    `variables` the state after the run, by label in lower case.
+    """
+
+    outputs: dict[str, Array]
+    values: dict[Value, Array]
+    variables: dict[str, Array]
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    variables: Mapping[str, Any] | None = None,
+    *,
+    keep: Literal["outputs", "all"] = "outputs",
+    lookup: Lookup = no_custom,
+) -> Evaluation:
+    """Run `graph` once.
+
+    `inputs` by the names of the graph's inputs; `variables` by label, in any case, over the
+    data that the graph holds.  With `keep="outputs"` values are dropped after their last use.
+    `lookup` gives custom operations, which are computed by what they expand into.
+    Raises NnefError: `input/...` for inputs that are missing, unknown or of another shape or
+    type, `data/variable` for variables without data, `custom/reference` for operations without
+    a meaning.
+    """
+    values = _inputs(graph, inputs)
+    state = _state(graph, variables or {})
+    _require_meanings(graph, lookup)
+    with np.errstate(all="ignore"):
+        updated = _run(graph, values, state, keep, lookup)
+    outputs = {n: values[v] for n, v in zip(graph.output_names, graph.outputs)}
+    return Evaluation(outputs, values, {**state, **updated})
+
+
+def _run(
+    graph: Graph,
+    values: dict[Value, Array],
+    state: Mapping[str, Array],
+    keep: Literal["outputs", "all"],
+    lookup: Lookup,
+) -> dict[str, Array]:
+    """Compute the values of a graph, to those of its inputs; gives the variables that changed."""
+    updated: dict[str, Array] = {}
+    uses = Counter(v for op in graph.ops for v in op.inputs)
+    kept = set(graph.outputs)
+    for op in graph.ops:
+        operands = [values[v] for v in op.inputs]
+        if op.name == "variable":
+            results = [state[op.attributes["label"].lower()]]
+        else:
+            results = apply(op, operands, lookup)
+        if op.name == "update":
+            updated[_label(op)] = results[0]
+        for value, result in zip(op.outputs, results, strict=True):
+            _check(op, value, result)
+            values[value] = result
+        if keep == "outputs":
+            uses.subtract(op.inputs)
+            for value in {*op.inputs, *op.outputs} - kept:
+                if not uses[value]:
+                    values.pop(value, None)
+    return updated
+
+
+def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
+    """The results of one operation that is not a variable."""
+    if op.name in FUSED:
+        return _apply_fused(op, operands, lookup)
+    if op.name == scan.NAME:
+        return scan.scan(op, operands, partial(_run_body, lookup))
+    if op.name == "layout":
+        return operands
+    if op.name == "shuffle_channels":
+        return [np.concatenate(operands, 1).take(op.attributes["source"], 1)]
+    if op.name == mean_variance.NAME:
+        return [mean_variance.mean_variance_normalization(op, operands[0])]
+    if op.name == "constant":
+        data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
+        return [widen(data, op.output.type.dtype)]
+    spec = operations().get(op.name) or lookup(op.name)
+    assert spec is not None, op.name
+    if spec.reference is None:
+        return _apply_expansion(op, spec, operands)
+    extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
+    result = spec.reference(*spec.operands(operands).values(), **op.attributes, **extra)
+    results = sequence(result)
+    if results is None:
+        results = [np.asarray(result)]
+    return [wrap(r, v.type.dtype) for r, v in zip(results, op.outputs, strict=True)]
+
+
+def _run_body(lookup: Lookup, body: Graph, operands: list[Array]) -> list[Array]:
+    """The outputs of a graph without variables."""
+    values = dict(zip(body.inputs, operands, strict=True))
+    _run(body, values, {}, "outputs", lookup)
+    return [values[v] for v in body.outputs]
+
+
+def fused_operation(op: Op) -> Op:
+    """The operation whose result is the first input of the expression of `op`."""
+    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "method")}
+    type_ = TensorType(op.inputs[0].type.dtype, op.output.type.shape)
+    return Op(op.name.removeprefix("fused_"), op.inputs[: FUSED[op.name]], attributes, [type_])
+
+
+def _apply_fused(op: Op, operands: list[Array], lookup: Lookup) -> list[Array]:
+    """The expression over the operands, the first of which another operation may use up."""
+    if op.name == "attention":
+        return [attention.attention(op, operands, partial(_scores, op.attributes["expression"]))]
+    if op.name == fused_views.NAME:
+        compute = partial(evaluate_expression, op.attributes["expression"])
+        return [fused_views.fused_views(op, operands, compute)]
+    taken = FUSED[op.name]
+    inner = apply(fused_operation(op), operands[:taken], lookup) if taken else []
+    types = [v.type for v in op.outputs]
+    return evaluate_expression(op.attributes["expression"], [*inner, *operands[taken:]], types)
+
+
+def _scores(expression: Expression, operands: list[Array], type_: TensorType) -> Array:
+    """The only result of an expression."""
+    (result,) = evaluate_expression(expression, operands, [type_])
+    return result
+
+
+def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:
+    """The results of an operation without reference: those of its expansion."""
+    assert spec.expand is not None
+    graph = Graph(op.name)
+    inputs = [graph.add_input(v.type, f"x{i}") for i, v in enumerate(op.inputs)]
+    compound = Op(op.name, inputs, op.attributes, [v.type for v in op.outputs])
+    graph.insert(compound)
+    expanded = spec.expand(emitter(graph, compound, op.location), compound)
+    graph.erase(compound)
+    for i, value in enumerate(sequence(expanded) or [expanded]):
+        graph.add_output(value, f"y{i}")
+    return list(evaluate(graph, {v.name: x for v, x in zip(inputs, operands)}).outputs.values())
+
+
+def evaluate_expression(
+    expression: Expression, operands: list[Array], types: list[TensorType]
+) -> list[Array]:
+    """The results of a fused operation of the given types."""
+    values = list(operands)
+    for step in expression.steps:
+        if step.op == "literal":
+            values.append(widen(np.asarray(step.value), step.dtype))
+            continue
+        reference = operations()[step.op].reference
+        assert reference is not None, step.op
+        arguments = [values[i] for i in step.operands]
+        extra = {"dtype": step.dtype} if step.op == "cast" else {}
+        values.append(wrap(np.asarray(reference(*arguments, **extra)), step.dtype))
+    results: list[Array] = []
+    for i, type_ in zip(expression.results, types, strict=True):
+        # a result need not depend on the operands that give the output its shape
+        like = np.empty((1,) * type_.rank)
+        results.append(np.broadcast_to(align(values[i], like)[0], type_.dims))
+    return results
+
+
+def widen(array: Any, dtype: DType) -> Array:
+    """`array` as float64, int64 (uint64 as it is) or bool, whichever stands for `dtype`."""
+    kind = np.float64 if dtype.is_float else np.int64 if dtype.is_integer else np.bool_
+    return np.asarray(array).astype(np.uint64 if dtype is DType.UINT64 else kind, copy=False)
+
+
+def wrap(array: Array, dtype: DType) -> Array:
+    """A result of type `dtype`: integers have its lowest bits."""
+    return widen(array.astype(dtype.numpy), dtype) if dtype.is_integer else array
+
+
+def _require_meanings(graph: Graph, lookup: Lookup) -> None:
+    """Raise NnefError, once per name, for operations that nobody can compute."""
+    missing: dict[str, Diagnostic] = {}
+    for op in walk(graph):
+        spec = operations().get(op.name) or lookup(op.name)
+        computable = spec is not None and (spec.reference or spec.expand)
+        if not computable and op.name not in (*INTERNAL, "variable"):
+            message = f"operation {op.name} has no reference"
+            place = op.location.place if op.location else None
+            missing.setdefault(op.name, Diagnostic("custom/reference", message, place))
+    if missing:
+        raise NnefError(missing.values())
+
+
+_KINDS = {"scalar": "fiu", "integer": "iu", "logical": "b"}
+"""Kinds of NumPy item types that stand for a primitive type."""
+
+
+def _inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[Value, Array]:
+    problems: list[Diagnostic] = []
+    values: dict[Value, Array] = {}
+    wanted = {v.name: v for v in graph.inputs}
+    for name in inputs:
+        if name not in wanted:
+            expected = ", ".join(wanted) or "none"
+            message = f"the graph has no input {name!r}; its inputs are {expected}"
+            problems.append(Diagnostic("input/unknown", message))
+    for name, value in wanted.items():
+        if name not in inputs:
+            problems.append(Diagnostic("input/missing", f"input {name!r} is missing"))
+            continue
+        array = np.asarray(inputs[name])
+        alike = array.dtype.kind in _KINDS.get(kind_of(value.type.dtype), "")
+        if not alike and array.dtype != value.type.dtype.numpy:
+            message = f"input {name!r} must be {value.type}, not of type {array.dtype}"
+            problems.append(Diagnostic("input/type", message))
+            continue
+        values[value] = widen(array, value.type.dtype)
+        if array.shape != value.type.shape:
+            message = f"input {name!r} must have shape {value.type}, not {array.shape}"
+            problems.append(Diagnostic("input/shape", message))
+    if problems:
+        raise NnefError(problems)
+    return values
+
+
+def _state(graph: Graph, variables: Mapping[str, Any]) -> dict[str, Array]:
+    given = {label.lower(): data for label, data in variables.items()}
+    problems: list[Diagnostic] = []
+    state: dict[str, Array] = {}
+    for key, variable in graph.variables.items():
+        data = given.pop(key, variable.data)
+        if data is None:
+            problems.append(Diagnostic("data/variable", f"variable {variable.label!r} has no data"))
+            continue
+        state[key] = array = widen(data, variable.type.dtype)
+        if array.shape != variable.type.shape:
+            message = f"variable {variable.label!r} is {variable.type}, its data {array.shape}"
+            problems.append(Diagnostic("data/variable", message))
+    problems += [Diagnostic("data/variable", f"there is no variable {key!r}") for key in given]
+    if problems:
+        raise NnefError(problems)
+    return state
+
+
+def _label(op: Op) -> str:
+    """The variable that an update replaces."""
+    source = op.inputs[0].op
+    assert source is not None and source.name == "variable", "update needs a variable"
+    return source.attributes["label"].lower()
+
+
+def _check(op: Op, value: Value, result: Array) -> None:
+    """A reference that disagrees with its rule is our mistake; find it where it happens."""
+    type_ = value.type
+    if type_.shape is not None and result.shape != type_.shape:
+        raise NnefError.of(
+            "internal/shape", f"{op.name} gives shape {result.shape} where its type is {type_}"
+        )

@@ -1,0 +1,179 @@
+"""What callers of the Python face give: of the right kind, or an error that says so."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from nnefc.formats.given import require_path
+from nnefc.support.errors import Diagnostic, NnefError
+
+if TYPE_CHECKING:
+    from nnefc.frontends.read_model import Dialect
+    from nnefc.support.limits import Limits
+
+
+def whole(value: object) -> int | None:
+    """`value` as an integer (NumPy's included), None if it is another kind of thing."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(cast(Any, value))
+    except TypeError:
+        return None
+
+
+def check_threads(threads: object) -> int | None:
+    """The number of threads; raises NnefError `input/threads` below 1 or for no integer."""
+    if threads is None:
+        return None
+    count = whole(threads)
+    if count is None or count < 1:
+        raise NnefError.of(
+            "input/threads", f"threads = {threads!r}: must be an integer, at least 1"
+        )
+    return count
+
+
+def check_environment() -> None:
+    """Raises NnefError `input/environment`, also where nothing will be compiled."""
+    from nnefc.runtime.machine.jobs import jobs
+
+    jobs()
+
+
+def check_accuracy(accuracy: object) -> bool:
+    """Whether `accuracy` is "strict", not "fast"; raises NnefError `input/argument`."""
+    if accuracy not in ("fast", "strict"):
+        raise NnefError.of("input/argument", f"accuracy = {accuracy!r}: must be 'fast' or 'strict'")
+    return accuracy == "strict"
+
+
+def check_dialect(dialect: object) -> Dialect:
+    """How a document is read; raises NnefError `input/argument`."""
+    if dialect not in ("auto", "nnef", "tract"):
+        raise NnefError.of(
+            "input/argument", f"dialect = {dialect!r}: must be 'auto', 'nnef' or 'tract'"
+        )
+    return dialect
+
+
+def check_flags(**flags: object) -> None:
+    """Raises NnefError `input/argument` for what is neither True nor False."""
+    problems = [
+        Diagnostic("input/argument", f"{name} = {_shown(value)}: must be True or False")
+        for name, value in flags.items()
+        if not _is_bool(value)
+    ]
+    if problems:
+        raise NnefError(problems)
+
+
+def _is_bool(value: object) -> bool:
+    """Whether `value` is a bool, Python's or NumPy's."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
+
+
+def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError, as Python does, for keyword arguments that a function does not take."""
+    for name in given:
+        if name not in known:
+            hint = "; shapes={'input': (8, 3, 224, 224)} sets it" if name == "batch" else ""
+            raise TypeError(
+                f"{function}() got an unexpected keyword argument {name!r}: "
+                f"options are {', '.join(known)}{hint}"
+            )
+
+
+def check_limits(limits: object) -> Limits:
+    """The limits, by default those that are set; raises NnefError `input/argument`."""
+    from nnefc.support.limits import Limits
+
+    if limits is None:
+        return Limits()
+    if not isinstance(limits, Limits):
+        raise NnefError([_wrong("limits", limits, "nnefc.Limits", "nnefc.Limits(recursion=5000)")])
+    return limits
+
+
+def check_progress(progress: Callable[..., object] | None) -> None:
+    """Raises NnefError `input/argument` for what cannot be called."""
+    if progress is not None and not callable(progress):
+        raise NnefError([_wrong("progress", progress, "a function", "f(done, total, label)")])
+
+
+def check_import(
+    source: object, shapes: object, random_weights: object
+) -> tuple[str | os.PathLike[str], dict[str, tuple[int, ...]] | None, int | None]:
+    """The arguments in plain types; raises NnefError `input/argument` with all that is wrong."""
+    problems: list[Diagnostic] = []
+    try:
+        require_path("the model", source)
+    except NnefError as error:
+        problems += error.errors
+    chosen = None if shapes is None else _shapes(shapes, problems)
+    seed = None if random_weights is None else whole(random_weights)
+    if random_weights is not None and (seed is None or seed < 0):
+        problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
+    if problems:
+        raise NnefError(problems)
+    return cast(str, source), chosen, seed
+
+
+def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
+    """Shapes by name in plain types; raises NnefError `input/argument` with all that is wrong."""
+    problems: list[Diagnostic] = []
+    chosen = _shapes(shapes, problems)
+    if problems:
+        raise NnefError(problems)
+    return chosen
+
+
+_SHAPES = "{'input': (8, 3, 224, 224)}"
+
+
+def _shapes(shapes: object, problems: list[Diagnostic]) -> dict[str, tuple[int, ...]]:
+    chosen: dict[str, tuple[int, ...]] = {}
+    if not isinstance(shapes, Mapping):
+        problems.append(_wrong("shapes", shapes, "shapes by name", _SHAPES))
+        return chosen
+    for name, shape in cast(Mapping[Any, object], shapes).items():
+        extents = _extents(shape)
+        if extents is None or not isinstance(name, str):
+            problems.append(_wrong(f"shapes[{name!r}]", shape, "integers by name", _SHAPES))
+        else:
+            chosen[name] = extents
+    return chosen
+
+
+def _extents(shape: object) -> tuple[int, ...] | None:
+    if isinstance(shape, str) or not isinstance(shape, Iterable):
+        return None
+    extents = [whole(extent) for extent in cast(Iterable[object], shape)]
+    return None if None in extents else tuple(e for e in extents if e is not None)
+
+
+def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
+    return Diagnostic(
+        "input/argument",
+        f"{name} = {_shown(value)}: expected {expected}",
+        hint=f"for example {example}",
+    )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{text[:80]}…" if len(text) > 80 else text
+
+
+@contextmanager
+def memory_for(what: str) -> Generator[None]:
+    """Raise NnefError `limit/memory` when there is not enough memory for `what`."""
+    try:
+        yield
+    except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
+        raise NnefError.of("limit/memory", f"not enough memory to {what}{reason}") from error

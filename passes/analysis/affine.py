@@ -1,0 +1,132 @@
+"""Affine maps with constant factors and terms, and chains of operations that are one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import Graph, Op, Shape, Value
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.base import only_user
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x -> scale * x + shift; float64, of the rank of x, extents are those of x or 1."""
+
+    scale: Array
+    shift: Array
+
+    @classmethod
+    def identity(cls, rank: int) -> Affine:
+        return cls(np.ones((1,) * rank), np.zeros((1,) * rank))
+
+    def then(self, after: Affine) -> Affine:
+        """The map that applies this one, then `after`."""
+        return Affine(after.scale * self.scale, after.scale * self.shift + after.shift)
+
+    def apart(self) -> tuple[Affine, Affine]:
+        """The factor and the term, one after the other."""
+        one = self.identity(self.scale.ndim)
+        return Affine(self.scale, one.shift), Affine(one.scale, self.shift)
+
+    @property
+    def is_identity(self) -> bool:
+        return not self.scales and not self.shifts
+
+    @property
+    def scales(self) -> bool:
+        """Whether any factor is not 1."""
+        return bool((self.scale != 1).any())
+
+    @property
+    def shifts(self) -> bool:
+        """Whether any term is not 0."""
+        return bool((self.shift != 0).any())
+
+
+def affine_step(op: Op, known: Known) -> tuple[Value, Affine] | None:
+    """(x, f) if the result of `op` is f(x), of the type of x; None otherwise."""
+    if op.name not in ("neg", "add", "sub", "mul", "div") or not op.output.type.dtype.is_float:
+        return None
+    if op.name == "neg":
+        x, rank = op.inputs[0], op.output.type.rank
+        return x, Affine(-np.ones((1,) * rank), np.zeros((1,) * rank))
+    left, right = op.inputs
+    if right in known:
+        x, value, first = left, right, True
+    elif left in known and op.name != "div":
+        x, value, first = right, left, False
+    else:
+        return None
+    items = known.items(value)
+    if items is None or x.type != op.output.type:
+        return None
+    c = items.astype(np.float64).reshape(value.type.dims + (1,) * (x.type.rank - items.ndim))
+    one, zero = np.ones((1,) * x.type.rank), np.zeros((1,) * x.type.rank)
+    with np.errstate(all="ignore"):
+        match op.name:
+            case "add":
+                return x, Affine(one, c)
+            case "sub":
+                return x, Affine(one, -c) if first else Affine(-one, c)
+            case "mul":
+                return x, Affine(c, zero)
+            case _:
+                return x, Affine(1 / c, zero)
+
+
+Fits = Callable[[Shape], bool]
+"""Whether a factor or term of this shape is of use."""
+
+
+def chain_after(
+    graph: Graph, value: Value, known: Known, fits: Fits
+) -> Iterator[tuple[Op, Affine]]:
+    """Operations that compute an affine map of `value` alone, each with the map up to it."""
+    total = Affine.identity(value.type.rank)
+    while (op := only_user(graph, value)) is not None:
+        step = affine_step(op, known)
+        if step is None or step[0] is not value or not _fits(step[1], fits):
+            return
+        value, total = op.output, total.then(step[1])
+        yield op, total
+
+
+def chain_before(
+    graph: Graph, value: Value, known: Known, fits: Fits
+) -> Iterator[tuple[Op, Value, Affine]]:
+    """Operations that compute `value` alone, each with its operand x and the map from x on."""
+    total = Affine.identity(value.type.rank)
+    while value.op is not None and only_user(graph, value) is not None:
+        step = affine_step(value.op, known)
+        if step is None or not _fits(step[1], fits):
+            return
+        op = value.op
+        value, total = step[0], step[1].then(total)
+        yield op, value, total
+
+
+def step_between(value: Value, op: Op, known: Known) -> Affine | None:
+    """The map that makes the result of `op` of `value`, if all its items are finite."""
+    step = affine_step(op, known)
+    return (
+        step[1]
+        if step is not None and step[0] is value and _fits(step[1], lambda shape: True)
+        else None
+    )
+
+
+def _fits(map_: Affine, fits: Fits) -> bool:
+    finite = np.isfinite(map_.scale).all() and np.isfinite(map_.shift).all()
+    return bool(finite) and fits(map_.scale.shape) and fits(map_.shift.shape)
+
+
+def per_channel(shape: Shape) -> bool:
+    """Whether a factor or term is the same along all dimensions but 1."""
+    return all(extent == 1 for d, extent in enumerate(shape) if d != 1)

@@ -1,0 +1,238 @@
+"""Rules of `canonicalise` for what moves items: shapes, orders, parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from nnefc.ir import Op, Value
+from nnefc.ops.standard.shape import permutation
+from nnefc.ops.standard.slicing import Indices, slice_ranges
+from nnefc.ops.standard.splitting import split_sizes
+from nnefc.ops.tools.table import operations
+from nnefc.passes.base import RESHAPES
+from nnefc.passes.canonicalise.rules import New, Result, producer, rule, same_type
+
+# -- other shapes for the same items
+
+
+@rule(*RESHAPES)
+def _view(op: Op) -> Result:
+    source = op.inputs[0]
+    if source.type == op.output.type:
+        return [source]
+    inner = source.op
+    if inner is not None and inner.name in operations() and operations()[inner.name].view:
+        return _reshape(inner.inputs[0], op)
+    return None
+
+
+def _reshape(source: Value, op: Op) -> New:
+    """A reshape of `source` to what `op` gives."""
+    return New("reshape", [source], {"shape": op.output.type.dims})
+
+
+# -- other orders
+
+
+@rule("transpose")
+def _transpose(op: Op) -> Result:
+    source = op.inputs[0]
+    order = _order(op)
+    if order == sorted(order):
+        return [source]
+    dims = source.type.dims
+    large = [d for d in order if dims[d] != 1]
+    if large == sorted(large):
+        return _reshape(source, op)
+    inner = producer(source, "transpose")
+    if inner is None:
+        return None
+    first = _order(inner)
+    return New("transpose", inner.inputs, {"axes": tuple(first[d] for d in order)})
+
+
+def _order(op: Op) -> list[int]:
+    """Axes of a transpose, those that it does not name included."""
+    return list(permutation(op.attributes["axes"], op.output.type.rank))
+
+
+@rule("matmul")
+def _transposed_operand(op: Op) -> Result:
+    """Operands that only have rows and columns exchanged."""
+    inputs, attributes = list(op.inputs), dict(op.attributes)
+    for index, name in enumerate(("transposeA", "transposeB")):
+        inner = producer(inputs[index], "transpose")
+        if inner is None:
+            continue
+        *batch, rows, columns = range(inner.output.type.rank)
+        if _order(inner) == [*batch, columns, rows]:
+            inputs[index] = inner.inputs[0]
+            attributes[name] = not attributes[name]
+    return None if inputs == list(op.inputs) else New("matmul", inputs, attributes)
+
+
+# -- parts
+
+
+class _Piece(NamedTuple):
+    """Items `start` to `stop` of `source` along one axis, and all along the others."""
+
+    source: Value
+    start: int
+    stop: int
+
+
+def _piece(value: Value, axis: int) -> _Piece:
+    """What `value` is a piece of: of itself, if nothing else."""
+    op = value.op
+    if op is not None and op.name == "split" and op.attributes["axis"] == axis:
+        sizes = split_sizes(op.inputs[0].type.dims[axis], op.attributes["ratios"])
+        start = sum(sizes[: value.index])
+        return _Piece(op.inputs[0], start, start + sizes[value.index])
+    if op is not None and op.name == "slice":
+        taken = _ranges(op)
+        dims = op.inputs[0].type.dims
+        others = all(r.take_all(n) for d, (r, n) in enumerate(zip(taken, dims)) if d != axis)
+        if others and taken[axis].step == 1:
+            return _Piece(op.inputs[0], taken[axis].start, taken[axis].stop)
+    return _Piece(value, 0, value.type.dims[axis])
+
+
+def _ranges(op: Op) -> list[Indices]:
+    a = op.attributes
+    return slice_ranges(op.inputs[0].type.dims, a["axes"], a["begin"], a["end"], a["stride"])
+
+
+def _cut(source: Value, ranges: Sequence[Indices]) -> Result:
+    """The slice of `source` along ranges of step 1."""
+    cut = [(d, r) for d, r in enumerate(ranges) if not r.take_all(source.type.dims[d])]
+    if not cut:
+        return [source]
+    attributes = {
+        "axes": tuple(d for d, _ in cut),
+        "begin": tuple(r.start for _, r in cut),
+        "end": tuple(r.stop for _, r in cut),
+    }
+    return New("slice", [source], attributes)
+
+
+@rule("slice")
+def _slice(op: Op) -> Result:
+    ranges = _ranges(op)
+    if any(taken.step != 1 for taken in ranges):
+        # backwards, or every other item of one
+        return None if any(r.step < 0 for r in ranges) else same_type(op, op.inputs[0])
+    found = same_type(op, op.inputs[0])
+    return found or _slice_of_slice(op, ranges) or _slice_of_concat(op, ranges)
+
+
+def _slice_of_slice(op: Op, ranges: list[Indices]) -> Result:
+    (source,) = op.inputs
+    if producer(source, "slice") is not None:
+        assert source.op is not None
+        inner = _ranges(source.op)
+        if any(taken.step != 1 for taken in inner):
+            return None
+    elif producer(source, "split") is not None:
+        assert source.op is not None
+        axis = source.op.attributes["axis"]
+        _, start, stop = _piece(source, axis)
+        inner = [Indices(0, extent) for extent in source.type.dims]
+        inner[axis] = Indices(start, stop)
+    else:
+        return None
+    both = [Indices(i.start + r.start, i.start + r.stop) for i, r in zip(inner, ranges)]
+    return _cut(source.op.inputs[0], both)
+
+
+def _slice_of_concat(op: Op, ranges: list[Indices]) -> Result:
+    """Of one operand, if all is in that."""
+    joined = producer(op.inputs[0], "concat")
+    if joined is None:
+        return None
+    axis: int = joined.attributes["axis"]
+    start = 0
+    for value in joined.inputs:
+        stop = start + value.type.dims[axis]
+        taken = ranges[axis]
+        if start <= taken.start and taken.stop <= stop:
+            ranges[axis] = Indices(taken.start - start, taken.stop - start)
+            return _cut(value, ranges)
+        start = stop
+    return None
+
+
+@rule("split")
+def _split(op: Op) -> Result:
+    """Of one chunk; of a concatenation of such chunks."""
+    if len(op.outputs) == 1:
+        return list(op.inputs)
+    joined = producer(op.inputs[0], "concat")
+    if joined is None or joined.attributes["axis"] != op.attributes["axis"]:
+        return None
+    same = [v.type for v in joined.inputs] == [v.type for v in op.outputs]
+    return list(joined.inputs) if same else None
+
+
+@rule("concat")
+def _concat(op: Op) -> Result:
+    """Of pieces that lie one after the other in one tensor."""
+    axis = op.attributes["axis"]
+    if len(op.inputs) == 1:
+        return list(op.inputs)
+    source, start, stop = _piece(op.inputs[0], axis)
+    for value in op.inputs[1:]:
+        piece = _piece(value, axis)
+        if piece.source is not source or piece.start != stop:
+            return None
+        stop = piece.stop
+    ranges = [Indices(0, extent) for extent in source.type.dims]
+    ranges[axis] = Indices(start, stop)
+    return _cut(source, ranges)
+
+
+@rule("stack")
+def _stack(op: Op) -> Result:
+    axes = (op.attributes["axis"],)
+    return New("unsqueeze", op.inputs, {"axes": axes}) if len(op.inputs) == 1 else None
+
+
+@rule("unstack")
+def _unstack(op: Op) -> Result:
+    axes = (op.attributes["axis"],)
+    return New("squeeze", op.inputs, {"axes": axes}) if len(op.outputs) == 1 else None
+
+
+# -- repetitions
+
+
+@rule("tile")
+def _tile(op: Op) -> Result:
+    return same_type(op, op.inputs[0])
+
+
+def _untiled(op: Op) -> Result:
+    """Element-wise operations repeat singular extents themselves."""
+    inputs = list(op.inputs)
+    for i, value in enumerate(inputs):
+        inner = producer(value, "tile")
+        if inner is None:
+            continue
+        source = inner.inputs[0]
+        moved = zip(source.type.dims, inner.attributes["repeats"], strict=True)
+        others = [v.type.dims for d, v in enumerate(inputs) if d != i]
+        if all(e == 1 or r == 1 for e, r in moved) and op.output.type.dims in others:
+            inputs[i] = source
+    return None if inputs == list(op.inputs) else New(op.name, inputs, op.attributes)
+
+
+for _name, _spec in operations().items():
+    if _spec.elementwise and _spec.expand is None and _name not in ("cast", "copy"):
+        rule(_name)(_untiled)
+
+
+@rule("max_reduce", "min_reduce", "all_reduce", "any_reduce")
+def _reduce(op: Op) -> Result:
+    """Nothing is reduced where all axes are singular (sums might turn -0.0 into 0.0)."""
+    return same_type(op, op.inputs[0])

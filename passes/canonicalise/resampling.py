@@ -1,0 +1,77 @@
+"""Rules of `canonicalise` for resizing: by whole factors it is what NNEF has operations for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.ir import Attribute, Op, Shape
+from nnefc.ops.core.window_arithmetic import METHODS, interpolation
+from nnefc.ops.extended.resampling import Taps, resized_axes
+from nnefc.passes.canonicalise.rules import New, Result, rule
+from nnefc.symbolic.traced_array import computed
+
+EXACT = 1e-6
+"""Weights may differ by so much: those of other runtimes do, which compute them in float32."""
+
+
+SAME, REPEATED = "same", "repeated"
+EQUIVALENTS: Final = ("", SAME, REPEATED, *METHODS)
+"""What a resize may be as well: its operand, `debox`, or a method of `multilinear_upsample`."""
+
+
+@rule("resize")
+def _resize(op: Op) -> Result:
+    """To the same shape; planes by whole factors."""
+    shape, sizes, a = op.inputs[0].type.dims, op.output.type.dims, op.attributes
+    how = tuple((name, value) for name, value in a.items() if name != "sizes")
+    (number,) = computed(_equivalent, shape, sizes, how)
+    equivalent = EQUIVALENTS[int(number)]
+    if not equivalent:
+        return None
+    if equivalent == SAME:
+        return [op.inputs[0]]
+    factor = tuple(int(to // n) for n, to in zip(shape[2:], sizes[2:], strict=True))
+    if equivalent == REPEATED:
+        cell = (1, 1, *factor)
+        attributes = {"size": cell, "stride": cell, "padding": ((0, 0),) * len(shape)}
+        return New("debox", op.inputs, attributes)
+    attributes = {"factor": factor, "method": equivalent, "border": "replicate"}
+    return New("multilinear_upsample", op.inputs, attributes)
+
+
+def _equivalent(shape: Shape, sizes: Shape, how: tuple[tuple[str, Attribute], ...]) -> tuple[int]:
+    """The number of what gives the same, among `EQUIVALENTS`."""
+    attributes: dict[str, Any] = {**dict(how), "sizes": sizes}
+    axes = dict(resized_axes(shape, attributes))
+    return (EQUIVALENTS.index(_name_of(shape, sizes, axes, attributes["interpolator"])),)
+
+
+def _name_of(shape: Shape, sizes: Shape, axes: Mapping[int, Taps], interpolator: str) -> str:
+    if not axes:
+        return SAME
+    if any(axis < 2 or sizes[axis] % shape[axis] for axis in axes):
+        return ""
+    factors = {axis: sizes[axis] // shape[axis] for axis in axes}
+    if interpolator == "nearest":
+        return REPEATED if all(_repeats(axes[i], factors[i]) for i in axes) else ""
+    for method in METHODS if interpolator == "linear" else ():
+        if all(_interpolates(axes[i], shape[i], factors[i], method) for i in axes):
+            return method
+    return ""
+
+
+def _repeats(taps: Taps, factor: int) -> bool:
+    """Whether every item is repeated `factor` times."""
+    return bool((taps.index[:, 0] == np.arange(taps.index.size) // factor).all())
+
+
+def _interpolates(taps: Taps, extent: int, factor: int, method: str) -> bool:
+    """Whether a method of NNEF has the same taps."""
+    wanted = interpolation(extent, factor, method, "replicate")
+    weight = taps.weight[:, 1]
+    high = np.where(weight == 0, taps.index[:, 0], taps.index[:, 1])
+    same = (taps.index[:, 0] == wanted.low).all() and (high == wanted.high).all()
+    return bool(same and (abs(weight - wanted.weight) <= EXACT).all())

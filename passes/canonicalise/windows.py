@@ -1,0 +1,102 @@
+"""Rules of `canonicalise` for sliding windows, and the borders in front of them."""
+
+from __future__ import annotations
+
+from nnefc.ir import Op, Value
+from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
+from nnefc.passes.base import is_zero
+from nnefc.passes.canonicalise.rules import New, Result, producer, rule
+from nnefc.symbolic.integers import same
+
+Padding = tuple[tuple[int, int], ...]
+
+# -- borders
+
+
+@rule("pad")
+def _pad(op: Op) -> Result:
+    """Of nothing; of a tensor with such a border already."""
+    if all(same(n, 0) for item in op.attributes["padding"] for n in item):
+        return [op.inputs[0]]
+    zeros, inner = _zeros(op.output), _zeros(op.inputs[0])
+    if zeros is None or inner is None:
+        return None
+    source, padding = inner
+    return New("pad", [source], {**op.attributes, "padding": _sum(padding, zeros[1])})
+
+
+def _zeros(value: Value) -> tuple[Value, Padding] | None:
+    """(x, padding) if `value` is x in a border of zeros."""
+    op = producer(value, "pad")
+    if op is None or op.attributes["border"] != "constant":
+        return None
+    padding: Padding = op.attributes["padding"]
+    if not is_zero(op.attributes["value"], 1.0) or any(p < 0 or q < 0 for p, q in padding):
+        return None
+    return op.inputs[0], padding
+
+
+def _sum(a: Padding, b: Padding) -> Padding:
+    return tuple((p + r, q + s) for (p, q), (r, s) in zip(a, b, strict=True))
+
+
+@rule("conv")
+def _padded_convolution(op: Op) -> Result:
+    """A border of zeros is padding."""
+    found = _zeros(op.inputs[0])
+    if found is None or op.attributes["border"] != "constant":
+        return None
+    source, (batch, channels, *spatial) = found
+    if batch != (0, 0) or channels != (0, 0):
+        return None
+    dims = op.inputs[0].type.dims
+    window = convolution_window(dims, op.inputs[1].type.dims, op.attributes)
+    attributes = {**op.attributes, "padding": _sum(window.padding, tuple(spatial))}
+    return New("conv", [source, *op.inputs[1:]], attributes)
+
+
+@rule("box", "max_pool")
+def _padded_pooling(op: Op) -> Result:
+    """A border of zeros is padding with the border 'constant'."""
+    found = _zeros(op.inputs[0])
+    if found is None:
+        return None
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    if op.attributes["border"] != "constant" and not _stays_inside(window):
+        return None
+    source, padding = found
+    merged = {"border": "constant", "padding": _sum(window.padding, padding)}
+    return New(op.name, [source], {**op.attributes, **merged})
+
+
+def _stays_inside(window: Window) -> bool:
+    """Whether no tap meets a border."""
+    return all(
+        p <= 0 and (down - 1) * s + f - p <= up
+        for (p, _), down, s, f, up in zip(
+            window.padding, window.down, window.stride, window.dilated, window.up, strict=True
+        )
+    )
+
+
+# -- windows over all there is
+
+
+@rule("box", "max_pool")
+def _over_everything(op: Op) -> Result:
+    """One window that meets every item once, along each dimension in which it extends at all."""
+    window = pooling_window(op.inputs[0].type.dims, op.attributes)
+    axes: list[int] = []
+    for axis, (size, up, down) in enumerate(zip(window.size, window.up, window.down)):
+        at_once = same(size, up) and same(down, 1)
+        at_once = at_once and (same(size, 1) or window.dilation[axis] == 1)
+        still = same(size, 1) and window.stride[axis] == 1
+        if not (at_once or still) or not all(same(n, 0) for n in window.padding[axis]):
+            return None
+        axes += [axis] if at_once and not same(up, 1) else []
+    if not axes:
+        return None
+    reduced = {"axes": tuple(axes)}
+    if op.name == "max_pool":
+        return New("max_reduce", op.inputs, reduced)
+    return New("sum_reduce", op.inputs, {**reduced, "normalize": op.attributes["normalize"]})

@@ -1,0 +1,177 @@
+"""Move transposes towards the outputs, where they meet others that undo them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from nnefc.ir import Attribute, Graph, Op, TensorType, Value
+from nnefc.ops.standard.shape import permutation
+from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.base import is_elementwise, only_user, replace, splat, splat_op
+from nnefc.passes.canonicalise.canonicalise import Canonicalise
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.symbolic.integers import now
+
+_ALONG_AXES = frozenset(
+    {"sum_reduce", "max_reduce", "min_reduce", "all_reduce", "any_reduce", "softmax", "slice"}
+)
+"""Operations with `axes`, whose results have the dimensions of their operand."""
+
+
+@dataclass(frozen=True)
+class SinkTransposes:
+    """Transpose results instead of operands, if less is transposed in the end.
+
+        %1: float32[1,9,9,8] = transpose(%x) {axes = [0, 2, 3, 1]}
+        %2: float32[1,9,9,8] = mul(%1, %scale)
+        %3: float32[1,9,9,8] = relu(%2)
+        %y: float32[1,8,9,9] = transpose(%3) {axes = [0, 3, 1, 2]}
+
+    becomes, after `canonicalise` and but for operations that are dead now,
+
+        %2: float32[1,8,9,9] = mul(%x, %scale')
+        %y: float32[1,8,9,9] = relu(%2)
+
+    Transposes of all operands that are not known move behind element-wise operations,
+    concatenations, reductions, softmax, padding and slices; known operands are transposed now.
+    """
+
+    name: ClassVar[str] = "sink_transposes"
+
+    def run(self, graph: Graph) -> bool:
+        if not any(op.name == "transpose" for op in graph.ops):
+            return False
+        best: tuple[int, bool] | None = None
+        for shared in (False, True):
+            trial = graph.clone()
+            if not _sink(trial, shared=shared):
+                continue
+            nbytes = _transposed_bytes(trial)
+            if nbytes < (best[0] if best else _transposed_bytes(graph.clone())):
+                best = nbytes, shared
+        return best is not None and _sink(graph, shared=best[1])
+
+
+def _transposed_bytes(graph: Graph) -> int:
+    """What the transposes that are left when `graph` is canonical write."""
+    Canonicalise().run(graph)
+    EliminateDeadCode().run(graph)
+    return sum(now(op.output.type.nbytes) for op in graph.ops if op.name == "transpose")
+
+
+def _sink(graph: Graph, *, shared: bool) -> bool:
+    """`shared`: also transposes that several operations use, each of which gets its own then."""
+    known = Known(graph)
+    changed = False
+    for op in graph.ops:
+        if all(v.type.shape is not None for v in (*op.inputs, *op.outputs)):
+            changed |= (
+                _join(graph, op) if op.name == "transpose" else _move(graph, op, known, shared)
+            )
+    return changed
+
+
+def _join(graph: Graph, op: Op) -> bool:
+    """Make one transpose, or none, of two."""
+    inner = op.inputs[0].op
+    if inner is None or inner.name != "transpose":
+        return False
+    first = _axes(inner)
+    axes = tuple(first[axis] for axis in _axes(op))
+    if axes == tuple(range(len(axes))):
+        replace(graph, op, inner.inputs)
+    else:
+        made = Op("transpose", inner.inputs, {"axes": axes}, [op.output.type], (), op.location)
+        graph.insert(made, op)
+        replace(graph, op, made.outputs)
+    _erase_unused(graph, inner.output)
+    return True
+
+
+def _move(graph: Graph, op: Op, known: Known, shared: bool) -> bool:
+    """Transpose the result of `op` instead of its operands."""
+    if not shared and any(_order(v) and only_user(graph, v) is None for v in op.inputs):
+        return False
+    order = _common_order(op)
+    if order is None or not all(_is_movable(v, op, order, known) for v in op.inputs):
+        return False
+    operands = [_moved(graph, v, op, order, known) for v in op.inputs]
+    dims = dict(zip(order, op.output.type.dims, strict=True))
+    type_ = op.output.type.with_shape(tuple(dims[axis] for axis in range(len(order))))
+    attributes = _moved_attributes(op, order)
+    made = graph.insert(Op(op.name, operands, attributes, [type_], (), op.location), op)
+    last = Op("transpose", made.outputs, {"axes": order}, [op.output.type], (), op.location)
+    graph.insert(last, op)
+    transposes = [v for v in dict.fromkeys(op.inputs) if _order(v) == order]
+    replace(graph, op, last.outputs)
+    for value in transposes:
+        _erase_unused(graph, value)
+    return True
+
+
+def _erase_unused(graph: Graph, value: Value) -> None:
+    if value.op is not None and not value.users and not graph.is_output(value):
+        graph.erase(value.op)
+
+
+def _axes(op: Op) -> tuple[int, ...]:
+    return permutation(op.attributes["axes"], op.output.type.rank)
+
+
+def _order(value: Value) -> tuple[int, ...] | None:
+    """The axes of the transpose that computes `value`."""
+    op = value.op
+    return _axes(op) if op is not None and op.name == "transpose" else None
+
+
+def _common_order(op: Op) -> tuple[int, ...] | None:
+    """The axes of all operands that are transposes; None if there are none, or others."""
+    moves = is_elementwise(op) or op.name in _ALONG_AXES or op.name in ("concat", "pad")
+    if not moves or len(op.outputs) != 1:
+        return None
+    orders = {_order(v) for v in op.inputs} - {None}
+    order = orders.pop() if len(orders) == 1 else None
+    return order if order is not None and len(order) == op.output.type.rank else None
+
+
+def _moved_attributes(op: Op, order: tuple[int, ...]) -> dict[str, Attribute]:
+    """The attributes for operands whose dimension order[k] is dimension k now."""
+    attributes = dict(op.attributes)
+    if op.name == "concat":
+        attributes["axis"] = order[op.attributes["axis"]]
+    elif op.name == "pad":
+        padding: dict[int, tuple[int, int]] = dict(zip(order, op.attributes["padding"]))
+        attributes["padding"] = tuple(padding[axis] for axis in range(len(order)))
+    elif op.name in _ALONG_AXES:
+        axes: tuple[int, ...] = op.attributes["axes"]
+        attributes["axes"] = tuple(order[axis] for axis in axes)
+    return attributes
+
+
+def _is_movable(value: Value, op: Op, order: tuple[int, ...], known: Known) -> bool:
+    """Whether nothing has to be computed to have `value` before `order` was applied."""
+    if _order(value) == order:
+        return True
+    return is_elementwise(op) and (value.type.rank == 0 or value in known)
+
+
+def _moved(graph: Graph, value: Value, op: Op, order: tuple[int, ...], known: Known) -> Value:
+    """The operand of `op` that `order` makes `value` of."""
+    if _order(value) == order:
+        assert value.op is not None
+        return value.op.inputs[0]
+    if value.type.rank == 0:
+        return value
+    dims = value.type.dims + (1,) * (len(order) - value.type.rank)
+    extents = dict(zip(order, dims))
+    type_ = TensorType(value.type.dtype, tuple(extents[axis] for axis in range(len(order))))
+    number = splat(value)
+    if number is not None:
+        return graph.insert(splat_op(type_, number, op.location), op).output
+    items = known.items(value)
+    assert items is not None
+    moved = items.reshape(dims).transpose(np.argsort(order))
+    return graph.insert(constant_op(moved, type_, op.location), op).output

@@ -1,0 +1,163 @@
+"""What it costs to run operations on a part of the batch at a time: a model over bytes.
+
+Small parts leave what operations pass on in the caches, and what is concatenated in one piece;
+large ones read weights less often and have fewer launches.  What is the same in all parts is left
+out.  Costs are in nanoseconds, of one core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from nnefc.ir import Op, Value
+from nnefc.ops.tools.cost import flops, macs
+from nnefc.ops.tools.table import operations
+from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.passes.cost.convolution import products
+from nnefc.support.machine_model import (
+    COPY_NS,
+    LAUNCH_NS,
+    PEAK_MACS_PER_NS,
+    SHARED_CACHE_NS,
+    SHARED_LAUNCH_NS,
+    WEIGHT_NS,
+)
+from nnefc.symbolic.integers import now
+
+LEAST_REACH: Final = 4 << 20
+REACH: Final = 20 << 20
+"""Of so many bytes of activations at a time, all come from beyond the caches and go there."""
+PANELS: Final = 2
+"""Times that a product reads its rows, more or less: again for every panel of columns."""
+LEAST_GAIN: Final = 1e-3
+"""Share of all arithmetic that a cut must save: the model is no more exact than that."""
+JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
+"""Operations on which nothing is to do where their parts lie in one piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation does for the whole batch of `batch` items."""
+
+    batch: int
+    activations: int
+    """Bytes of what belongs to items, in and out."""
+    weights: int
+    """Bytes of what does not, in and out."""
+    macs: int
+    """Multiply-adds, or what takes as long."""
+    is_joined: bool
+    """Whether all that it does is to copy, unless there is one extent along dimension 0."""
+    rows: int
+    """Extents along dimension 0 of an item."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.activations and not self.weights
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether every turn does all of it: no item has a part in it."""
+        return not self.activations
+
+
+def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
+    """`rows` of values that belong to items."""
+    spec = operations().get(op.name)
+    if spec is not None and spec.view:
+        return Work(batch, 0, 0, 0, is_joined=False, rows=0)
+    values = dict.fromkeys((*op.inputs, *op.outputs))
+    moved = sum(v.type.nbytes for v in values if rows.get(v))
+    shared = sum(v.type.nbytes for v in values if not rows.get(v))
+    multiplied = macs(op) or (0 if moved else flops(op) // 2)
+    if op.name in ("matmul", "fused_matmul"):
+        moved *= PANELS
+    elif op.name in CONVOLUTIONS:
+        multiplied, weights = products(op)
+        shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
+    most = max((now(rows.get(v, 0)) for v in op.outputs), default=0)
+    return Work(batch, now(moved), now(shared), now(multiplied), op.name in JOINED, now(most))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The model for a machine."""
+
+    reach: int = REACH
+    threads: int = 1
+    """How many share a launch."""
+
+    @classmethod
+    def of_machine(cls, cache: int, threads: int) -> Costs:
+        """`cache`: bytes of the largest one, a part of which is ours; 0 if nobody knows."""
+        return cls(min(max(cache // 4, LEAST_REACH), REACH), threads)
+
+    @cached_property
+    def launch(self) -> float:
+        """Of a launch."""
+        return LAUNCH_NS if self.threads == 1 else SHARED_LAUNCH_NS
+
+    def work(self, work: Work, items: int) -> float:
+        """Of an operation with so many items at a time."""
+        if work.is_nothing or (work.is_joined and items * work.rows == 1):
+            return 0.0
+        turns = work.batch // items
+        copied = COPY_NS * work.activations if work.is_joined else 0.0
+        far = self._far(work.activations // turns) * work.activations
+        return copied + far + turns * (self.launch + _turn(work, turns))
+
+    def carrying(self, value: Value) -> float:
+        """Of a value that one stage computes and another one uses.
+
+        It goes far and comes back; what is joined or taken apart across a cut is copied.
+        """
+        around = (value.op, *value.users)
+        joined = any(op is not None and op.name in JOINED for op in around)
+        nbytes = now(value.type.nbytes)
+        return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
+
+    def _far(self, held: int) -> float:
+        """Of a byte if there are so many at the same time; the first ones stay in the caches."""
+        return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
+
+
+def _turn(work: Work, turns: int) -> float:
+    """Of reading weights in one of the turns, and of arithmetic that no other turn is spared.
+
+    The more arithmetic there is in a turn, the more of reading is hidden behind it.
+    """
+    arithmetic, reading = work.macs / PEAK_MACS_PER_NS, work.weights * WEIGHT_NS
+    if not work.is_repeated:
+        arithmetic /= turns
+    exposed = reading * reading / max(reading + arithmetic, 1.0)
+    return exposed + (arithmetic if work.is_repeated else 0.0)
+
+
+def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
+    """Of a cut before each of `steps`."""
+    least = 2 * costs.launch + LEAST_GAIN * now(sum(map(macs, steps))) / PEAK_MACS_PER_NS
+    last: dict[Value, int] = {}
+    for i, op in enumerate(steps):
+        last.update(dict.fromkeys(op.inputs, i))
+    ends: list[list[float]] = [[] for _ in steps]
+    carried = 0.0
+    found: list[float] = []
+    for i, op in enumerate(steps):
+        found.append(carried + least)
+        for value in op.outputs:
+            if last.get(value, -1) > i:
+                one = costs.carrying(value)
+                carried += one
+                ends[last[value]].append(one)
+        carried -= sum(ends[i])
+    return found
+
+
+def divisors(number: int) -> list[int]:
+    """In ascending order."""
+    small = [n for n in range(1, math.isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})

@@ -1,0 +1,51 @@
+"""What a graph would cost as it is, in nanoseconds of one core: tells what passes gain.
+
+Counted are launches, multiply-adds, transforms of Winograd's method, reading weights, and what
+operations pass on.  Element-wise arithmetic is not, which hides behind these for the most part.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nnefc.ir import Graph, Op
+from nnefc.ops.internal import scan
+from nnefc.ops.tools.cost import computes, is_stored, macs, traffic_bytes
+from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.passes.cost.convolution import cost, products, products_cost
+from nnefc.support.machine_model import COPY_NS, DOT_MACS_PER_NS, LAUNCH_NS, PEAK_MACS_PER_NS
+
+_ROW_MAJOR: Final = PEAK_MACS_PER_NS / DOT_MACS_PER_NS
+"""Times that a multiply-add of a convolution costs on tensors without channel blocks."""
+
+
+def multiplied(op: Op) -> int:
+    """Multiply-adds that are done: fewer than `macs` by Winograd's method."""
+    return products(op)[0] if _has_method(op) else macs(op)
+
+
+def nanoseconds(graph: Graph, *, warm: bool = False) -> float:
+    """Of a call.  `warm`: whether weights are in the last cache when they are read."""
+    return _computing(graph, warm) + COPY_NS / 2 * traffic_bytes(graph)
+
+
+def _computing(graph: Graph, warm: bool) -> float:
+    total = 0.0
+    for op in filter(computes, graph.ops):
+        if op.name == scan.NAME:  # weights stay near from turn to turn
+            total += op.attributes["turns"] * _computing(op.attributes["body"], warm=True)
+        else:
+            total += LAUNCH_NS + _arithmetic(op, warm) / PEAK_MACS_PER_NS
+    return total
+
+
+def _arithmetic(op: Op, warm: bool) -> float:
+    if _has_method(op):
+        return cost(op, op.attributes["method"], warm=warm)
+    times = _ROW_MAJOR if op.name.removeprefix("fused_").endswith("conv") else 1.0
+    weights = sum(v.type.nbytes for v in op.inputs if is_stored(v)) / 4
+    return products_cost(times * macs(op), weights, warm=warm) if macs(op) else 0.0
+
+
+def _has_method(op: Op) -> bool:
+    return op.name in CONVOLUTIONS and "method" in op.attributes

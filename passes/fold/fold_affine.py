@@ -1,0 +1,286 @@
+"""Make factors and terms of convolutions and matrix products part of their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnefc.ir import Graph, Op, Shape, TensorType, Value
+from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
+from nnefc.passes.analysis.affine import Affine, chain_after, chain_before, per_channel
+from nnefc.passes.analysis.known_data import Known, constant_op
+from nnefc.passes.base import only_user, replace
+
+Array = np.ndarray[Any, Any]
+
+_CONVOLUTIONS = ("conv", "deconv")
+
+
+@dataclass(frozen=True)
+class FoldAffine:
+    """Fold affine maps with constants, such as batch normalisation, into constant weights.
+
+        %1: float32[1,8,9,9] = conv(%x, %filter, %bias) {...}
+        %2: float32[1,8,9,9] = sub(%1, %mean)
+        %3: float32[1,8,9,9] = mul(%scale, %2)
+        %4: float32[1,8,9,9] = div(%3, %deviation)
+        %y: float32[1,8,9,9] = add(%offset, %4)
+
+    becomes, with new constants, computed in float64 and rounded once,
+
+        %y: float32[1,8,9,9] = conv(%x, %filter', %bias') {...}
+
+    After conv and deconv the map must be one per channel; through a concatenation of
+    convolutions along the channels each takes its part.  Before conv as well, unless a term
+    would have to appear on a border of zeros; before deconv factors alone.  After matmul with a
+    constant operand a factor per column (or row, of the first operand) is taken, and the terms
+    become one `add`.  Values with other users, and maps or weights that are not finite, stay
+    as they are.
+    """
+
+    name: ClassVar[str] = "fold_affine"
+
+    def run(self, graph: Graph) -> bool:
+        known = Known(graph)
+        # operations after the one that is looked at go away
+        found = [op for op in graph.ops if op.name in (*_CONVOLUTIONS, "concat", "matmul")]
+        with np.errstate(all="ignore"):
+            return sum(_fold(graph, op, known) for op in found) > 0
+
+
+def _fold(graph: Graph, op: Op, known: Known) -> bool:
+    if any(v.type.shape is None for v in (*op.inputs, *op.outputs)):
+        return False
+    if op.name == "matmul":
+        return _fold_after_matmul(graph, op, known)
+    if op.name == "concat":
+        return _fold_after(graph, op, known)
+    if not _has_weights(op, known):
+        return False
+    convolution = _fold_before(graph, op, known)
+    return _fold_after(graph, convolution, known) or convolution is not op
+
+
+def _has_weights(op: Op, known: Known) -> bool:
+    return op.name in _CONVOLUTIONS and op.inputs[1] in known and op.inputs[2] in known
+
+
+# -- after convolutions
+
+
+def _fold_after(graph: Graph, op: Op, known: Known) -> bool:
+    """Fold what follows a convolution, or a concatenation of convolutions."""
+    chain = list(chain_after(graph, op.output, known, per_channel))
+    if not chain or not (_has_weights(op, known) or _takes(graph, op, known)):
+        return False
+    result, total = chain[-1][0].output, chain[-1][1]
+    parts = _spread(op, total)
+    weights = [_scaled_outputs(part, map_, known) for part, map_ in parts]
+    if not all(w.fits(op) for w in weights):
+        return False
+    if result.name:
+        op.output.name = result.name
+    for (part, _), new in zip(parts, weights):
+        made = _rebuild(graph, part, part.inputs[0], new)
+        op = made if part is op else op
+    graph.replace_value(result, op.output)
+    for step, _ in reversed(chain):
+        graph.erase(step)
+    return True
+
+
+def _takes(graph: Graph, op: Op, known: Known) -> bool:
+    """Whether all that `op` concatenates are convolutions that may take a map of their own."""
+    if op.name != "concat" or op.attributes["axis"] != 1:
+        return False
+    for value in op.inputs:
+        part = value.op
+        if part is None or only_user(graph, value) is not op:
+            return False
+        if not (_has_weights(part, known) or _takes(graph, part, known)):
+            return False
+    return True
+
+
+def _spread(op: Op, map_: Affine) -> list[tuple[Op, Affine]]:
+    """The convolutions that make the output of `op`, with their part of a map per channel."""
+    if op.name != "concat":
+        return [(op, map_)]
+    spread: list[tuple[Op, Affine]] = []
+    start = 0
+    for value in op.inputs:
+        stop = start + value.type.dims[1]
+        scale, shift = (
+            a if a.shape[1] == 1 else a[:, start:stop] for a in (map_.scale, map_.shift)
+        )
+        assert value.op is not None
+        spread += _spread(value.op, Affine(scale, shift))
+        start = stop
+    return spread
+
+
+def _scaled_outputs(op: Op, map_: Affine, known: Known) -> _Weights:
+    """For which a convolution gives what `map_` makes of the output of `op`."""
+    scale = map_.scale.reshape(-1)
+    bias = scale * _bias(op, known) + map_.shift.reshape(-1)
+    if not map_.scales:
+        return _Weights(None, bias)
+    filter_ = _filter(op, known)
+    if op.name == "conv":
+        return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
+    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
+    grouped = filter_.reshape(groups, filter_.shape[0] // groups, filter_.shape[1], -1)
+    factors = scale if scale.size == 1 else scale.reshape(groups, 1, -1, 1)
+    return _Weights(_product(grouped, factors, op).reshape(filter_.shape), bias)
+
+
+# -- before convolutions
+
+
+def _fold_before(graph: Graph, op: Op, known: Known) -> Op:
+    """Fold what precedes a convolution; gives the one that is there then."""
+    chain = list(chain_before(graph, op.inputs[0], known, per_channel))
+    while chain and chain[-1][2].shifts and _meets_zeros(op):
+        chain.pop()
+    if not chain:
+        return op
+    _, value, map_ = chain[-1]
+    weights = _scaled_inputs(op, map_, known)
+    if not weights.fits(op):
+        return op
+    made = _rebuild(graph, op, value, weights)
+    for step, _, _ in chain:
+        graph.erase(step)
+    return made
+
+
+def _meets_zeros(op: Op) -> bool:
+    """Whether taps meet a border of zeros, or, in a reverse operation, not all of them an item."""
+    if op.name == "deconv":
+        return True
+    if op.attributes["border"] != "constant":
+        return False
+    window = convolution_window(op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes)
+    return any(
+        p > 0 or (down - 1) * s + f - p > up
+        for (p, _), down, s, f, up in zip(
+            window.padding, window.down, window.stride, window.dilated, window.up, strict=True
+        )
+    )
+
+
+def _scaled_inputs(op: Op, map_: Affine, known: Known) -> _Weights:
+    """For which a convolution gives of x what `op` gives of `map_` of x."""
+    filter_, bias = _filter(op, known), _bias(op, known)
+    scale, shift = map_.scale.reshape(-1), map_.shift.reshape(-1)
+    if op.name == "deconv":
+        return _Weights(_product(filter_, _along(scale, 0, filter_.ndim), op), bias)
+    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
+    outputs, inputs = filter_.shape[:2]
+    grouped = filter_.reshape(groups, outputs // groups, inputs, -1)
+    scale, shift = (a if a.size == 1 else a.reshape(groups, 1, inputs, 1) for a in (scale, shift))
+    if map_.shifts:
+        bias = bias + (grouped * shift).sum((2, 3)).reshape(-1)
+    if not map_.scales:
+        return _Weights(None, bias)
+    return _Weights(_product(grouped, scale, op).reshape(filter_.shape), bias)
+
+
+# -- what both share
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """`filter` None: that of the operation, else of its type; `bias`: float64 [channels] or [1]."""
+
+    filter: Array | None
+    bias: Array
+
+    def fits(self, op: Op) -> bool:
+        """Whether all items are finite in the type of an operation."""
+        return _is_finite(self.bias, op) and (self.filter is None or _is_finite(self.filter, op))
+
+
+def _is_finite(items: Array, op: Op) -> bool:
+    """Whether all items are finite in the type of the result of `op`."""
+    return bool(np.isfinite(items.astype(op.output.type.dtype.numpy, copy=False)).all())
+
+
+def _filter(op: Op, known: Known) -> Array:
+    items = known.items(op.inputs[1])
+    assert items is not None
+    return items
+
+
+def _product(items: Array, factors: Array, op: Op) -> Array:
+    """Products in float64, rounded to the type of the result of `op`; no copy is in float64."""
+    rounded = np.empty(items.shape, op.output.type.dtype.numpy)
+    return np.multiply(items, factors, out=rounded, dtype=np.float64, casting="unsafe")
+
+
+def _bias(op: Op, known: Known) -> Array:
+    items = known.items(op.inputs[2])
+    assert items is not None
+    return items.astype(np.float64).reshape(-1)
+
+
+def _along(items: Array, axis: int, rank: int) -> Array:
+    """A vector (or one item) as an array of `rank` that extends along `axis`."""
+    return items.reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def _rebuild(graph: Graph, op: Op, input_: Value, new: _Weights) -> Op:
+    """Put a convolution with another input and weights in the place of `op`."""
+    filter_ = op.inputs[1]
+    if new.filter is not None:
+        filter_ = graph.insert(constant_op(new.filter, filter_.type, op.location), op).output
+    type_ = TensorType(op.output.type.dtype, (1, new.bias.size) if new.bias.size > 1 else ())
+    bias = graph.insert(constant_op(new.bias.reshape(type_.dims), type_, op.location), op).output
+    made = Op(op.name, [input_, filter_, bias], op.attributes, [op.output.type], (), op.location)
+    graph.insert(made, op)
+    replace(graph, op, [made.output])
+    return made
+
+
+# -- matrix products
+
+
+def _fold_after_matmul(graph: Graph, op: Op, known: Known) -> bool:
+    """Fold factors into a constant operand, and make one sum of the terms."""
+    index = next((i for i in (1, 0) if op.inputs[i] in known), None)
+    if index is None:
+        return False
+    weights = op.inputs[index]
+    batch = weights.type.dims[:-2]
+
+    def fits(shape: Shape) -> bool:
+        """Whether a factor is the same along the dimension of the other operand."""
+        grows = any(e not in (1, b) for e, b in zip(shape[:-2], batch, strict=True))
+        return shape[-2 if index else -1] == 1 and not grows
+
+    chain = list(chain_after(graph, op.output, known, fits))
+    items = known.items(weights)
+    if not chain or items is None:
+        return False
+    last, map_ = chain[-1]
+    if not map_.scales and len(chain) == 1:
+        return False
+    transposed = op.attributes["transposeB" if index else "transposeA"]
+    scaled = _product(items, map_.scale.swapaxes(-1, -2) if transposed else map_.scale, op)
+    if not _is_finite(scaled, op) or not _is_finite(map_.shift, op):
+        return False
+    if map_.scales:
+        made = graph.insert(constant_op(scaled, weights.type, op.location), op)
+        op.set_input(index, made.output)
+    result = op.output
+    if map_.shifts:
+        type_ = TensorType(result.type.dtype, map_.shift.shape)
+        term = graph.insert(constant_op(map_.shift, type_, last.location), last).output
+        sum_ = Op("add", [result, term], {}, [result.type], location=last.location)
+        result = graph.insert(sum_, last).output
+    graph.replace_value(last.output, result)
+    for step, _ in reversed(chain):
+        graph.erase(step)
+    return True

@@ -1,0 +1,137 @@
+"""Compute at compile time what depends on no input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnefc.ir import Graph, Op
+from nnefc.ops.tools.reference import apply, widen
+from nnefc.ops.tools.table import operations
+from nnefc.passes.analysis.known_data import Known, constant_op, is_widening
+from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op
+from nnefc.symbolic.integers import is_symbolic
+
+LINEAR = frozenset(
+    {
+        "reshape",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "split",
+        "concat",
+        "stack",
+        "unstack",
+        "slice",
+        "pad",
+        "tile",
+        "gather",
+        "gather_elements",
+        "gather_nd",
+        "scatter_elements",
+        "scatter_nd",
+        "copy_n",
+        "sum_reduce",
+        "max_reduce",
+        "min_reduce",
+        "argmax_reduce",
+        "argmin_reduce",
+        "all_reduce",
+        "any_reduce",
+        "product_reduce",
+        "argmax_reduce_last",
+        "argmin_reduce_last",
+        "topk",
+        "resize",
+    }
+)
+"""Operations, besides element-wise ones, whose work is in proportion to their operands."""
+
+INFLATING = frozenset({"dequantize_blocks"})
+"""Operations on weights that are stored in few bits so that they need little memory."""
+
+
+@dataclass(frozen=True)
+class FoldConstants:
+    """Evaluate operations whose operands are all constants or variables that never change.
+
+        %0: float32[] = constant() {shape = [], value = [2.0]}
+        %1: float32[3] = constant() {shape = [3], value = [1.0, 2.0, 3.0]}
+        %y: float32[3] = mul(%1, %0)
+
+    becomes, but for operations that are dead now,
+
+        %y: float32[3] = constant() {shape = [3], value = tensor float32[3] [2.0, 4.0, 6.0]}
+
+    The reference computes in float64 and int64; results are rounded to the item type once
+    per operation.  Left alone: views of variables, which cost nothing and keep weights where
+    they are; results of more than `growth` times the items that operands store plus `small`;
+    operands that repeat one number more than `repeated` times; operations of more than `work`
+    multiplications; and what makes weights larger only: numbers of codes (`INFLATING`), and
+    conversions of more than `small` items to wider types.
+    """
+
+    name: ClassVar[str] = "fold_constants"
+    growth: int = 2
+    small: int = 4096
+    repeated: int = 1 << 22
+    work: int = 1 << 26
+
+    def run(self, graph: Graph) -> bool:
+        known = Known(graph)
+        changed = False
+        for op in graph.ops:
+            if self._foldable(op, known):
+                results = _fold(op, known)
+                replace(graph, op, [graph.insert(r, op).output for r in results])
+                changed = True
+        return changed
+
+    def _foldable(self, op: Op, known: Known) -> bool:
+        spec = operations().get(op.name)
+        if (
+            op.name in INFLATING
+            or spec is None
+            or not spec.pure
+            or not op.inputs
+            or spec.reference is None
+        ):
+            return False
+        if any(v.type.shape is None or is_symbolic(v.type.shape) for v in op.outputs):
+            return False
+        if not all(v in known for v in op.inputs):
+            return False
+        if is_elementwise(op) and _splats(op) is not None:
+            return True
+        if is_widening(op) and op.output.type.volume > self.small:
+            return False
+        if spec.view and not is_constant(op.inputs[0]):
+            return False
+        repeated = sum(v.type.volume for v in op.inputs if splat(v) is not None)
+        stored = sum(1 if splat(v) is not None else v.type.volume for v in op.inputs)
+        made = sum(v.type.volume for v in op.outputs)
+        if repeated > self.repeated or made > self.growth * stored + self.small:
+            return False
+        linear = spec.elementwise or op.name in LINEAR
+        return linear or max(v.type.volume for v in op.inputs) * made <= self.work
+
+
+def _splats(op: Op) -> list[Any] | None:
+    numbers = [splat(v) for v in op.inputs]
+    return None if any(n is None for n in numbers) else numbers
+
+
+def _fold(op: Op, known: Known) -> list[Op]:
+    """One constant, not inserted yet, for each output of `op`."""
+    with np.errstate(all="ignore"):
+        numbers = _splats(op) if is_elementwise(op) else None
+        if numbers is not None:
+            operands = [widen(n, v.type.dtype) for n, v in zip(numbers, op.inputs)]
+            result = apply(op, operands)[0].astype(op.output.type.dtype.numpy)
+            return [splat_op(op.output.type, result.item(), op.location)]
+        results = apply(op, [widen(known.items(v), v.type.dtype) for v in op.inputs])
+        return [
+            constant_op(r, v.type, op.location) for v, r in zip(op.outputs, results, strict=True)
+        ]

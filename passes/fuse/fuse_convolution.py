@@ -1,0 +1,138 @@
+"""Convolutions that kernels on blocked tensors can do, with what they do to their result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
+from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
+from nnefc.ops.internal.epilogue import simple_epilogue
+from nnefc.passes.analysis.blocked_rules import MAX_PLANE, elementwise, in_reach
+from nnefc.passes.analysis.epilogues import absorb, joined, only_used_by, producer
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.base import is_elementwise
+from nnefc.symbolic.integers import largest, make_do
+
+MOST_PARTS: Final = 4
+"""Outputs for each input of a group: kernels are specialised by the part of a block they read."""
+
+
+@dataclass(frozen=True)
+class FuseConvolution:
+    """Make `fused_conv` of a convolution, with the addition and activation that alone use it.
+
+        %0: float32[1,16,8,8] = conv(%x, %w, %b) {...}
+        %1: float32[1,16,8,8] = fused(%0, %z) {expression = (%0: float32, %1: float32) {
+          %2: float32 = add(%0, %1); %3: float32 = relu(%2); return %3 }}
+
+    becomes
+
+        %1: float32[1,16,8,8] = fused_conv(%x, %w, %b, %z) {..., expression = ...}
+
+    Taken are float32 convolutions with known filter and bias, zeros around the input, and one
+    group, groups of one channel or another part of a block of `block` channels, or of whole
+    blocks, perhaps with half of one, not too large for tables of offsets; `deconv` in the same way.
+    An expression joins if its other operands have the shape of the result or are known items per
+    channel; where shapes depend on symbols, or groups share blocks, only if it is one that tiles
+    can do in registers.  Of two convolutions that are added the later one adds.
+    """
+
+    name: ClassVar[str] = "fuse_convolution"
+    block: int = 8
+
+    def run(self, graph: Graph) -> bool:
+        known = Known(graph)
+        taken = {op: i for i, op in enumerate(graph.ops) if self._fits(op, known)}
+        for op in list(graph.ops):
+            if not (op.name == "fused" or is_elementwise(op)):
+                continue
+            results = [
+                v
+                for v in dict.fromkeys(op.inputs)
+                if v.op in taken and self._absorbs(graph, op, v, known)
+            ]
+            if results:
+                last = max(results, key=lambda v: taken[producer(v)])
+                convolution = producer(last)
+                absorb(graph, op, last, f"fused_{convolution.name}")
+                del taken[convolution]
+        for op in taken:
+            _rename(graph, op)
+        return any(op.name in ("fused_conv", "fused_deconv") for op in graph.ops)
+
+    def _fits(self, op: Op, known: Known) -> bool:
+        if op.name not in ("conv", "deconv") or op.attributes["border"] != "constant":
+            return False
+        x, filter_, bias = op.inputs
+        if x.type.dtype is not DType.FLOAT32 or not 3 <= x.type.rank <= 8:
+            return False
+        if filter_ not in known or bias not in known:
+            return False
+        window = convolution_window(
+            x.type.dims, filter_.type.dims, op.attributes, reverse=op.name == "deconv"
+        )
+        groups = convolution_groups(x.type.dims, op.attributes)
+        inputs, outputs = x.type.dims[1], op.output.type.dims[1]
+        if not self._in_reach(window, inputs // groups):
+            return False
+        return groups == 1 or self._splits(inputs // groups, outputs // groups)
+
+    def _splits(self, inputs: int, outputs: int) -> bool:
+        """Whether groups of so many channels are whole blocks, perhaps with half of one, or parts
+        that vectors shuffle.
+        """
+        if inputs % self.block == 0 and outputs % self.block == 0:
+            return True
+        entry = Blocked(self.block, ()).entry
+        if inputs >= self.block >= 2 * entry and inputs % entry == outputs % entry == 0:
+            return True
+        return (
+            self.block % outputs == 0 and outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
+        )
+
+    def _in_reach(self, window: Window, channels: int) -> bool:
+        """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
+        if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
+            return False
+        return in_reach(window.input, channels, Blocked(self.block, window.reach()))
+
+    def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
+        """Whether the convolution that computes `value` can do what element-wise `op` does."""
+        if not (only_used_by(graph, value, op) and elementwise(op, known)):
+            return False
+        if _is_simple(op, value):
+            return True
+        return not (self._share_blocks(producer(value)) or any(map(make_do, value.type.dims)))
+
+    def _share_blocks(self, convolution: Op) -> bool:
+        """Whether tiles leave blocks that others complete."""
+        x, y = convolution.inputs[0].type.dims, convolution.output.type.dims
+        groups = convolution_groups(x, convolution.attributes)
+        return x[1] // groups >= self.block and y[1] // groups % self.block > 0 and groups > 1
+
+
+def _is_simple(op: Op, value: Value) -> bool:
+    """Whether tiles can do what element-wise `op` does to `value`."""
+    expression, others = joined(op, value)
+    found = simple_epilogue(expression)
+    if found is None or found.residual is None:
+        return found is not None
+    return others[found.residual - 1].type.dims == value.type.dims
+
+
+def _rename(graph: Graph, op: Op) -> None:
+    """A fused convolution that does nothing to its result."""
+    plain = Expression((DType.FLOAT32,), (), (0,))
+    fused = Op(
+        f"fused_{op.name}",
+        op.inputs,
+        {**op.attributes, "expression": plain},
+        [op.output.type],
+        [op.output.name],
+        op.location,
+    )
+    graph.insert(fused, op)
+    graph.replace_value(op.output, fused.output)
+    graph.erase(op)

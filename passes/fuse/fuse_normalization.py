@@ -1,0 +1,264 @@
+"""Make one operation of the many that layer, instance or RMS normalisation is written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from nnefc.ir import Graph, Op, TensorType, Value
+from nnefc.ops.internal.mean_variance import NAME
+from nnefc.ops.tools.build import build
+from nnefc.passes.base import is_one, only_user, splat
+
+DEPTH: Final = 2
+"""Products of products of products are looked into."""
+
+
+@dataclass(frozen=True)
+class FuseNormalization:
+    """Make `mean_variance_normalization` operations (see `nnefc.ops.internal.mean_variance`).
+
+        %0: float32[5,1] = sum_reduce(%x) {axes = [1], normalize = true}
+        %1: float32[5,4] = sub(%x, %0)
+        %2: float32[5,4] = sqr(%1)
+        %3: float32[5,1] = sum_reduce(%2) {axes = [1], normalize = true}
+        %4: float32[5,1] = add(%3, %epsilon)
+        %5: float32[5,1] = sqrt(%4)
+        %y: float32[5,4] = div(%1, %5)
+
+    becomes
+
+        %y: float32[5,4] = mean_variance_normalization(%x) {axes = [1], epsilon = 1e-05,
+          centred = true}
+
+    The variance may be mean(x^2) - mean(x)^2, too, or that without a sign (what is computed is as
+    exact as the other); and mean(x^2) if x itself is divided.  Factors may come in between:
+
+        (x - mean) * (scale / root),  (scale * (x - mean)) / root,
+        x * (scale / root) + (offset - mean * (scale / root))
+
+    Nothing is done where another operation needs a value in between.
+    """
+
+    name: ClassVar[str] = "fuse_normalization"
+
+    def run(self, graph: Graph) -> bool:
+        changed = False
+        for op in list(graph.ops):
+            found = _quotient(graph, op) or _affine(graph, op)
+            if found is not None and found.is_alone(graph, op):
+                _replace(graph, op, found)
+                changed = True
+        return changed
+
+
+@dataclass
+class _Root:
+    """sqrt(variance + epsilon) of x along some axes."""
+
+    x: Value
+    axes: tuple[int, ...]
+    epsilon: float
+    mean: Value | None
+    """That of x, None if it counts as 0."""
+    inner: set[Op]
+    """Operations that it is made of, x left out."""
+
+    def is_numerator(self, value: Value) -> bool:
+        """Whether `value` is x, or x - mean if there is one."""
+        if self.mean is None:
+            return value is self.x
+        op = _made_by(value, "sub")
+        return op is not None and op.inputs == (self.x, self.mean)
+
+
+@dataclass
+class _Normalisation:
+    """A normalisation, what it is multiplied by or (True) divided by, and what is added."""
+
+    root: _Root
+    factors: list[tuple[Value, bool]]
+    offset: Value | None = None
+    inner: set[Op] = field(default_factory=set[Op])
+
+    def is_alone(self, graph: Graph, op: Op) -> bool:
+        """Whether nobody but `op` needs anything else of what becomes one operation."""
+        inner = self.root.inner | self.inner
+        return all(
+            not graph.is_output(value) and all(user in inner or user is op for user in value.users)
+            for each in inner - {op}
+            for value in each.outputs
+        )
+
+
+def _replace(graph: Graph, op: Op, found: _Normalisation) -> None:
+    x, result = found.root.x, op.output
+    attributes = {
+        "axes": found.root.axes,
+        "epsilon": found.root.epsilon,
+        "centred": found.root.mean is not None,
+    }
+    names = [result.name] if not found.factors and found.offset is None else ()
+    type_ = TensorType(x.type.dtype, x.type.shape)
+    made = Op(NAME, [x], attributes, [type_], names, location=op.location)
+    value = graph.insert(made, op).output
+    for factor, divides in found.factors:
+        name = "div" if divides else "mul"
+        value = build(graph, name, [value, factor], {}, before=op, location=op.location).output
+    if found.offset is not None:
+        operands = [value, found.offset]
+        value = build(graph, "add", operands, {}, before=op, location=op.location).output
+    graph.replace_value(result, value)
+    graph.erase(op)
+    inner = (found.root.inner | found.inner) - {op}
+    while unused := {each for each in inner if not each.output.users}:
+        inner -= unused
+        for each in unused:
+            graph.erase(each)
+
+
+# -- what is divided by a root
+
+
+def _quotient(graph: Graph, op: Op) -> _Normalisation | None:
+    """(x - mean) / root, and other factors."""
+    if op.name not in ("mul", "div"):
+        return None
+    inner: set[Op] = set()
+    factors = _factors(graph, op, inner)
+    for i, (value, inverted) in enumerate(factors):
+        root = _root(value, inverted=inverted)
+        if root is None:
+            continue
+        for j, (numerator, below) in enumerate(factors):
+            if not below and root.is_numerator(numerator):
+                if root.mean is not None and numerator.op is not None:
+                    inner.add(numerator.op)
+                rest = [f for k, f in enumerate(factors) if k not in (i, j)]
+                return _Normalisation(root, rest, None, inner)
+    return None
+
+
+def _affine(graph: Graph, op: Op) -> _Normalisation | None:
+    """x * factor + (offset - mean * factor), where the factor is that of a root, and others."""
+    if op.name != "add":
+        return None
+    for product, rest in _orders(op):
+        first, difference = _made_by(product, "mul"), _made_by(rest, "sub")
+        second = _made_by(difference.inputs[1], "mul") if difference is not None else None
+        if first is None or difference is None or second is None:
+            continue
+        for x, factor in _orders(first):
+            for mean, other in _orders(second):
+                if factor is not other or factor.op is None:
+                    continue
+                inner = {first, second, difference, factor.op}
+                factors = _factors(graph, factor.op, inner)
+                for i, (value, inverted) in enumerate(factors):
+                    root = _root(value, inverted=inverted)
+                    if root is not None and root.x is x and root.mean is mean:
+                        others = factors[:i] + factors[i + 1 :]
+                        return _Normalisation(root, others, difference.inputs[0], inner)
+    return None
+
+
+def _factors(graph: Graph, op: Op, inner: set[Op], depth: int = DEPTH) -> list[tuple[Value, bool]]:
+    """What `op` multiplies, with whether it divides by that; adds what is in between to `inner`."""
+    if op.name not in ("mul", "div"):
+        return [(op.output, False)]
+    found: list[tuple[Value, bool]] = []
+    for value, inverted in zip(op.inputs, (False, op.name == "div"), strict=True):
+        before = value.op
+        is_product = before is not None and before.name in ("mul", "div")
+        if before is not None and is_product and depth and only_user(graph, value) is op:
+            inner.add(before)
+            parts = _factors(graph, before, inner, depth - 1)
+            found += [(v, below != inverted) for v, below in parts]
+        elif value.type.rank or not is_one(splat(value)):
+            found.append((value, inverted))
+    return found
+
+
+# -- roots
+
+
+def _root(value: Value, *, inverted: bool) -> _Root | None:
+    """What `value`, or its reciprocal (if it is not `inverted`), is the root of."""
+    op = _made_by(value, "sqrt" if inverted else "rsqrt")
+    if op is None:
+        return None
+    variance, epsilon, inner = _shifted(op.inputs[0])
+    inner.add(op)
+    found = _mean_of_square(variance, inner) or _difference_of_means(variance, inner)
+    if found is not None:
+        found.epsilon = epsilon
+    return found
+
+
+def _shifted(value: Value) -> tuple[Value, float, set[Op]]:
+    """What a number that is not negative was added to, the number, the operation that did so."""
+    op = _made_by(value, "add")
+    for x, other in _orders(op) if op is not None else ():
+        number = splat(other)
+        if op is not None and number is not None and number >= 0 and x.type == value.type:
+            return x, float(number), {op}
+    return value, 0.0, set()
+
+
+def _mean_of_square(variance: Value, inner: set[Op]) -> _Root | None:
+    """mean((x - mean(x))^2), or mean(x^2)"""
+    mean = _mean(variance)
+    square = _made_by(mean.inputs[0], "sqr") if mean is not None else None
+    if mean is None or square is None:
+        return None
+    base, axes = square.inputs[0], mean.attributes["axes"]
+    inner = inner | {mean, square}
+    difference = _made_by(base, "sub")
+    if difference is not None:
+        x, subtracted = difference.inputs
+        center = _mean(subtracted)
+        if center is not None and center.inputs[0] is x and _axes(center) == _axes(mean):
+            return _Root(x, axes, 0.0, subtracted, inner | {difference, center})
+    return _Root(base, axes, 0.0, None, inner)
+
+
+def _difference_of_means(variance: Value, inner: set[Op]) -> _Root | None:
+    """mean(x^2) - mean(x)^2, or 0 if that is larger"""
+    positive = _made_by(variance, "relu", "max")
+    if positive is not None:
+        rest = [v for v in positive.inputs if splat(v) != 0]
+        if len(rest) != 1 or rest[0].type != variance.type:
+            return None
+        variance, inner = rest[0], inner | {positive}
+    difference = _made_by(variance, "sub")
+    if difference is None:
+        return None
+    mean, squared = _mean(difference.inputs[0]), _made_by(difference.inputs[1], "sqr")
+    square = _made_by(mean.inputs[0], "sqr") if mean is not None else None
+    center = _mean(squared.inputs[0]) if squared is not None else None
+    if mean is None or squared is None or square is None or center is None:
+        return None
+    x, axes = square.inputs[0], mean.attributes["axes"]
+    if center.inputs[0] is not x or _axes(center) != _axes(mean):
+        return None
+    inner = inner | {difference, mean, squared, square, center}
+    return _Root(x, axes, 0.0, center.output, inner)
+
+
+def _mean(value: Value) -> Op | None:
+    """The operation that takes the mean that `value` is."""
+    op = _made_by(value, "sum_reduce")
+    return op if op is not None and op.attributes["normalize"] and op.attributes["axes"] else None
+
+
+def _axes(op: Op) -> set[int]:
+    return set(op.attributes["axes"])
+
+
+def _made_by(value: Value, *names: str) -> Op | None:
+    return value.op if value.op is not None and value.op.name in names else None
+
+
+def _orders(op: Op) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """The operands of a commutative operation, both ways."""
+    return op.inputs, op.inputs[::-1]

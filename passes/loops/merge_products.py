@@ -1,0 +1,113 @@
+"""Products of one row with several matrices, in loops: one product with all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from nnefc.ir import Graph, Op, Value
+from nnefc.ops.tools.build import build
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.analysis.loop import Loop, loops
+from nnefc.passes.base import RESHAPES, is_constant
+from nnefc.passes.fold.fold_constants import LINEAR
+
+
+@dataclass(frozen=True)
+class MergeProducts:
+    """Let turns multiply a row with weights that all of them share in one go.
+
+        %i: float32[1,8] = matmul(%h, %u) {transposeA = false, transposeB = true}
+        %f: float32[1,8] = matmul(%h, %v) {transposeA = false, transposeB = true}
+
+    becomes, in the body of a loop that is given %w, the concatenation of %u and %v,
+
+        %0: float32[1,16] = matmul(%h, %w) {transposeA = false, transposeB = true}
+        %i: float32[1,8], %f: float32[1,8] = split(%0) {axis = 1, ratios = [8, 8]}
+
+    The gates of recurrent networks are such products.  The split costs nothing, as the parts of a
+    row lie one after the other, and threads share one long product rather than several short ones.
+    The concatenation is folded, as weights are data, or computed of data alone.
+    """
+
+    name: ClassVar[str] = "merge_products"
+
+    def run(self, graph: Graph) -> bool:
+        changed = False
+        for loop in loops(graph):
+            siblings = [ops for ops in _siblings(loop).values() if len(ops) > 1]
+            for ops in siblings:
+                _merge(loop, ops)
+            if siblings:
+                loop.write()
+                changed = True
+        return changed
+
+
+def _siblings(loop: Loop) -> dict[Hashable, list[Op]]:
+    """Products of one row with weights, by what has to be equal for them to be merged."""
+    known = Known(loop.graph)
+    outer: dict[Value, Value] = {o.inner: _stored(o.outer) for o in loop.shared}
+    found: dict[Hashable, list[Op]] = {}
+    for op in loop.body.ops:
+        if op.name != "matmul" or math.prod(op.output.type.dims[:-1]) > 1:
+            continue
+        row, matrix = op.inputs
+        stored = outer.get(matrix) or matrix
+        if is_constant(stored) or _is_data(stored, known):
+            flags = op.attributes["transposeA"], op.attributes["transposeB"]
+            found.setdefault((row, stored.type.rank, *flags), []).append(op)
+    return found
+
+
+def _stored(matrix: Value) -> Value:
+    """The matrix that a value is, perhaps without singular dimensions before it."""
+    while (op := matrix.op) is not None and op.name in RESHAPES:
+        (source,) = op.inputs
+        if source.type.dims[-2:] != matrix.type.dims[-2:]:
+            break
+        matrix = source
+    return matrix
+
+
+def _is_data(value: Value, known: Known) -> bool:
+    """Whether a value will be a constant, if it is none, when constants are folded."""
+    op = value.op
+    if value in known or op is None:
+        return value in known
+    linear = op.name in LINEAR and op.name not in RESHAPES
+    return linear and all(_is_data(operand, known) for operand in op.inputs)
+
+
+def _merge(loop: Loop, ops: Sequence[Op]) -> None:
+    first = ops[0]
+    flags, matrix = first.attributes, first.inputs[1]
+    matrices = [_stored(_outside(loop, op.inputs[1])) for op in ops]
+    axis = matrices[0].type.rank - (2 if flags["transposeB"] else 1)
+    joined = _before(loop.graph, loop.op, "concat", matrices, axis=axis).output
+    if joined.type.rank != matrix.type.rank:
+        shape = (*matrix.type.dims[:-2], *joined.type.dims[-2:])
+        joined = _before(loop.graph, loop.op, "reshape", [joined], shape=shape).output
+    operands = [first.inputs[0], loop.share(joined)]
+    product = _before(loop.body, first, "matmul", operands, **flags).output
+    sizes = tuple(op.output.type.dims[-1] for op in ops)
+    parts = _before(
+        loop.body, first, "split", [product], axis=product.type.rank - 1, ratios=sizes
+    ).outputs
+    for op, part in zip(ops, parts, strict=True):
+        loop.replace(op.output, part)
+        loop.body.erase(op)
+
+
+def _before(graph: Graph, op: Op, name: str, operands: Sequence[Value], **attributes: Any) -> Op:
+    return build(graph, name, operands, attributes, before=op, location=op.location)
+
+
+def _outside(loop: Loop, matrix: Value) -> Value:
+    """A matrix that the body has, outside of it."""
+    if matrix.op is None:
+        return next(operand.outer for operand in loop.shared if operand.inner is matrix)
+    twin = Op("constant", (), matrix.op.attributes, [matrix.type], location=matrix.op.location)
+    return loop.graph.insert(twin, loop.op).output

@@ -1,0 +1,177 @@
+"""Take out of loops what nobody needs, or what need not be a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from nnefc.ir import Graph, Op, Value
+from nnefc.passes.analysis.loop import Loop, loops
+from nnefc.passes.base import is_constant, replace, splat, splat_op
+
+
+@dataclass(frozen=True)
+class SimplifyScans:
+    """Make loops smaller: states, operands and results that need not be there go.
+
+        %s: float32[4], %y: float32[8] = scan(%s0, %x, %w) {turns = 2, states = 1, scanned = 1,
+          body = graph turn(%s: float32[4], %x: float32[4], %w: float32[4])
+            -> (s = %s, y = %y) {
+            %y: float32[4] = add(%x, %s)
+          }}
+
+    becomes
+
+        %y: float32[8] = scan(%x, %s0) {turns = 2, states = 0, scanned = 1,
+          body = graph turn(%x: float32[4], %s: float32[4]) -> (y = %y) {
+            %y: float32[4] = add(%x, %s)
+          }}
+
+    The rules, in order: a loop of one turn is what its body computes; a state that never changes is
+    shared; what the body takes twice it takes once, and what it gives twice, or as it takes it,
+    it need not give; constants that it takes are its own; results, states and operands that
+    nothing depends on go.
+    """
+
+    name: ClassVar[str] = "simplify_scans"
+
+    def run(self, graph: Graph) -> bool:
+        changed = False
+        for loop in loops(graph):
+            if loop.turns == 1:
+                _inline(loop)
+                changed = True
+                continue
+            found = [rule(loop) for rule in _RULES]
+            if any(found):
+                loop.write()
+                changed = True
+        return changed
+
+
+def _inline(loop: Loop) -> None:
+    """What one turn computes, in place of the loop."""
+    graph, op, body = loop.graph, loop.op, loop.body
+    twins = dict(zip(body.inputs, op.inputs, strict=True))
+    for inner in body.ops:
+        made = Op(
+            inner.name,
+            [twins[v] for v in inner.inputs],
+            inner.attributes,
+            [v.type for v in inner.outputs],
+            location=inner.location,
+        )
+        graph.insert(made, op)
+        twins.update(zip(inner.outputs, made.outputs, strict=True))
+    replace(graph, op, [twins[v] for v in body.outputs])
+
+
+def _share_states(loop: Loop) -> bool:
+    """States that no turn changes."""
+    constant = [state for state in loop.states if state.after is state.before]
+    for state in constant:
+        loop.states.remove(state)
+        loop.replace(state.before, loop.share(state.initial))
+        loop.graph.replace_value(state.final, state.initial)
+    return bool(constant)
+
+
+def _merge_operands(loop: Loop) -> bool:
+    """Operands that are there twice."""
+    changed = False
+    for operands in (loop.scanned, loop.shared):
+        first: dict[tuple[Value, bool], Value] = {}
+        for operand in list(operands):
+            twin = first.setdefault((operand.outer, operand.backwards), operand.inner)
+            if twin is not operand.inner:
+                loop.replace(operand.inner, twin)
+                operands.remove(operand)
+                changed = True
+    return changed
+
+
+def _merge_results(loop: Loop) -> bool:
+    """Stacked results that are there twice, or are what is scanned."""
+    first = {(operand.inner, operand.backwards): operand.outer for operand in loop.scanned}
+    changed = False
+    for stacked in list(loop.stacked):
+        twin = first.setdefault((stacked.inner, stacked.backwards), stacked.outer)
+        if twin is not stacked.outer:
+            loop.graph.replace_value(stacked.outer, twin)
+            loop.stacked.remove(stacked)
+            changed = True
+    return changed
+
+
+def _take_in_constants(loop: Loop) -> bool:
+    """Shared constants, and scanned ones that repeat one number: the body has them itself."""
+    before = next(loop.body.ops, None)
+    changed = False
+    for operands, sliced in ((loop.shared, False), (loop.scanned, True)):
+        for operand in list(operands):
+            made = _constant(operand.outer, operand.inner, sliced)
+            if made is None:
+                continue
+            loop.replace(operand.inner, loop.body.insert(made, before).output)
+            operands.remove(operand)
+            changed = True
+    return changed
+
+
+def _constant(outer: Value, inner: Value, sliced: bool) -> Op | None:
+    """What gives a body its own one of a constant that is outside of it."""
+    if outer.op is None or not is_constant(outer):
+        return None
+    if not sliced:
+        return Op("constant", (), outer.op.attributes, [outer.type], location=outer.op.location)
+    number = splat(outer)
+    return None if number is None else splat_op(inner.type, number, outer.op.location)
+
+
+def _drop_dead(loop: Loop) -> bool:
+    """What nothing depends on that is needed after the loop."""
+    stacked = [each for each in loop.stacked if _is_used(loop.graph, each.outer)]
+    live = [state for state in loop.states if _is_used(loop.graph, state.final)]
+    needed = _needed([each.inner for each in stacked], [state.after for state in live])
+    while found := [s for s in loop.states if s not in live and s.before in needed]:
+        live += found
+        needed |= _needed([state.after for state in found])
+    states = [state for state in loop.states if state in live]
+    scanned = [operand for operand in loop.scanned if operand.inner in needed]
+    shared = [operand for operand in loop.shared if operand.inner in needed]
+    kept = (states, scanned, shared, stacked)
+    before = (loop.states, loop.scanned, loop.shared, loop.stacked)
+    if list(map(len, kept)) == list(map(len, before)):
+        return False
+    loop.states, loop.scanned, loop.shared, loop.stacked = kept
+    loop.body.outputs = [*(s.after for s in states), *(s.inner for s in stacked)]
+    for op in loop.body.reversed_ops:
+        if not any(_is_used(loop.body, v) for v in op.outputs):
+            loop.body.erase(op)
+    return True
+
+
+def _is_used(graph: Graph, value: Value) -> bool:
+    return bool(value.users) or graph.is_output(value)
+
+
+def _needed(*outputs: list[Value]) -> set[Value]:
+    """The values that some outputs of a body depend on, themselves included."""
+    needed: set[Value] = set()
+    stack = [value for values in outputs for value in values]
+    while stack:
+        value = stack.pop()
+        if value not in needed:
+            needed.add(value)
+            stack += value.op.inputs if value.op is not None else ()
+    return needed
+
+
+_RULES: Final[tuple[Callable[[Loop], bool], ...]] = (
+    _share_states,
+    _merge_operands,
+    _merge_results,
+    _take_in_constants,
+    _drop_dead,
+)

@@ -1,0 +1,171 @@
+"""Which values are channel-blocked, and where layouts change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnefc.ir import Blocked, Graph, Op, Value
+from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
+from nnefc.passes.analysis.blocked_rules import (
+    CONVOLUTIONS,
+    accepts,
+    gains,
+    halo_needed,
+    in_reach,
+    tensors,
+)
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.cost.convolution import FEW_CHANNELS, Chooser
+
+JOINED = ("concat", "split", "slice")
+"""Operations whose operands and results are parts of each other: no copies if they lie alike."""
+
+
+@dataclass(frozen=True)
+class AssignLayouts:
+    """Give convolutions, and what lies between them, blocked operands and results.
+
+        %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {...}
+        %y: float32[1,32,8,8] = max_pool(%0) {...}
+
+    becomes
+
+        %1: float32[1,3,16,16] blocked(1, [1, 1], [1, 1]) = layout(%x)
+        %0: float32[1,32,16,16] blocked(8, [0, 0], [0, 0]) = fused_conv(%1, %w, %b)
+          {..., method = "direct"}
+        %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
+        %y: float32[1,32,8,8] = layout(%2)
+
+    A convolution or pooling always computes on blocked tensors, other operations that can do so
+    if an operand is blocked.  The halo of a value is the most that its users need; where users that
+    are wide in different dimensions would make it far too large, some read a copy instead.
+    """
+
+    name: ClassVar[str] = "assign_layouts"
+    block: int = 8
+    choose: Chooser = Chooser()
+    """How convolutions are computed."""
+
+    def run(self, graph: Graph) -> bool:
+        known = Known(graph)
+        chosen = self._blocked_operations(graph, known)
+        if not chosen:
+            return False
+        halos = _halos(chosen, known, self.block)
+        for op in chosen:
+            for value in op.outputs:
+                value.type = value.type.with_layout(Blocked(self.block, halos[value]))
+            if op.name in CONVOLUTIONS:
+                op.attributes["method"] = self.choose(op)
+        _Converter(graph, chosen, self.block, halos, known).run()
+        return True
+
+    def _blocked_operations(self, graph: Graph, known: Known) -> dict[Op, None]:
+        """In order."""
+        chosen: dict[Op, None] = {}
+        for op in graph.ops:
+            if (
+                op.name in CONVOLUTIONS
+                or gains(op, self.block, known)
+                or (any(v.op in chosen for v in op.inputs) and accepts(op, known))
+            ):
+                chosen[op] = None
+        return chosen
+
+
+def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
+    """The halo of every blocked value: the most that its users need, equal for what is joined.
+
+    No value is widened further than offsets can tell where its pixels are, and not much is halo.
+    """
+    halos: dict[Value, Padding] = {}
+    channels: dict[Value, int] = {}
+    """The most that a sum of a user runs over."""
+    for op in chosen:
+        for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
+            halos[value] = ((0, 0),) * (value.type.rank - 2)
+        if op.name in CONVOLUTIONS:
+            x = op.inputs[0]
+            group = x.type.dims[1] // convolution_groups(x.type.dims, op.attributes)
+            channels[x] = max(channels.get(x, 1), group)
+
+    def widen(value: Value, needed: Padding) -> bool:
+        wider = _union(halos[value], needed)
+        plane, summed = value.type.dims[2:], channels.get(value, 1)
+        if wider == halos[value] or not in_reach(plane, summed, Blocked(block, wider)):
+            return False
+        halos[value] = wider
+        return True
+
+    for op in chosen:
+        for index in tensors(op, known):
+            widen(op.inputs[index], halo_needed(op, index))
+    joined = [op for op in chosen if op.name in JOINED]
+    changed = True
+    while changed:
+        changed = False
+        for op in joined:
+            parts = [*op.outputs, *(op.inputs[i] for i in tensors(op, known))]
+            for value in parts:
+                for other in parts:
+                    changed |= widen(value, halos[other])
+    return halos
+
+
+def _union(x: Padding, y: Padding) -> Padding:
+    """The smallest halo that covers both."""
+    return tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(x, y, strict=True))
+
+
+class _Converter:
+    """Puts `layout` operations where a value is needed in another layout than it has."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        chosen: dict[Op, None],
+        block: int,
+        halos: dict[Value, Padding],
+        known: Known,
+    ) -> None:
+        self._graph, self._chosen, self._block = graph, chosen, block
+        self._halos, self._known = halos, known
+        self._twins: dict[tuple[Value, Blocked | None], Value] = {}
+
+    def run(self) -> None:
+        for op in list(self._graph.ops):
+            if op in self._chosen:
+                for index in tensors(op, self._known):
+                    self._block_operand(op, index)
+            else:
+                for index, value in enumerate(op.inputs):
+                    if value.type.layout is not None:
+                        op.set_input(index, self._twin(value, None, op))
+        outputs = [
+            v if v.type.layout is None else self._twin(v, None, None) for v in self._graph.outputs
+        ]
+        self._graph.outputs = outputs
+
+    def _block_operand(self, op: Op, index: int) -> None:
+        value, halo = op.inputs[index], self._halos[op.inputs[index]]
+        needed = halo_needed(op, index)
+        if _union(halo, needed) != halo:
+            halo = needed
+        if value.type.layout is not None:
+            op.set_input(index, self._twin(value, Blocked(self._block, halo), op))
+            return
+        is_first = index == 0 and op.attributes.get("method") == "direct"
+        few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
+        op.set_input(index, self._twin(value, Blocked(1 if few else self._block, halo), op))
+
+    def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
+        """`value` in another layout, if it has another one."""
+        if value.type.layout == layout:
+            return value
+        found = self._twins.get((value, layout))
+        if found is None:
+            op = Op("layout", [value], {}, [value.type.with_layout(layout)])
+            self._graph.insert(op, before)
+            found = self._twins[value, layout] = op.output
+        return found

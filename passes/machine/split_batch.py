@@ -1,0 +1,251 @@
+"""A batch runs part by part where that keeps values in the caches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import ClassVar, Final
+
+from nnefc.ir import Attribute, Graph, Op, TensorType, Value
+from nnefc.ir.stages import Carried, Stage, single_stage
+from nnefc.passes.analysis.batch_rules import resized, separable
+from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.base import is_pure
+from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
+from nnefc.passes.cost.convolution import Chooser
+from nnefc.symbolic.integers import make_do, now
+
+STORED: Final = ("constant", "variable")
+"""Operations that every stage has for itself, as are views and conversions of them that are known:
+their results are data, not computed."""
+MAX_STEPS: Final = 1 << 14
+"""Times that the operations of a stage run, all turns together."""
+
+
+@dataclass(frozen=True)
+class SplitBatch:
+    """Cut a graph into stages, each of which has as many items of the batch at a time as is best.
+
+        %1: float32[8,64,8,8] = fused_conv(%x, %w) {...}
+        %2: float32[8,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
+        %y: float32[8,10] = fused_matmul(%2, %v) {...}
+
+    becomes one stage that runs 8 times, over slices of %x and %2,
+
+        %1: float32[1,64,8,8] = fused_conv(%x, %w) {...}
+        %2: float32[1,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
+
+    and one of all 8 items with the product.  The order of operations stays, but for what no item
+    feeds, which is computed early, outside of turns.  Layouts are assigned before: what stages pass
+    on is never converted.
+    """
+
+    name: ClassVar[str] = "split_batch"
+    choose: Chooser = Chooser()
+    """How convolutions are computed, which their batch has a say in."""
+    costs: Costs = Costs()
+    items: Sequence[int] = field(default=())
+    """Items at a time of each operation that computes something, instead of what costs suggest."""
+
+    def run(self, graph: Graph) -> list[Stage]:
+        """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
+        batch = batch_of(graph)
+        if batch < 2:
+            return [single_stage(graph)]
+        steps = computing(graph)
+        if not all(map(is_pure, steps)):
+            return [single_stage(graph)]
+        rows, apart = rows_of(graph, steps, batch)
+        items = self.items
+        if not items:
+            order = _early(steps, rows)
+            steps, apart = [steps[i] for i in order], [apart[i] for i in order]
+            items = self._choose(steps, rows, apart, now(batch))
+        assert all(n == now(batch) or apart[i] for i, n in enumerate(items))
+        if all(n == now(batch) for n in items) or make_do(batch):
+            return [single_stage(graph)]
+        stages = _Cutter(graph, rows, batch, steps).stages(items)
+        for op in (op for stage in stages for op in stage.graph.ops):
+            if op.name in CONVOLUTIONS:
+                op.attributes["method"] = self.choose(op)
+        return stages
+
+    def _choose(
+        self, steps: list[Op], rows: dict[Value, int], apart: list[bool], batch: int
+    ) -> list[int]:
+        """Items at a time of each step, so that the cost of steps and of changes is least.
+
+        The best way to get to a step with so many items is the best one to the step before, with as
+        many or, for the cost of a cut, with others.
+        """
+        choices = [n for n in divisors(batch) if len(steps) * batch // n <= MAX_STEPS or n == batch]
+        best = dict.fromkeys(choices, 0.0)
+        ways: list[dict[int, int]] = []
+        for op, separate, change in zip(steps, apart, cut_costs(self.costs, steps), strict=True):
+            work = work_of(op, rows, batch)
+            cheapest = min(best, key=lambda n: best[n])
+            way: dict[int, int] = {}
+            after: dict[int, float] = {}
+            for n in choices:
+                changed = best[cheapest] + change
+                way[n] = n if best[n] <= changed else cheapest
+                own = self.costs.work(work, n) if separate or n == batch else math.inf
+                after[n] = min(best[n], changed) + own
+            best = after
+            ways.append(way)
+        found: list[int] = []
+        current = min(best, key=lambda n: (best[n], -n))
+        for way in reversed(ways):
+            found.append(current)
+            current = way[current]
+        return found[::-1]
+
+
+def batch_of(graph: Graph) -> int:
+    """Items of the batch: the extent of the first input along dimension 0; 1 if there is none."""
+    return next((v.type.dims[0] for v in graph.inputs if v.type.rank), 1)
+
+
+def computing(graph: Graph) -> list[Op]:
+    """The operations that stages share out."""
+    known = Known(graph)
+    return [
+        op for op in graph.ops if not (op.name in STORED or any(v in known for v in op.outputs))
+    ]
+
+
+def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, int], list[bool]]:
+    """(rows of the values that have items, whether each of `steps` is separable).
+
+    What an operation gives that is not separable may well have items again.
+    """
+    rows = {v: 1 for v in graph.inputs if v.type.dims[:1] == (batch,)}
+    apart: list[bool] = []
+    for op in steps:
+        given = [rows.get(v, 0) for v in op.inputs]
+        found = separable(op, given, batch) if any(given) else 0
+        apart.append(found > 0 or not any(given))
+        for value in op.outputs:
+            if found:
+                rows[value] = found
+            elif any(given) and value.type.rank and value.type.dims[0] % batch == 0:
+                rows[value] = value.type.dims[0] // batch
+    return rows, apart
+
+
+def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
+    """The order of the steps in which what no item feeds comes as early as it can.
+
+    That is at the start, or right after what makes its operands, of which there is one for the
+    whole batch: there it need not be in a stage of many turns.
+    """
+    after: dict[Op, int] = {}
+    for i, op in enumerate(steps):
+        fed = any(rows.get(v, 0) for v in op.inputs)
+        makers = [v.op for v in op.inputs if v.op is not None]
+        after[op] = i if fed else max((after.get(maker, -1) for maker in makers), default=-1)
+    return sorted(range(len(steps)), key=lambda i: after[steps[i]])
+
+
+class _Cutter:
+    """Makes the graphs of stages."""
+
+    def __init__(
+        self, graph: Graph, rows: dict[Value, int], batch: int, steps: Sequence[Op]
+    ) -> None:
+        """`steps`: what `computing` gives, in the order of the stages."""
+        self._graph, self._rows, self._batch = graph, rows, batch
+        self._steps = dict.fromkeys(steps)
+        self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
+        """Inputs, and what the stages so far pass on."""
+
+    def stages(self, items: Sequence[int]) -> list[Stage]:
+        """Steps that follow each other with as many items at a time are a stage."""
+        runs = [
+            (count, [op for op, _ in run])
+            for count, run in groupby(
+                zip(self._steps, items, strict=True), key=lambda step: step[1]
+            )
+        ]
+        return [*(self._computing(ops, count) for count, ops in runs), *self._copying()]
+
+    def _computing(self, steps: list[Op], items: int) -> Stage:
+        """The stage of some steps, which passes on what is used elsewhere."""
+        inside = set(steps)
+        passed: dict[Value, Carried] = {}
+        for value in (v for op in steps for v in op.outputs):
+            output = self._first_output(value)
+            if output is not None or not inside.issuperset(value.users):
+                passed[value] = Carried(value.type, value.name, output=output)
+        stage = self._stage(steps, items, list(passed), list(passed.values()))
+        self._carried.update(passed)
+        return stage
+
+    def _copying(self) -> Iterator[Stage]:
+        """A stage for outputs that are inputs, data or other outputs, if there are any."""
+        outputs = dict(enumerate(self._graph.outputs))
+        for value in set(outputs.values()):
+            carried = self._carried.get(value)
+            if carried is not None and carried.output is not None:
+                del outputs[carried.output]
+        if outputs:
+            passed = [Carried(v.type, v.name, output=i) for i, v in outputs.items()]
+            yield self._stage([], self._batch, list(outputs.values()), passed)
+
+    def _first_output(self, value: Value) -> int | None:
+        if not self._graph.is_output(value):
+            return None
+        return next(i for i, output in enumerate(self._graph.outputs) if output is value)
+
+    def _stage(
+        self, steps: Sequence[Op], items: int, outputs: Sequence[Value], passed: Sequence[Carried]
+    ) -> Stage:
+        """`passed`: what the values `outputs` are for other stages and the caller."""
+        graph = Graph(self._graph.name)
+        graph.declarations = dict(self._graph.declarations)
+        taken: list[Carried] = []
+        twins: dict[Value, Value] = {}
+
+        def add(op: Op) -> None:
+            made = Op(
+                op.name,
+                list(map(twin, op.inputs)),
+                self._attributes(op, items),
+                [self._type(v, items) for v in op.outputs],
+                [v.name for v in op.outputs],
+                op.location,
+            )
+            graph.insert(made)
+            if op.name == "variable":
+                key = op.attributes["label"].lower()
+                graph.variables[key] = self._graph.variables[key]
+            twins.update(zip(op.outputs, made.outputs, strict=True))
+
+        def twin(value: Value) -> Value:
+            if value not in twins:
+                if value.op is not None and value.op not in self._steps:
+                    add(value.op)
+                else:
+                    taken.append(self._carried[value])
+                    twins[value] = graph.add_input(self._type(value, items), value.name)
+            return twins[value]
+
+        for op in steps:
+            add(op)
+        for number, value in enumerate(outputs):
+            graph.add_output(twin(value), f"output{number}")
+        return Stage(graph, self._batch // items, tuple(taken), tuple(passed))
+
+    def _attributes(self, op: Op, items: int) -> Mapping[str, Attribute]:
+        rows = self._rows.get(op.outputs[0], 0) if op.outputs else 0
+        return op.attributes if items == self._batch or not rows else resized(op, rows, items)
+
+    def _type(self, value: Value, items: int) -> TensorType:
+        """The type of a value, or of the part of it that belongs to so many items."""
+        rows = self._rows.get(value, 0)
+        if items == self._batch or not rows:
+            return value.type
+        return value.type.with_shape((rows * items, *value.type.dims[1:]))

@@ -1,0 +1,152 @@
+"""A program as an artifact holds it: everything but weights, and what the constants are made of.
+
+What the arrays of the graph hold is not part of it, so that another process can build for another
+instruction set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnefc.kernels.codegen.image import Image
+from nnefc.kernels.codegen.linker import link
+from nnefc.kernels.target.isa import NATIVE, host
+from nnefc.kernels.target.processor import identity
+from nnefc.packing.inverse import Packed, View
+from nnefc.program.packed_weight import Derived
+from nnefc.program.program import Program
+from nnefc.runtime.compile import support_code as native
+from nnefc.runtime.compile.kernel_compiler import Progress, object_codes
+from nnefc.runtime.memory.tensors import address
+from nnefc.runtime.plan.launch_info import LaunchInfo, launch_infos
+from nnefc.runtime.plan.plan import Plan
+from nnefc.runtime.plan.planner import make_plan
+from nnefc.symbolic.traced_array import Table
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A constant that is bytes of an array of the graph."""
+
+    array: int
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """A constant that is a packing of items of an array of the graph."""
+
+    array: int
+    packed: Packed
+    nbytes: int
+
+
+Constant = Array | Part | Packing
+"""What a constant of a program is; arrays are those that the graph does not have."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Build:
+    """The code for one instruction set."""
+
+    isa: str
+    """A row of `kernels.target.isa.TABLE`."""
+    cpu: str
+    """The processor that it is for, see `kernels.target.processor.identity`; empty: all with this
+    row."""
+    interface: str
+    image: Image
+    native: tuple[Image, ...]
+    """As `runtime.compile.support_code.PARTS` lists them."""
+    plan: Plan
+    launches: tuple[LaunchInfo, ...]
+    states: tuple[str, ...]
+    constants: tuple[Constant, ...]
+
+
+def build(
+    program: Program,
+    arrays: Sequence[Array],
+    inputs: int,
+    outputs: int,
+    progress: Progress | None = None,
+) -> Build:
+    """Compile a program for `kernels.target.isa.host`.
+
+    `arrays`: those of the graph, each in one piece of memory; the program was lowered with
+    `keep_sources`.
+    """
+    row = host()
+    parts = [native.functions(part) for part in native.PARTS]
+    kernels = program.kernels
+    codes = object_codes([*kernels, *(f for part in parts for f in part)], progress)
+    image = link(codes[: len(kernels)])
+    memory = _Memory(arrays)
+    return Build(
+        isa=row.name,
+        cpu=identity() if row.cpu == NATIVE else "",
+        interface=native.interface(),
+        image=image,
+        native=tuple(native.images(native.PARTS)),
+        plan=make_plan(program, inputs, outputs, lambda kernel: image.symbols[kernel.symbol]),
+        launches=launch_infos(program),
+        states=tuple(program.states),
+        constants=tuple(map(memory.describe, program.constants)),
+    )
+
+
+class _Memory:
+    """Which array an address belongs to."""
+
+    def __init__(self, arrays: Sequence[Array]) -> None:
+        starts = np.array([*map(address, arrays)], np.int64)
+        self._order = np.argsort(starts, kind="stable")
+        self._starts = starts[self._order]
+        self._arrays = arrays
+
+    def describe(self, constant: Array | Derived | Table) -> Constant:
+        """What a constant is in terms of the arrays."""
+        assert not isinstance(constant, Table), "plans of patterns are not kept"
+        if isinstance(constant, Derived):
+            found = self._find(constant.source)
+            if found is None:
+                return constant.array()
+            number, offset = found
+            item = constant.source.itemsize
+            strides = tuple(n // item for n in constant.source.strides)
+            view = View(offset // item, constant.source.shape, strides)
+            dtype = "" if constant.dtype is None else constant.dtype.name
+            packed = Packed(view, constant.packing, constant.parameters, dtype)
+            return Packing(number, packed, constant.nbytes)
+        found = self._find(constant)
+        return constant if found is None else Part(*found, constant.nbytes)
+
+    def _find(self, array: Array) -> tuple[int, int] | None:
+        """(number, byte offset) of the array that this one is items of."""
+        if not array.size:
+            return None
+        start = address(array)
+        place = int(np.searchsorted(self._starts, start, "right")) - 1
+        while place >= 0:
+            number = int(self._order[place])
+            whole, offset = self._arrays[number], start - int(self._starts[place])
+            if whole.nbytes:
+                inside = offset + _extent(array) <= whole.nbytes
+                fits = offset % array.itemsize == 0 and min(array.strides, default=0) >= 0
+                same = whole.dtype == array.dtype
+                return (number, offset) if inside and fits and same else None
+            place -= 1
+        return None
+
+
+def _extent(array: Array) -> int:
+    """Bytes from the first item to the end of the last."""
+    steps = zip(array.shape, array.strides, strict=True)
+    return array.itemsize + sum((n - 1) * step for n, step in steps)

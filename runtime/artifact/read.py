@@ -1,0 +1,362 @@
+"""From the file of an artifact: what running needs, and the graph."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from nnefc.kernels.codegen.image import Image
+from nnefc.kernels.target.isa import NATIVE, executable, host
+from nnefc.kernels.target.processor import identity
+from nnefc.packing import VERSION
+from nnefc.packing.inverse import Packed, View, restore
+from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
+from nnefc.runtime.compile import support_code
+from nnefc.runtime.compile.compiled import Compiled
+from nnefc.runtime.compile.executable_memory import Code
+from nnefc.runtime.memory.tensors import TensorSpec, aligned_empty
+from nnefc.runtime.plan.plan import BaseTable, Plan
+from nnefc.runtime.run.once import Once
+from nnefc.support.errors import NnefError, Place
+from nnefc.support.item_types import numpy_type
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph, Variable
+    from nnefc.program.packed_weight import Derived
+    from nnefc.runtime.artifact.packed_weights import Wanted
+    from nnefc.runtime.plan.launch_info import LaunchInfo
+
+Array = np.ndarray[Any, Any]
+Facts = Mapping[str, Any]
+
+OTHER_VERSION: Final = "another version of nnefc"
+"""The obstacle of code for this processor that this process cannot run."""
+
+
+class TargetInfo(NamedTuple):
+    """The code for one instruction set, for people."""
+
+    isa: str
+    cpu: str
+    """The processor that it is for; empty: any with this instruction set."""
+    code_bytes: int
+    constant_bytes: int
+    """Weights, as kernels want them, and tables."""
+    arena_bytes: int
+    launches: int
+    obstacle: str
+    """Why this process cannot run it; empty: it can."""
+
+
+class Artifact:
+    """A model in a file."""
+
+    def __init__(self, file: ArtifactFile, *, compared: bool = False) -> None:
+        """`compared`: the weights are known to be as they were written.
+
+        Raises NnefError `artifact/damaged` if the manifest is not as expected.
+        """
+        self.file = file
+        self._compared = compared
+        self._whole_graph: Once[Graph] = Once()
+        with self._reading():
+            content = file.content
+            self.name = str(content["name"])
+            self.version = str(content["nnefc"])
+            self.inputs = tuple(map(_tensor, content["inputs"]))
+            self.outputs = tuple(map(_tensor, content["outputs"]))
+            self.options: Facts = content["options"]
+            self.accuracy = str(self.options["accuracy"])
+            self.targets: list[Facts] = content["targets"]
+            self._arrays: list[Facts] = content["arrays"]
+            self.states: list[Facts] = content["states"]
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        """Whatever cannot be read of a manifest is damage."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise self.file.damaged(f"the manifest is not as expected: {error!r}") from error
+
+    # -- the model
+
+    def best_target(self) -> int | None:
+        """The number of the target with the best code for this processor; None: there is none."""
+        rows = [row.name for row in executable()]
+        best: tuple[int, bool] | None = None
+        found: int | None = None
+        with self._reading():
+            for number, target in enumerate(self.targets):
+                if _obstacle(target):
+                    continue
+                rank = (-rows.index(target["isa"]), bool(target["cpu"]))
+                if best is None or rank > best:
+                    best, found = rank, number
+        return found
+
+    def target_infos(self) -> list[TargetInfo]:
+        """What there is code for."""
+        with self._reading():
+            return [
+                TargetInfo(
+                    isa=str(target["isa"]),
+                    cpu=str(target["cpu"]),
+                    code_bytes=sum(
+                        self._head(piece).size
+                        for piece in (target["code"], *(part["code"] for part in target["native"]))
+                    ),
+                    constant_bytes=int(target["constant_bytes"]),
+                    arena_bytes=int(target["arena"][0]),
+                    launches=self._words(target["launch_of"]).size,
+                    obstacle=_obstacle(target),
+                )
+                for target in self.targets
+            ]
+
+    def compiled(self, number: int) -> Compiled:
+        """The code of a target, mapped."""
+        with self._reading():
+            target = self.targets[number]
+            for part, facts in zip(support_code.PARTS, target["native"], strict=True):
+                support_code.provide(part, self._image(facts))
+            nbytes, lower_bound = target["arena"]
+            return Compiled(
+                name=self.name,
+                inputs=self.inputs,
+                outputs=self.outputs,
+                variables=self.variables(),
+                states=tuple(target["states"]),
+                code=Code(Image(self._head(target["code"]).tobytes(), {})),
+                plan=Plan(
+                    launches=self._words(target["launches"]).reshape(-1, 4),
+                    launch_of=self._words(target["launch_of"]),
+                    params=self._words(target["params"]),
+                    table=BaseTable(*target["table"]),
+                    arena_bytes=nbytes,
+                    arena_lower_bound=lower_bound,
+                    parallel=target["parallel"],
+                ),
+                work=target["work"],
+                launches=partial(self._launches, target),
+                constants=partial(self._constants, target),
+                constant_bytes=target["constant_bytes"],
+            )
+
+    def _head(self, piece: object) -> Array:
+        return self.file.head(piece)
+
+    def _words(self, piece: object) -> Array:
+        return self._head(piece).view(np.int64)
+
+    def _image(self, facts: Facts) -> Image:
+        return Image(self._head(facts["code"]).tobytes(), dict(facts["symbols"]))
+
+    def _launches(self, target: Facts) -> tuple[LaunchInfo, ...]:
+        from nnefc.program.program import Work
+        from nnefc.runtime.plan.launch_info import LaunchInfo
+
+        with self._reading():
+            rows = json.loads(self._head(target["infos"]).tobytes())
+            return tuple(
+                LaunchInfo(label, kernel, tiles, Work(flops, read, written), times)
+                for label, kernel, tiles, flops, read, written, times in rows
+            )
+
+    # -- constants
+
+    def _constants(self, target: Facts) -> list[Array]:
+        """The constants of a target, in their order."""
+        with self._reading():
+            facts: list[Facts] = target["constants"]
+            missing = [i for i, each in enumerate(facts) if not self._is_stored(each)]
+            found = self._make(facts, missing) if missing else {}
+            return [found[i] if i in found else self._stored(f) for i, f in enumerate(facts)]
+
+    def _make(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
+        """The constants that are not stored, by number."""
+        from nnefc.runtime.artifact.packed_weights import Wanted, find_or_make
+
+        wanted: list[Wanted] = []
+        for i in missing:
+            number: int = facts[i]["array"]
+            array = self._arrays[number]
+            where = json.dumps(array, sort_keys=True)
+            packed = self._packed(facts[i])
+            dtype = numpy_type(packed.dtype or str(array["dtype"]))
+            wanted.append(Wanted(number, where, dtype, packed))
+        made = find_or_make(self.file.weights_digest, wanted, self._derive_from_whole())
+        return dict(zip(missing, made, strict=True))
+
+    def _is_stored(self, facts: Facts) -> bool:
+        return "weights" in facts or "head" in facts
+
+    def _stored(self, facts: Facts) -> Array:
+        """The bytes of an array or constant."""
+        if "weights" in facts:
+            return self.file.weights(facts["weights"])
+        return self.file.head(facts["head"])
+
+    def _derive_from_whole(self) -> Callable[[Wanted], Derived]:
+        """`_derived`, after the weights were compared: what is made of them is kept for others."""
+
+        def derive(wanted: Wanted) -> Derived:
+            if not self._compared:
+                self.file.verify_weights()
+                self._compared = True
+            return self._derived(wanted)
+
+        return derive
+
+    def _derived(self, wanted: Wanted) -> Derived:
+        from nnefc.program.packed_weight import Derived
+
+        packed, array = wanted.packed, self.array(wanted.array)
+        return Derived(packed.view.of(array), packed.packing, packed.parameters, wanted.dtype)
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays of the graph, which has the same memory if they are stored as they are."""
+        return [self.array(i) for i in range(len(self._arrays))]
+
+    def array(self, number: int) -> Array:
+        """An array of the graph."""
+        facts = self._arrays[number]
+        dtype, shape = numpy_type(str(facts["dtype"])), tuple(facts["shape"])
+        if self._is_stored(facts):
+            return self._stored(facts).view(dtype).reshape(shape)
+        if self.file.content.get("packing") != VERSION:
+            raise NnefError.of(
+                "artifact/format",
+                f"weights are packed as nnefc {self.version} does it, not as this version",
+                Place(self.file.name),
+                AGAIN,
+            )
+        array = aligned_empty(shape, dtype)
+        pieces = [(self._packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
+        restore(array, pieces)
+        return array
+
+    def _packed(self, facts: Facts) -> Packed:
+        """A packing, of items that its array has."""
+        offset, shape, strides = facts["view"]
+        view = View(offset, tuple(shape), tuple(strides))
+        numbers = (offset, *shape, *strides)
+        whole = all(isinstance(n, int) and n >= 0 for n in numbers) and min(shape) > 0
+        extents = cast(list[int], self._arrays[facts["array"]]["shape"])
+        size = math.prod(extents)
+        if not whole or len(shape) != len(strides) or view.last >= size:
+            raise ValueError(f"{view} is outside an array of {size} items")
+        dtype = str(facts.get("dtype", ""))
+        return Packed(view, str(facts["packing"]), _tuples(facts["parameters"]), dtype)
+
+    # -- variables, graph
+
+    def variables(self) -> dict[str, Variable]:
+        """Those that the graph updates, by label in lower case, with their initial values."""
+        if not self.states:
+            return {}
+        from nnefc.ir import DType, TensorType, Variable
+
+        with self._reading():
+            return {
+                str(facts["label"]).lower(): Variable(
+                    str(facts["label"]),
+                    TensorType(DType(facts["dtype"]), tuple(facts["shape"])),
+                    self._value(facts, "initial"),
+                )
+                for facts in self.states
+            }
+
+    def present(self) -> dict[str, Array]:
+        """The values of the same when the file was written, by label."""
+        with self._reading():
+            return {str(facts["label"]): self._value(facts, "now") for facts in self.states}
+
+    def with_states(self, values: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+        """The bytes of a file with other present values of variables, by label, and no notes."""
+        from nnefc.runtime.artifact.writer import changed
+
+        with self._reading():
+            pieces = {
+                tuple(facts["now"]): np.ascontiguousarray(values[facts["label"]]).tobytes()
+                for facts in self.states
+            }
+            content = {**self.file.content, "options": {"accuracy": self.accuracy}}
+            yield from changed(self.file, pieces, content)
+
+    def _value(self, facts: Facts, which: str) -> Array:
+        items = self._head(facts[which])
+        return items.view(numpy_type(str(facts["dtype"]))).reshape(tuple(facts["shape"]))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it was before it was lowered for a processor."""
+        return self._whole_graph.get(partial(self._graph, self.array))
+
+    @property
+    def structure(self) -> Graph:
+        """The same graph, but for weights, which are zeros here: nothing is read of them."""
+        return self._graph(self._zeros)
+
+    def _graph(self, array: Callable[[int], Array]) -> Graph:
+        """`array` gives those that the graph names."""
+        from nnefc.ir import parse_graph
+
+        with self._reading():
+            text = self._head(self.file.content["ir"]).tobytes().decode()
+            arrays = {str(facts["name"]): i for i, facts in enumerate(self._arrays)}
+            large = _Arrays(array, {n[1:]: i for n, i in arrays.items() if n.startswith("@")})
+            graph = parse_graph(text, f"{self.file.name}: graph", data=large)
+            for key, variable in self.variables().items():
+                graph.variables[key].data = variable.data
+            for name, number in arrays.items():
+                if not name.startswith("@"):
+                    graph.variables[name[1:].lower()].data = array(number)
+            return graph
+
+    def _zeros(self, number: int) -> Array:
+        """Of the type and shape of an array, in no memory."""
+        facts = self._arrays[number]
+        return np.broadcast_to(np.zeros((), numpy_type(str(facts["dtype"]))), tuple(facts["shape"]))
+
+
+def _obstacle(target: Facts) -> str:
+    """Why this process cannot run the code of a target; empty: it can."""
+    if target["isa"] not in [row.name for row in executable()]:
+        return "other instructions"
+    if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
+        return "another processor"
+    return "" if target["interface"] == support_code.interface() else OTHER_VERSION
+
+
+class _Arrays(Mapping[str, Array]):
+    """Arrays by digest, read when they are asked for."""
+
+    def __init__(self, array: Callable[[int], Array], numbers: dict[str, int]) -> None:
+        self._array = array
+        self._numbers = numbers
+
+    def __getitem__(self, digest: str) -> Array:
+        return self._array(self._numbers[digest])
+
+    def __iter__(self) -> Any:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
+def _tensor(facts: Facts) -> TensorSpec:
+    return TensorSpec(str(facts["name"]), tuple(facts["shape"]), numpy_type(str(facts["dtype"])))
+
+
+def _tuples(value: object) -> Any:
+    """Lists, which tuples are in JSON, as tuples again."""
+    return tuple(map(_tuples, cast(list[object], value))) if isinstance(value, list) else value

@@ -1,0 +1,88 @@
+"""Writes the file of an artifact: see `nnefc.runtime.artifact.file`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from nnefc.formats.artifact import MAGIC
+from nnefc.formats.files import write_evenly
+from nnefc.runtime.artifact.file import FORMAT, HEADER, START, ArtifactFile, Piece, checksum
+from nnefc.support.hardware import ALIGNMENT
+
+Array = np.ndarray[Any, Any]
+
+_PAGE: Final = 4096
+
+
+class Writer:
+    """Writes an artifact into a file that is open for writing, from its beginning."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._at = START
+        self._digest = checksum()
+        self._head = bytearray()
+        file.write(bytes(START))
+        self._pad(_PAGE)
+
+    def weights(self, array: Array) -> Piece:
+        """Append the items of an array, in the order of C."""
+        self._pad(ALIGNMENT)
+        piece = self._at, array.nbytes
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        write_evenly(self._file, data, self._at)
+        self._digest.update(data)
+        self._at += array.nbytes
+        return piece
+
+    def head(self, data: bytes | Array) -> Piece:
+        """Append to the head."""
+        self._head += bytes(-len(self._head) % ALIGNMENT)
+        content = data if isinstance(data, bytes) else data.tobytes()
+        piece = len(self._head), len(content)
+        self._head += content
+        return piece
+
+    def finish(self, content: dict[str, Any]) -> None:
+        """Write what is left, the header last."""
+        self._pad(_PAGE)
+        head = bytes(self._head)
+        header, manifest = _frame(self._at, head, self._digest.hexdigest(), content)
+        self._file.write(head)
+        self._file.write(manifest)
+        self._file.seek(0)
+        self._file.write(header)
+
+    def _pad(self, alignment: int) -> None:
+        padding = bytes(-self._at % alignment)
+        self._file.write(padding)
+        self._digest.update(padding)
+        self._at += len(padding)
+
+
+def changed(
+    file: ArtifactFile, pieces: Mapping[Piece, bytes], content: dict[str, Any]
+) -> Iterator[bytes | memoryview]:
+    """The bytes of a file with the same weights and other pieces of the head and content."""
+    head = bytearray(file.head_data.tobytes())
+    for (offset, size), data in pieces.items():
+        assert len(data) == size
+        head[offset : offset + size] = data
+    header, manifest = _frame(file.head_at, bytes(head), file.weights_digest, content)
+    yield from (header, file.data[START : file.head_at].data, bytes(head), manifest)
+
+
+def _frame(
+    head_at: int, head: bytes, weights_digest: str, content: dict[str, Any]
+) -> tuple[bytes, bytes]:
+    """(header, manifest) of a file whose weights end at `head_at`."""
+    checksums = {"weights": weights_digest, "head": checksum(head).hexdigest()}
+    manifest = json.dumps({**checksums, "content": content}, separators=(",", ":")).encode()
+    manifest_at = head_at + len(head)
+    size = manifest_at + len(manifest)
+    header = HEADER.pack(MAGIC, FORMAT, 0, size, head_at, manifest_at, checksum(manifest).digest())
+    return header + checksum(header).digest(), manifest

@@ -1,0 +1,99 @@
+"""Executable code: object code of kernels, linked and mapped."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from nnefc.kernels.codegen.image import Image
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.kernels.template import Kernel
+    from nnefc.runtime.compile.kernel_compiler import Function, Progress
+
+
+class Code:
+    """An image in executable memory, until the last reference to this object is gone."""
+
+    def __init__(self, image: Image) -> None:
+        """Map `image`; raises NnefError `internal/executable-memory` if the system forbids it."""
+        self.symbols = image.symbols
+        """Offsets of the entry points."""
+        self._map = _map_executable(image.code)
+        self.address = _address(self._map)
+
+    def entry(self, symbol: str) -> int:
+        """Address of an entry point."""
+        return self.address + self.symbols[symbol]
+
+    def offset(self, kernel: Kernel) -> int:
+        """Where a kernel starts in the image, in bytes."""
+        return self.symbols[kernel.symbol]
+
+    def call(self, kernel: Kernel, bases: int, params: int, first: int, last: int) -> None:
+        """Run tiles `first` to `last` - 1 of a kernel; the caller vouches for the addresses."""
+        kind = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)
+        kind(self.entry(kernel.symbol))(bases, params, first, last)
+
+
+def _address(memory: mmap.mmap) -> int:
+    # from_buffer would refuse a read-only mapping; NumPy takes it.
+    import numpy as np
+
+    return int(np.frombuffer(memory, np.uint8).ctypes.data)
+
+
+def _map_executable(code: bytes) -> mmap.mmap:
+    """The code in memory that is never writable and executable at once."""
+    size = -(-max(len(code), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[: len(code)] = code
+    libc = ctypes.CDLL(None, use_errno=True)
+    protection = mmap.PROT_READ | mmap.PROT_EXEC
+    if libc.mprotect(ctypes.c_void_p(_address(memory)), ctypes.c_size_t(size), protection) == 0:
+        return memory
+    reason = os.strerror(ctypes.get_errno())
+    # Some systems forbid making written memory executable, but let a file be mapped so.
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile() as file:
+            file.write(code.ljust(size, b"\0"))
+            file.flush()
+            return mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=protection)
+    except OSError as error:
+        raise NnefError.of(
+            "internal/executable-memory",
+            f"the system gives no executable memory ({reason}; from a file: {error})",
+            hint="set TMPDIR to a folder that is not mounted noexec",
+        ) from error
+
+
+def compile_kernels(
+    kernels: Iterable[Kernel],
+    progress: Progress | None = None,
+    *,
+    beside: Iterable[Function] = (),
+) -> Code:
+    """Compile what is not compiled yet, link and map.
+
+    beside: what else will be needed soon, compiled at the same time but not part of the image.
+    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
+    """
+    from nnefc.kernels.codegen.linker import link
+    from nnefc.runtime.compile.kernel_compiler import object_codes
+
+    wanted = list(dict.fromkeys(kernels))
+    return Code(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
+
+
+def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Code:
+    """Compile, link and map functions over 64-bit integers, by symbol."""
+    from nnefc.kernels.codegen.linker import link
+    from nnefc.runtime.compile.kernel_compiler import Function, object_codes
+
+    return Code(link(object_codes([Function(*each) for each in functions])))

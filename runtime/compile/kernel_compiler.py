@@ -1,0 +1,286 @@
+"""Object code of kernels: found on disk, or compiled, once per process.
+
+A thread that needs a kernel claims it.  Other threads that need the same one wait for it and for
+nothing else, and take it over if it cannot be had.  Where there is much to compile, other
+processes do it (`compile_pool`), as the translators use one processor of a process; these then
+compile close relatives of the kernels, too, and kernels that callers expect (`expecting`), so that
+the next network finds them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from nnefc.kernels.target.isa import NATIVE
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.cache import cache
+from nnefc.runtime.cache.key import Key, key_of_function, key_of_kernel
+from nnefc.support.errors import NnefError
+
+if TYPE_CHECKING:
+    from nnefc.kernels.target.isa import Isa
+
+Progress = Callable[[int, int, str], None]
+"""`progress(done, total, label)`: called before each step and once at the end."""
+
+Expected = Callable[[], Iterable[Kernel]]
+"""Gives kernels that other models are likely to need."""
+
+_expected: ContextVar[Expected | None] = ContextVar("expected", default=None)
+
+
+@contextmanager
+def expecting(kernels: Expected) -> Generator[None]:
+    """In this block workers go on with `kernels` when what is asked for is compiled.
+
+    It is called where there are workers and a cache, while they start; what it raises is ignored.
+    """
+    token = _expected.set(kernels)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function over 64-bit integers that is exported as `symbol`."""
+
+    symbol: str
+    body: Callable[..., Any]
+
+    def function(self) -> Callable[..., Any]:
+        """What to compile."""
+        return self.body
+
+
+Source = Kernel | Function
+"""What there is object code of."""
+
+
+def label(source: Source) -> str:
+    """What people call it."""
+    return source.family if isinstance(source, Kernel) else source.symbol
+
+
+def key_of(source: Source, isa: Isa) -> Key | None:
+    """What its object code for a machine depends on; None: it has no place in the cache."""
+    if isinstance(source, Kernel):
+        return key_of_kernel(source, isa)
+    return key_of_function(source.symbol, source.body, isa)
+
+
+_changed = threading.Condition()
+_objects: dict[Source, bytes] = {}
+_claimed: set[Source] = set()
+"""What threads are compiling."""
+_translating = threading.Lock()
+"""numba and LLVM hold locks of their own for nearly all of the time."""
+
+
+def _renew_locks() -> None:
+    global _changed, _translating
+    _changed, _translating = threading.Condition(), threading.Lock()
+    _claimed.clear()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+def object_code(source: Source) -> bytes:
+    """The ELF object for this machine."""
+    return object_codes([source])[0]
+
+
+def object_codes(sources: Iterable[Source], progress: Progress | None = None) -> list[bytes]:
+    """The ELF objects for this machine, each once.
+
+    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
+    """
+    wanted = list(dict.fromkeys(sources))
+    steps = _Steps(0, len(wanted), progress)
+    while missing := [source for source in wanted if source not in _objects]:
+        steps.done = steps.total - len(missing)
+        with _claim(missing) as mine:
+            _find_or_compile(mine, steps)
+    if progress is not None:
+        progress(steps.total, steps.total, "")
+    return [_objects[source] for source in wanted]
+
+
+def object_code_for(source: Source, isa: Isa) -> bytes:
+    """The ELF object for machines that are of a row, found or compiled in this process."""
+    key = key_of(source, isa)
+    return (cache.find(key) if key else None) or _compile(source, isa, key)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """How far a call has come; what is compiled for later calls are steps, too."""
+
+    done: int
+    total: int
+    progress: Progress | None
+
+    def begin(self, source: Source) -> None:
+        """Tell that this one is under way."""
+        if self.progress is not None:
+            self.progress(self.done, self.total, label(source))
+
+    def finish(self, source: Source, code: bytes) -> None:
+        """This one is there, for all threads."""
+        with _changed:
+            _objects[source] = code
+            _changed.notify_all()
+        self.done += 1
+
+
+@contextmanager
+def _claim(wanted: Sequence[Source]) -> Generator[list[Source]]:
+    """Those of `wanted` that no other thread has claimed; none when all that it waited for are.
+
+    What is not finished at the end of the block can be claimed again.
+    """
+    mine: list[Source] = []
+    try:
+        with _changed:
+            while not mine and any(source not in _objects for source in wanted):
+                mine = [s for s in wanted if s not in _objects and s not in _claimed]
+                _claimed.update(mine)
+                if not mine:
+                    _changed.wait()
+        yield mine
+    finally:
+        with _changed:
+            _claimed.difference_update(mine)
+            _changed.notify_all()
+
+
+def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
+    if not sources:
+        return
+    with _translators():
+        from nnefc.kernels.target.isa import host
+
+        isa = host()
+    keys = {source: key_of(source, isa) for source in sources}
+    missing: list[Source] = []
+    for source, key in keys.items():
+        found = cache.find(key) if key else None
+        if found:
+            steps.finish(source, found)
+        else:
+            missing.append(source)
+    if len(missing) > 1:
+        from nnefc.runtime.compile import pool
+
+        known = {source: key for source in missing if (key := keys[source])}
+        if count := pool.workers_for(known):
+            _compile_apart(known, count, isa, steps)
+            missing = [source for source in missing if source not in _objects]
+    for source in missing:
+        steps.begin(source)
+        steps.finish(source, _compile(source, isa, keys[source]))
+
+
+def _compile_apart(known: Mapping[Source, Key], count: int, isa: Isa, steps: _Steps) -> None:
+    """Compile in `count` other processes, and then what the next networks are likely to need."""
+    from nnefc.runtime.compile import pool
+
+    every = dict(known)
+
+    def groups() -> Iterator[Mapping[Source, str]]:
+        yield _names(known)
+        for further in (_relatives(known), _expected_kernels()):
+            new = _new(further, every, isa)
+            every.update(new)
+            steps.total += len(new)
+            yield _names(new)
+
+    def keep(source: Source, code: bytes) -> None:
+        cache.keep(every[source], code)
+        steps.finish(source, code)
+
+    pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
+
+
+def _names(keys: Mapping[Source, Key]) -> dict[Source, str]:
+    return {source: key.name for source, key in keys.items()}
+
+
+def _relatives(sources: Iterable[Source]) -> Iterator[Kernel]:
+    """See `nnefc.kernels.template.family`."""
+    for source in sources:
+        if isinstance(source, Kernel):
+            yield from source.relatives()
+
+
+def _expected_kernels() -> Iterator[Kernel]:
+    """See `expecting`."""
+    if expected := _expected.get():
+        with suppress(Exception):  # the model that is compiled needs none of them
+            yield from expected()
+
+
+def _new(kernels: Iterable[Kernel], known: Mapping[Source, Key], isa: Isa) -> dict[Source, Key]:
+    """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
+    if isa.cpu != NATIVE or not cache.serves():  # to whom would they be of use?
+        return {}
+    every = dict.fromkeys(kernels)
+    with _changed:
+        others = every.keys() - known.keys() - _objects.keys() - _claimed
+    keys = {kernel: key for kernel in every if (key := key_of(kernel, isa))}
+    return {k: key for k, key in keys.items() if k in others and cache.find(key) is None}
+
+
+def _compile(source: Source, isa: Isa, key: Key | None) -> bytes:
+    """Compile in this process."""
+    with _translating, _deferred_interrupt():
+        with _translators():
+            from nnefc.kernels.codegen.object_code import emit
+        made = emit(source.function(), source.symbol, isa)
+        if key:
+            cache.keep(key, made)
+        return made
+
+
+@contextmanager
+def _translators() -> Generator[None]:
+    """Where numba or llvmlite is needed: what they lack is an error of the installation."""
+    try:
+        yield
+    except ImportError as error:
+        raise NnefError.of(
+            "internal/code-generation",
+            f"numba or llvmlite lacks something that code generation needs: {error}",
+            hint="install versions that are known to work: pip install 'numba>=0.62,<0.69'",
+        ) from error
+
+
+@contextmanager
+def _deferred_interrupt() -> Generator[None]:
+    """Let Ctrl-C wait for the end of the block.
+
+    llvmlite calls back into Python, and an exception that a signal handler raises there is
+    printed and lost.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: received.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if received:
+            handler(*received[-1])

@@ -1,0 +1,66 @@
+"""Memory for weights and states: arrays that are small share blocks; the system backs these with
+large pages.
+
+Reading weights once takes half as long then as from pages of 4 KiB, each of which has to be found.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from contextlib import suppress
+from typing import Any, Final
+
+import numpy as np
+
+from nnefc.runtime.memory.tensors import aligned
+from nnefc.support.errors import NnefError
+from nnefc.support.hardware import ALIGNMENT
+
+Array = np.ndarray[Any, Any]
+
+BLOCK: Final = 16 << 20
+"""Bytes of a block, which lives as long as an array in it."""
+_SMALL: Final = 4 << 20
+"""Arrays of fewer bytes are in blocks."""
+_LARGE_PAGE: Final = 2 << 20
+
+
+class _Own(threading.local):
+    """What is left of the block that a thread takes memory of: threads need no lock for it."""
+
+    rest: Array = np.empty(0, np.uint8)
+
+
+_own: Final = _Own()
+
+
+def memory(nbytes: int, what: str) -> Array:
+    """So many bytes, at an address that is a multiple of `ALIGNMENT`.
+
+    Raises NnefError `limit/memory`, which says for what, if there is not enough.
+    """
+    if nbytes >= _SMALL:
+        return _mapped(nbytes, what)
+    if _own.rest.size < nbytes:
+        _own.rest = _mapped(BLOCK, what)
+    found = _own.rest[:nbytes]
+    _own.rest = _own.rest[nbytes + -nbytes % ALIGNMENT :]
+    return found
+
+
+def _mapped(nbytes: int, what: str) -> Array:
+    """So many bytes of pages that nothing has been in: what an allocator gives has small ones."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
+        return aligned(nbytes, what)
+    try:
+        pages = mmap.mmap(-1, nbytes + _LARGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError):
+        raise NnefError.of(
+            "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
+        ) from None
+    with suppress(OSError):  # of a system that has none
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    found = np.frombuffer(pages, np.uint8)
+    start = -found.ctypes.data % _LARGE_PAGE
+    return found[start : start + nbytes]

@@ -1,0 +1,148 @@
+"""Programs into plans: offsets for buffers, words for launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from nnefc.kernels.abi import (
+    BASE_ARENA,
+    BASES,
+    LAUNCH,
+    LAUNCH_KERNEL,
+    LAUNCH_PARAMS,
+    LAUNCH_TILES,
+)
+from nnefc.kernels.template import Kernel
+from nnefc.program.program import Program, Ref, Repeated
+from nnefc.runtime.plan.arena import arrange
+from nnefc.runtime.plan.plan import BaseTable, Plan
+from nnefc.symbolic.integers import now
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+WORD: Final = 8
+"""Bytes of a word."""
+
+
+def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
+    """The plan of a program; `offset` is where a kernel starts in the code."""
+    return draft(program, inputs, outputs, offset).plan()
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A plan whose numbers are not words yet: they may depend on symbols."""
+
+    kernels: list[int]
+    """Of each distinct launch: where its kernel starts in the code."""
+    starts: list[int]
+    """Where its parameters start, in bytes."""
+    tiles: list[int]
+    params: list[int]
+    launch_of: Words
+    """What the steps are now."""
+    repeated: list[Repeated]
+    """Those of which symbols tell how many there are."""
+    table: BaseTable
+    arena_bytes: int
+    arena_lower_bound: int
+
+    def plan(self) -> Plan:
+        """The plan for what numbers are now."""
+        import numpy as np
+
+        params = np.array([now(x) for x in self.params], np.int64)
+        tiles = [now(x) for x in self.tiles]
+        launches = self.launches(tiles, self.launch_of)
+        launches.flags.writeable = params.flags.writeable = False
+        return Plan(
+            launches=launches,
+            launch_of=self.launch_of,
+            params=params,
+            table=self.table,
+            arena_bytes=now(self.arena_bytes),
+            arena_lower_bound=self.arena_lower_bound,
+            parallel=max(tiles, default=1) > 1,
+        )
+
+    def launches(self, tiles: Sequence[int], launch_of: Words) -> Words:
+        """The steps as words, where the distinct launches have so many tiles."""
+        import numpy as np
+
+        launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
+        for offset, column in (
+            (LAUNCH_KERNEL, self.kernels),
+            (LAUNCH_PARAMS, self.starts),
+            (LAUNCH_TILES, tiles),
+        ):
+            launches[:, offset // WORD] = column
+        return launches[launch_of]
+
+    def steps(self, counts: Sequence[int]) -> Words:
+        """As `launch_of`, for other numbers of what is repeated."""
+        import numpy as np
+
+        found: list[Words] = []
+        end = 0
+        for each, count in zip(self.repeated, counts, strict=True):
+            found.append(self.launch_of[end : each.start])
+            period = self.launch_of[each.start : each.start + each.period]
+            found.append(np.resize(period, count))
+            end = each.start + now(each.steps)
+        return np.concatenate([*found, self.launch_of[end:]])
+
+
+def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Draft:
+    """The numbers of a plan; `offset` is where a kernel starts in the code."""
+    import numpy as np
+
+    distinct = program.distinct
+    arena = arrange(distinct)
+    states = BASES + len(program.constants)
+    first_input = states + len(program.states)
+    first_output = first_input + inputs
+    first_slice = first_output + outputs
+    size = first_slice + program.slices
+    table = BaseTable(BASES, states, first_input, first_output, first_slice, size)
+    first = {
+        "constant": BASES,
+        "state": states,
+        "input": first_input,
+        "output": first_output,
+        "slice": first_slice,
+    }
+    params: list[int] = []
+    starts: list[int] = []
+    for launch in distinct:
+        starts.append(WORD * len(params))
+        for word in launch.words:
+            if isinstance(word, Ref):
+                buffer = word.buffer
+                if buffer.space == "arena":
+                    params += [BASE_ARENA, arena.offsets[buffer] + word.offset]
+                else:
+                    params += [first[buffer.space] + buffer.index, word.offset]
+            elif isinstance(word, Kernel):
+                params.append(offset(word))
+            elif word is not None:
+                params.append(word)
+    number = {launch: i for i, launch in enumerate(distinct)}
+    launch_of = np.array([number[launch] for launch in program.launches], np.int64)
+    launch_of.flags.writeable = False
+    return Draft(
+        kernels=[offset(launch.kernel) for launch in distinct],
+        starts=starts,
+        tiles=[launch.tiles for launch in distinct],
+        params=params,
+        launch_of=launch_of,
+        repeated=program.repeated,
+        table=table,
+        arena_bytes=arena.nbytes,
+        arena_lower_bound=arena.lower_bound,
+    )

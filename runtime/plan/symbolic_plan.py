@@ -1,0 +1,138 @@
+"""Models as functions of symbols: one lowering, and a plan for every value that it holds for.
+
+What is computed of symbols, by the front end, by passes and by lowering, are extents
+(`nnefc.symbolic.integers`), and so are some words of the plan, numbers of tiles, sizes of buffers.
+For other values of the symbols these are computed anew; code, weights and all other words stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnefc.program.program import Appended
+from nnefc.runtime.compile.assemble import compile_draft
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.runtime.plan.patch import Varying, Words
+from nnefc.runtime.run.executable import Executable
+from nnefc.runtime.run.runner import Runner
+from nnefc.symbolic.integers import Extent, Function, Trace, is_symbolic
+from nnefc.symbolic.traced_array import Table
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.program.program import Program
+    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.runtime.memory.weight_pool import SharedMemory
+
+Array = np.ndarray[Any, Any]
+Specs = tuple[TensorSpec, ...]
+
+
+class _Tensors:
+    """What a call takes or returns; shapes depend on symbols."""
+
+    def __init__(self, specs: Specs) -> None:
+        self._specs = specs
+        self._varying = [i for i, spec in enumerate(specs) if is_symbolic(spec.shape)]
+        self.extents = [extent for i in self._varying for extent in specs[i].shape]
+        """What the shapes are to be computed of, in order."""
+        self._last: tuple[list[int] | None, Specs] = None, ()
+
+    def at(self, extents: list[int]) -> Specs:
+        """Those with such `extents`; the same tuple as the last time, if these are the same."""
+        if extents == self._last[0]:
+            return self._last[1]
+        specs, given = list(self._specs), iter(extents)
+        for i in self._varying:
+            spec = specs[i]
+            specs[i] = TensorSpec(spec.name, tuple(islice(given, len(spec.shape))), spec.dtype)
+        self._last = extents, tuple(specs)
+        return self._last[1]
+
+
+class ParametricModel:
+    """What a program with extents computes, compiled."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        program: Program,
+        graph: Graph,
+        progress: Progress | None,
+        shared: SharedMemory,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
+        draft = self._draft
+        places = [i for i, x in enumerate(draft.params) if isinstance(x, Extent)]
+        tables = {
+            compiled.plan.table.constants + i: each
+            for i, each in enumerate(program.constants)
+            if isinstance(each, Table)
+        }
+        varying = Varying(np.array(places, np.intp), tuple(tables))
+        self._runner = Runner(compiled, threads, shared.arenas, varying)
+        self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
+        self._appended = compiled.appended
+        self._last: tuple[Appended, ...] = ()
+        self._parallel = compiled.plan.parallel
+        self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
+        parts: list[Sequence[Any]] = [
+            [draft.params[i] for i in places],
+            draft.tiles if self._launches_vary else [],
+            [each.steps for each in draft.repeated],
+            [draft.arena_bytes],
+            self._inputs.extents,
+            self._outputs.extents,
+            [each.more for each in compiled.appended],
+            list(tables.values()),
+        ]
+        self._counts = list(map(len, parts))
+        self._function: Function = trace.function([x for part in parts for x in part])
+
+    def holds(self, symbols: Sequence[int]) -> bool:
+        """Whether there is a plan for these values."""
+        try:
+            return self._function(*symbols) is not None
+        except (ArithmeticError, ValueError):
+            return False
+
+    def at(self, symbols: Sequence[int]) -> Executable | None:
+        """The plan for these values; None if it does not hold for them."""
+        try:
+            values = self._function(*symbols)
+            if values is None:
+                return None
+            found = iter(values)
+            params, tiles, steps, (nbytes,), taken, given, counts, tables = (
+                list(islice(found, count)) for count in self._counts
+            )
+            words = self._words(params, tiles, steps, nbytes, tables)
+        except (ArithmeticError, ValueError):
+            return None
+        if counts != [more for _, _, more in self._last]:
+            pairs = zip(self._appended, counts, strict=True)
+            self._last = tuple(Appended(name, axis, more) for (name, axis, _), more in pairs)
+        inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
+        return Executable(self._runner, inputs, outputs, self._last, words)
+
+    def _words(
+        self,
+        params: list[int],
+        tiles: list[int],
+        steps: list[int],
+        nbytes: int,
+        tables: list[Array],
+    ) -> Words:
+        numbers = np.array(params, np.int64)
+        tables = [np.require(table, requirements=["C", "A"]) for table in tables]
+        if not self._launches_vary:
+            return Words(numbers, None, nbytes, self._parallel, tables)
+        launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
+        launches = self._draft.launches(tiles, launch_of)
+        return Words(numbers, launches, nbytes, max(tiles, default=1) > 1, tables)

@@ -1,0 +1,192 @@
+"""Where the time of a call goes: the moments when tiles start and end, run for run."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.compile.executable_memory import compile_kernels
+from nnefc.runtime.memory.tensors import aligned
+from nnefc.runtime.plan.plan import Plan, Walk
+from nnefc.support.errors import NnefError
+
+Words = npt.NDArray[np.int64]
+Seconds = npt.NDArray[np.float64]
+
+_MOST_BYTES = 64 << 20
+"""Memory that the records of all runs may take."""
+
+
+class Probes:
+    """The launches of a plan, each around a launch that notes when and where its tiles run."""
+
+    def __init__(self, plan: Plan, code: int) -> None:
+        """`code`: the address of the image that the plan's kernels are offsets into."""
+        from nnefc.kernels.measure.probe import PROBE, RECORD
+
+        library = ctypes.CDLL(None)
+        clock = ctypes.cast(library.clock_gettime, ctypes.c_void_p).value
+        probe = Kernel("measure.probe.stamp")
+        self._code = compile_kernels([probe])
+        tiles = plan.launches[:, LAUNCH_TILES // 8]
+        self.step_of: npt.NDArray[np.intp] = np.repeat(np.arange(len(tiles)), tiles)
+        """Which step each tile is of."""
+        first = np.cumsum(tiles) - tiles
+        self._memory = aligned(RECORD.nbytes * len(self.step_of), "times of tiles")
+        self._records: Words = self._memory.view(np.int64).reshape(-1, RECORD.nbytes // 8)
+        self._records[...] = 0
+        params = [
+            PROBE.pack(
+                kernel=launch[LAUNCH_KERNEL // 8],
+                params=launch[LAUNCH_PARAMS // 8],
+                clock=clock,
+                clock_id=time.CLOCK_MONOTONIC,
+                records=self._memory.ctypes.data + RECORD.nbytes * start,
+            )
+            for launch, start in zip(plan.launches.tolist(), first.tolist(), strict=True)
+        ]
+        self._params = np.array(params, np.int64)
+        self._launches = plan.launches.copy()
+        # Offsets reach beyond the image and the parameters of the plan, to ours.
+        self._launches[:, LAUNCH_KERNEL // 8] = self._code.entry(probe.symbol) - code
+        offset = self._params.ctypes.data - plan.params.ctypes.data
+        self._launches[:, LAUNCH_PARAMS // 8] = offset + PROBE.nbytes * np.arange(len(tiles))
+        self.walk = Walk(self._launches.ctypes.data, len(tiles), plan.parallel)
+        """What to run instead of the plan, over the same bases."""
+
+    def take(self) -> Words:
+        """[tiles, 3]: start, end, stack of every tile since the last time; zeros if it had none."""
+        taken = self._records[:, :3].copy()
+        self._records[...] = 0
+        return taken
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Times of the launches of a plan, over several runs.
+
+    A launch may run several times in a call: each is a step, with tiles of its own.
+    """
+
+    step_of: npt.NDArray[np.intp]
+    """[tiles]: which step a tile is of, in ascending order."""
+    launch_of_step: npt.NDArray[np.int64]
+    """[steps]: which launch runs then."""
+    threads: int
+    """How many threads took part."""
+    start: Words
+    """[runs, tiles]: nanoseconds of `time.CLOCK_MONOTONIC`."""
+    end: Words
+    """[runs, tiles].  If one thread does all tiles of a step at once, the first stands for all
+    and the others have neither start nor end (0)."""
+    thread: Words
+    """[runs, tiles]: number of the thread, 0 is the caller."""
+
+    @property
+    def runs(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def launch_of(self) -> npt.NDArray[np.int64]:
+        """[tiles]: which launch a tile is of."""
+        return self.launch_of_step[self.step_of]
+
+    @property
+    def launches(self) -> int:
+        return int(self.launch_of_step.max()) + 1
+
+    @cached_property
+    def wall(self) -> Seconds:
+        """[runs, launches]: seconds from the start of the first tile to the end of the last.
+
+        Those of all steps of a launch are added up.
+        """
+        begun = np.where(self.end == 0, np.iinfo(np.int64).max, self.start)
+        starts = np.minimum.reduceat(begun, self._first, axis=1)
+        return self._by_launch(np.maximum.reduceat(self.end, self._first, axis=1) - starts)
+
+    @cached_property
+    def busy(self) -> Seconds:
+        """[runs, launches]: seconds that threads spent in tiles, added up."""
+        return self._by_launch(np.add.reduceat(self.end - self.start, self._first, axis=1))
+
+    @cached_property
+    def _first(self) -> npt.NDArray[np.intp]:
+        """[steps]: the first tile."""
+        return np.searchsorted(self.step_of, np.arange(len(self.launch_of_step)))
+
+    def _by_launch(self, nanoseconds: Words) -> Seconds:
+        """[runs, launches] in seconds, of [runs, steps]."""
+        sums = np.zeros((self.launches, len(nanoseconds)))
+        np.add.at(sums, self.launch_of_step, 1e-9 * nanoseconds.T)
+        return sums.T
+
+    @cached_property
+    def total(self) -> Seconds:
+        """[runs]: seconds from the start of the first launch to the end of the last."""
+        begun = np.where(self.end == 0, np.iinfo(np.int64).max, self.start)
+        return (self.end.max(axis=1) - begun.min(axis=1)) * 1e-9
+
+    @property
+    def typical(self) -> int:
+        """The run that took the median time."""
+        return int(np.argsort(self.total, kind="stable")[len(self.total) // 2])
+
+
+def profile(
+    plan: Plan, code: int, run: Callable[[Walk], None], *, seconds: float, least: int = 3
+) -> Profile:
+    """Profile a plan for about so long, after some runs to warm up.
+
+    `run` runs the launches of a walk; `code` is where the plan's kernels are.
+    Raises NnefError `input/option` if the plan has no launches.
+    """
+    if not len(plan.launches):
+        raise NnefError.of("input/option", "there is nothing to profile: no operation is left")
+    probes = Probes(plan, code)
+    run(probes.walk._replace(parallel=False))
+    caller = int(probes.take()[0, 2])
+    run(probes.walk)
+    most = max(least, _MOST_BYTES // probes.take().nbytes)
+    found: list[Words] = []
+    end = time.perf_counter() + seconds
+    while len(found) < least or (len(found) < most and time.perf_counter() < end):
+        run(probes.walk)
+        found.append(probes.take())
+    records = np.stack(found)
+    thread, threads = _threads(records[:, :, 2], caller)
+    return Profile(
+        step_of=probes.step_of,
+        launch_of_step=plan.launch_of,
+        threads=threads,
+        start=records[:, :, 0],
+        end=records[:, :, 1],
+        thread=thread,
+    )
+
+
+_STACK_BYTES = 32 << 10
+"""Addresses that are closer than this are on the same stack: a thread always comes to a tile by the
+same few calls, and no stack is so small."""
+
+
+def _threads(stacks: Words, caller: int) -> tuple[Words, int]:
+    """Numbers for addresses on stacks (0: there was no tile), and of how many there are.
+
+    Threads are in the order of their stacks, but the caller's is the first.
+    """
+    addresses, inverse = np.unique(np.append(stacks.ravel(), caller), return_inverse=True)
+    number = np.cumsum(np.diff(addresses, prepend=addresses[0]) > _STACK_BYTES)
+    own = number[inverse[-1]]
+    used = sorted(set(number[addresses != 0].tolist()), key=lambda n: (n != own, n))
+    order = np.zeros(number[-1] + 1, np.int64)
+    order[used] = np.arange(len(used))
+    return order[number][inverse[:-1]].reshape(stacks.shape), len(used)

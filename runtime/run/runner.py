@@ -1,0 +1,210 @@
+"""What runs a plan on memory: threads, tables of bases, and what lives between launches."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
+from nnefc.runtime.compile.libm import libm_table
+from nnefc.runtime.memory.tensors import address, aligned
+from nnefc.runtime.memory.variables import Variables
+from nnefc.runtime.run.team import team
+from nnefc.support.errors import Diagnostic, warn
+
+if TYPE_CHECKING:
+    from nnefc.runtime.compile.compiled import Compiled
+    from nnefc.runtime.plan.patch import Varying, Words
+    from nnefc.runtime.plan.plan import Plan, Walk
+
+Array = np.ndarray[Any, Any]
+
+IDLE: Final = 4
+"""Memory for how many calls is kept for later ones; callers beyond so many at the same time make
+their own each time."""
+ARENA: Final = "values between launches"
+"""What an arena is for, for messages."""
+
+
+class Arenas:
+    """Memory for values between launches that the plans of a model have in common."""
+
+    def __init__(self, most: int | None = None) -> None:
+        """`most`: bytes that are kept for later calls, if these are not all of one arena."""
+        self._most = most
+        self._idle: list[Array] = []
+        """`append` and `pop` are atomic, and need no lock that the child of a fork might find
+        closed."""
+
+    def take(self, nbytes: int) -> Array:
+        """So many bytes or more, which no other call uses."""
+        try:
+            found = self._idle.pop()
+        except IndexError:
+            return aligned(nbytes, ARENA)
+        if found.size >= nbytes:
+            return found
+        del found  # before there is more of it
+        return aligned(nbytes + nbytes // 8, ARENA)  # lengths grow
+
+    def give(self, arena: Array) -> None:
+        """Keep what `take` has given for later calls."""
+        idle = self._idle
+        if len(idle) >= IDLE:
+            return
+        if self._most is None or not idle or sum(x.size for x in (*idle, arena)) <= self._most:
+            idle.append(arena)
+
+
+class _Bound:
+    """Addresses that do not depend on a call, and the arrays that have them."""
+
+    def __init__(self, table: list[int], constants: Sequence[Array]) -> None:
+        self.table = table
+        self.constants = constants
+
+
+class _Context:
+    """What one run owns: a table of bases, and the words of the plan if they vary."""
+
+    __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
+
+    def __init__(self, bound: _Bound, plan: Plan, *, own: bool) -> None:
+        """`own`: the words are to be written."""
+        self._bound = bound
+        self._params = plan.params.copy() if own else plan.params
+        self._words: Words | None = None
+        self._arena: Array | None = None
+        self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
+        self.bases[BASE_PARAMS] = address(self._params)
+        self.launches, self.steps = address(plan.launches), len(plan.launches)
+        self.address = ctypes.addressof(self.bases)
+
+    def hold(self, arena: Array) -> None:
+        """Let values between launches be there, as long as no other arena takes its place."""
+        self._arena = arena
+        self.bases[BASE_ARENA] = address(arena)
+
+    def release(self) -> Array:
+        """The arena, for others."""
+        arena, self._arena = self._arena, None
+        assert arena is not None
+        return arena
+
+    def write(self, words: Words, varying: Varying) -> None:
+        """Let the plan be that for some shapes."""
+        if self._words is words:
+            return
+        self._params[varying.params] = words.params
+        for place, table in zip(varying.bases, words.tables, strict=True):
+            self.bases[place] = address(table)
+        if words.launches is not None:
+            self.launches, self.steps = address(words.launches), len(words.launches)
+        self._words = words
+
+
+class Runner:
+    """A plan, or all those that differ in some words, to be run on memory that is ready.
+
+    Callers at the same time each have their own memory; those of a model with variables that it
+    updates run one after the other.
+    """
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        threads: int | None,
+        arenas: Arenas | None = None,
+        varying: Varying | None = None,
+    ) -> None:
+        """`threads` includes the caller; None: all usable CPUs.
+
+        `arenas`: those of several runners; None: whoever calls this one has an arena, too.
+        `varying`: what is another one in other `Words`; None: nothing is.
+        """
+        self.compiled = compiled
+        self.variables = Variables(compiled.variables, compiled.states)
+        self.team = team(threads)
+        if threads is not None and self.team.threads < threads:
+            message = f"threads = {threads}: {self.team.threads} used, the most there can be"
+            warn(Diagnostic("input/threads", message, severity="warning"))
+        plan = compiled.plan
+        self.first_input = plan.table.inputs
+        self._arena_bytes = plan.arena_bytes
+        self._parallel = plan.parallel
+        self._has_states = bool(self.variables.states)
+        self._varying = varying
+        self._arenas = arenas
+        self._bound: dict[str, _Bound] = {}
+        """What is bound for all calls, when it is; `setdefault` is atomic."""
+        self._idle: list[_Context] = []
+        """Contexts that no call uses now; `append` and `pop` are atomic."""
+
+    @property
+    def is_simple(self) -> bool:
+        """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
+        return not self._parallel and not self._has_states
+
+    def reserve(self) -> _Context:
+        """What a caller owns who runs the plan by itself, again and again."""
+        context = self._new_context()
+        context.hold(aligned(self._arena_bytes, ARENA))
+        return context
+
+    def run(
+        self, addresses: Sequence[int], words: Words | None = None, walk: Walk | None = None
+    ) -> None:
+        """Run the plan, that with `words`, or another walk over its launches.
+
+        `addresses`: of what it takes, and behind that of what it returns.
+        """
+        arenas = self._arenas
+        try:
+            context = self._idle.pop()
+        except IndexError:
+            context = self._new_context() if arenas else self.reserve()
+        nbytes, parallel = self._arena_bytes, self._parallel
+        if words is not None:
+            assert self._varying is not None
+            context.write(words, self._varying)
+            nbytes, parallel = words.arena_bytes, words.parallel
+        if arenas is not None:
+            context.hold(arenas.take(nbytes))
+        first = self.first_input
+        context.bases[first : first + len(addresses)] = addresses
+        launches, steps = context.launches, context.steps
+        if walk is not None:
+            launches, steps, parallel = walk.launches, walk.steps, walk.parallel
+        if parallel or self._has_states:
+            with self.variables.lock:
+                self.team.run(launches, steps, context.address, parallel)
+        else:
+            self.team.alone(launches, steps, context.address)
+        if arenas is not None:
+            arenas.give(context.release())
+        if len(self._idle) < IDLE:
+            self._idle.append(context)
+
+    def _new_context(self) -> _Context:
+        """One without an arena."""
+        found = self._bound.get("")
+        if found is None:  # constants of a file may have to be made; the first who has them wins
+            found = self._bound.setdefault("", self._bind(self.compiled.constants()))
+        return _Context(found, self.compiled.plan, own=self._varying is not None)
+
+    def _bind(self, constants: Sequence[Array]) -> _Bound:
+        """The table of bases without what belongs to a call."""
+        table = self.compiled.plan.table
+        fixed = [0] * table.size
+        fixed[BASE_CODE] = self.compiled.code.address
+        fixed[BASE_LIBM] = ctypes.addressof(libm_table())
+        places: Iterable[tuple[int, Sequence[Array]]] = (
+            (table.constants, constants),
+            (table.states, self.variables.states),
+        )
+        for first, arrays in places:
+            fixed[first : first + len(arrays)] = map(address, arrays)
+        return _Bound(fixed, constants)

@@ -1,0 +1,193 @@
+"""A team of native threads that run plans together.
+
+Workers are plain pthreads that never touch Python: no thread state, no GIL, no entry in
+`threading.enumerate()`, nothing for the interpreter to join at exit.  They sleep when there is
+nothing to do.  On systems other than Linux plans run on the calling thread alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import platform
+import sys
+import time
+import weakref
+from _thread import allocate_lock as Lock  # without `threading`: loading takes 1 ms less
+from collections.abc import Callable
+from functools import cached_property
+
+from nnefc.kernels.executor import team_state as state
+from nnefc.runtime.compile import support_code
+from nnefc.runtime.machine.control_groups import cpu_quotas
+
+SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
+"""Numbers of futex, sched_setaffinity, sched_getaffinity and gettid."""
+SPINS = 2000
+"""About 30 us: longer than between two launches, shorter than anybody notices."""
+_teams: weakref.WeakSet[Team]
+
+
+def supports_threads() -> bool:
+    """Whether plans can run on several threads here."""
+    return sys.platform == "linux" and platform.machine() in SYSTEM_CALLS
+
+
+def usable_cpus() -> int:
+    """Processors this process may use: affinity mask and control group quota, at least 1."""
+    if sys.platform != "linux":
+        return 1
+    count = len(os.sched_getaffinity(0))
+    for quota in cpu_quotas():
+        count = min(count, max(1, -int(-quota // 1)))
+    return count
+
+
+class Team:
+    """`threads` includes the caller.  Workers start at the first run that needs them."""
+
+    def __init__(self, threads: int, spins: int = SPINS) -> None:
+        """`spins`: how often a thread looks for work before it sleeps."""
+        self.threads = min(threads, state.MAX_WORKERS + 1) if supports_threads() else 1
+        self._spins = spins
+        self._renew()
+        _teams.add(self)
+
+    # The executor is compiled when it is needed, with the kernels of the first plan.
+
+    @cached_property
+    def alone_address(self) -> int:
+        """Where the function `alone` is."""
+        return support_code.code("executor").entry("nnefc_run_alone")
+
+    @cached_property
+    def alone(self) -> Callable[[int, int, int], None]:
+        """`alone(launches, count, bases)`: `run` on the calling thread."""
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.alone_address)
+
+    @cached_property
+    def _together(self) -> Callable[[int, int, int, int], None]:
+        address = support_code.code("executor").entry("nnefc_run_together")
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
+
+    def _renew(self) -> None:
+        """A new state block and no workers: at the start, and in the child of a fork."""
+        self._lock = Lock()
+        self._workers: list[ctypes.c_size_t] = []
+        self._memory = (ctypes.c_int64 * (state.STATE_BYTES // 8 + 16))()
+        self._state = -(-ctypes.addressof(self._memory) // 128) * 128
+
+    def _put(self, offset: int, value: int) -> None:
+        ctypes.c_int64.from_address(self._state + offset).value = value
+
+    def _get(self, offset: int) -> int:
+        return ctypes.c_int64.from_address(self._state + offset).value
+
+    def _start(self) -> None:
+        """Start the workers; with fewer if the system gives no more threads."""
+        libc = ctypes.CDLL(None)
+        self._put(state.SPINS, self._spins)
+        self._put(state.SYSCALL, _function_address(libc.syscall))
+        self._put(state.GETCPU, _function_address(libc.sched_getcpu))
+        words = state.FUTEX, state.SETAFFINITY, state.GETAFFINITY, state.GETTID
+        for offset, number in zip(words, SYSTEM_CALLS[platform.machine()]):
+            self._put(offset, number)
+        for _ in range(self.threads - 1):
+            handle = ctypes.c_size_t()
+            failed = libc.pthread_create(
+                ctypes.byref(handle),
+                None,
+                ctypes.c_void_p(support_code.code("executor").entry("nnefc_work")),
+                ctypes.c_void_p(self._state),
+            )
+            if failed:
+                self.threads = len(self._workers) + 1
+                break
+            self._workers.append(handle)
+            while self._get(state.WORKERS) < len(self._workers):  # it takes its own slot
+                time.sleep(0)
+
+    def run(self, launches: int, count: int, bases: int, parallel: bool = True) -> None:
+        """Run a plan: addresses of its launches and of the table of bases.
+
+        A team that is busy with another caller's plan is not waited for: the calling thread runs
+        alone then, as it does when `parallel` is false.
+        """
+        if not parallel or self.threads == 1 or not self._lock.acquire(blocking=False):
+            self.alone(launches, count, bases)
+            return
+        try:
+            if not self._workers:
+                self._start()
+            if self._workers and count:
+                self._together(self._state, launches, count, bases)
+            else:
+                self.alone(launches, count, bases)
+        finally:
+            self._lock.release()
+
+    def close(self) -> None:
+        """Stop and join the workers; a later run starts new ones."""
+        if not self._workers:
+            return
+        libc = ctypes.CDLL(None)
+        self._put(state.STOP, 1)
+        futex = SYSTEM_CALLS[platform.machine()][0]
+        word = ctypes.c_int32.from_address(self._state + state.WAKE)
+        while self._workers:
+            word.value += 1
+            libc.syscall(
+                ctypes.c_long(futex),
+                ctypes.c_void_p(self._state + state.WAKE),
+                ctypes.c_long(state.FUTEX_WAKE),
+                ctypes.c_long(state.EVERYBODY),
+                None,
+            )
+            libc.pthread_join(self._workers.pop(), None)
+        self._put(state.STOP, 0)
+        self._put(state.WORKERS, 0)
+
+    def __del__(self) -> None:
+        # Workers use the state block: they must be gone before it is freed.
+        if hasattr(self, "_workers"):
+            self.close()
+
+    def renew_after_fork(self) -> None:
+        """In the child of a fork there are no workers, and nobody holds the lock."""
+        self._renew()
+
+
+_teams = weakref.WeakSet()
+_shared: dict[int, Team] = {}
+_shared_lock = Lock()
+
+
+def team(threads: int | None = None) -> Team:
+    """The team of so many threads (None: all usable processors) that this process shares."""
+    count = min(usable_cpus() if threads is None else threads, state.MAX_WORKERS + 1)
+    with _shared_lock:
+        if count not in _shared:
+            _shared[count] = Team(count)
+        return _shared[count]
+
+
+def _function_address(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # pyright: ignore[reportArgumentType]
+
+
+def _after_fork() -> None:
+    global _shared_lock
+    _shared_lock = Lock()
+    for each in list(_teams):
+        each.renew_after_fork()
+
+
+def _close_all() -> None:
+    for each in list(_teams):
+        each.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_close_all)

@@ -1,0 +1,312 @@
+"""Weights that are made when a file is first used: once, whole, and wherever there is room."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.packing.inverse import Packed, View
+from nnefc.program.packed_weight import Derived
+from nnefc.runtime.artifact.packed_weights import Wanted, find_or_make, is_whole
+from nnefc.runtime.cache import cache
+from nnefc.runtime.cache.folder import CacheFolder
+from nnefc.support.errors import NnefWarning
+
+Array = np.ndarray[Any, Any]
+
+DAY = 86400
+
+SOURCE = np.arange(6 * 10, dtype=np.float32).reshape(6, 10)
+WANTED = [
+    Wanted(0, "", SOURCE.dtype, Packed(View(0, (6, 10), (10, 1)), "panels", (parts, 2)))
+    for parts in (1, 3)
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of weights, not there yet."""
+    monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "weights"
+
+
+class Maker:
+    """Counts what it is asked for."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __call__(self, wanted: Wanted) -> Derived:
+        self.made += 1
+        packed = wanted.packed
+        return Derived(packed.view.of(SOURCE), packed.packing, packed.parameters)
+
+
+def found(maker: Callable[[Wanted], Derived], origin: str = "origin") -> None:
+    """What is found is right."""
+    arrays = find_or_make(origin, WANTED, maker)
+    for array, wanted in zip(arrays, WANTED, strict=True):
+        np.testing.assert_array_equal(array, Maker()(wanted).array())
+        assert array.ctypes.data % 64 == 0
+
+
+def test_weights_are_made_once(folder: Path) -> None:
+    maker = Maker()
+    for origin, made in (("a", 2), ("a", 2), ("b", 4), ("a", 4), ("b", 4)):
+        found(maker, origin)
+        assert maker.made == made
+    names = [path.name for path in folder.iterdir()]
+    assert len(names) == 2
+    for path in folder.iterdir():
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+        assert is_whole(data, path.stem)
+        assert not is_whole(data[:-1], path.stem)
+        assert not is_whole(data[:10], path.stem)
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert find_or_make("c", [], maker) == []
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", b"nnefc weights 1\n" * 40])
+def test_other_files_are_replaced(folder: Path, damage: bytes) -> None:
+    found(Maker())
+    (path,) = folder.iterdir()
+    path.unlink()
+    path.write_bytes(damage)
+    maker = Maker()
+    found(maker)
+    assert maker.made == 2
+    assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
+
+
+def test_files_of_others_are_not_read(folder: Path) -> None:
+    found(Maker())
+    (path,) = folder.iterdir()
+    path.chmod(0o666)
+    maker = Maker()
+    found(maker)
+    assert maker.made == 2
+
+
+def test_there_need_be_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_CACHE", "off")
+    maker = Maker()
+    found(maker)
+    found(maker)
+    assert maker.made == 4
+
+
+def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_room)
+    found(Maker())
+    assert list(folder.iterdir()) == []
+
+
+def test_what_fails_leaves_nothing(folder: Path) -> None:
+    def fail(_: Wanted) -> Derived:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        find_or_make("origin", WANTED, fail)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_file_that_is_evicted_at_once_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CacheFolder, "map", nothing)
+    found(Maker())
+
+
+def nothing(_folder: CacheFolder, _name: str) -> None:
+    """There is no such file."""
+
+
+# -- what others do meanwhile
+
+
+def in_the_middle(do: Callable[[], object]) -> Callable[[Wanted], Derived]:
+    """Makes weights; before the last of them something happens."""
+    maker = Maker()
+
+    def derive(wanted: Wanted) -> Derived:
+        if maker.made:
+            do()
+        return maker(wanted)
+
+    return derive
+
+
+def test_two_may_make_the_same(folder: Path) -> None:
+    found(in_the_middle(lambda: found(Maker())))
+    (path,) = folder.iterdir()
+    assert is_whole(np.frombuffer(path.read_bytes(), np.uint8), path.stem)
+
+
+@pytest.mark.parametrize("what", ["weights", "cache"])
+def test_the_folder_may_be_removed_while_weights_are_made(folder: Path, what: str) -> None:
+    removed = folder if what == "weights" else folder.parent
+    found(in_the_middle(lambda: shutil.rmtree(removed, ignore_errors=True)))
+    maker = Maker()
+    for made in (2, 2):
+        found(maker)
+        assert maker.made == made
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (folder, folder.parent)] == [0o700] * 2
+
+
+def test_a_folder_that_cannot_be_made_again_is_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are memory then, and the user hears of it once."""
+    monkeypatch.setattr(cache, "_complained", False)
+    found(Maker())
+    shutil.rmtree(folder.parent)
+    folder.parent.write_text("a file")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            maker = Maker()
+            found(maker)
+            assert maker.made == 2
+    assert len(caught) == 1
+    assert "File exists" in str(caught[0].message)
+
+
+def test_a_folder_of_others_in_its_place_is_not_used(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_complained", False)
+    found(Maker())
+    shutil.rmtree(folder)
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.warns(NnefWarning, match="belongs to user"):
+        found(Maker())
+    assert not folder.exists()
+
+
+def test_a_cache_that_is_full_or_read_only_says_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(Maker(), "before")
+    before = list(folder.iterdir())
+    for error in (errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EACCES):
+
+        def fail(*_: Any, error: int = error, **__: Any) -> Any:
+            raise OSError(error, os.strerror(error))
+
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            patch.setattr(tempfile, "mkstemp", fail)
+            found(Maker())
+        assert list(folder.iterdir()) == before
+
+
+# -- the limit
+
+
+def made(origin: str) -> int:
+    """How many are made by a process that has done nothing before."""
+    cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    maker = Maker()
+    found(maker, origin)
+    return maker.made
+
+
+def aged(folder: Path, origin: str, seconds: float) -> Path:
+    """The file of weights that were used so long ago."""
+    before = set(folder.glob("*"))
+    assert made(origin) == 2
+    (path,) = set(folder.iterdir()) - before
+    then = time.time() - seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def limit_to(patch: pytest.MonkeyPatch, path: Path, files: float) -> None:
+    """Let there be room for so many files of that size."""
+    patch.setenv("NNEFC_CACHE_LIMIT", str(int(files * path.stat().st_size)))
+
+
+def made_after_a_jump(
+    folder: Path, patch: pytest.MonkeyPatch, jump: float, room: float
+) -> list[Path]:
+    """The files of four entries, the oldest first, after a fifth was made; there was `room` for so
+    many, and the clock had jumped by so many seconds.
+    """
+    paths = [aged(folder, str(i), 1000 - i) for i in range(4)]
+    limit_to(patch, paths[0], room)
+    real = time.time
+    patch.setattr(time, "time", lambda: real() + jump)
+    assert made("new") == 2
+    return paths
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
+def test_a_clock_that_jumps_evicts_no_more_than_it_must(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    """What was not used for longest; never what was just made, whatever the time of that is."""
+    real = time.time
+    paths = made_after_a_jump(folder, monkeypatch, jump, 4.5)
+    assert [path.exists() for path in paths] == [False, True, True, True]
+    assert len(list(folder.iterdir())) == 4
+    for back in (lambda: real() + jump, real):
+        monkeypatch.setattr(time, "time", back)
+        assert [made(origin) for origin in ("new", "1", "2", "3")] == [0] * 4
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, 400 * DAY])
+def test_a_clock_that_jumps_evicts_nothing_within_the_limit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, jump: float
+) -> None:
+    paths = made_after_a_jump(folder, monkeypatch, jump, 5.5)
+    assert all(path.exists() for path in paths)
+
+
+def test_what_this_process_has_made_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit_to(monkeypatch, aged(folder, "other", 1000), 1.5)
+    for origin in ("a", "b", "c"):
+        found(Maker(), origin)
+    for origin, count in (("a", 0), ("b", 0), ("c", 0), ("other", 2)):
+        assert made(origin) == count
+
+
+def test_times_to_come_do_not_keep_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock was wrong when they were used: they go before those of long ago."""
+    future, past = aged(folder, "future", -400 * DAY), aged(folder, "past", 400 * DAY)
+    limit_to(monkeypatch, past, 2.5)
+    made("new")
+    assert (future.exists(), past.exists()) == (False, True)
+    assert len(list(folder.iterdir())) == 2
+
+
+@pytest.mark.parametrize("wrong", [-400 * DAY, 400 * DAY])
+def test_a_use_is_noted_when_the_clock_is_right_again(folder: Path, wrong: float) -> None:
+    path = aged(folder, "a", wrong)
+    assert made("a") == 0
+    assert abs(path.stat().st_mtime - time.time()) < DAY / 2
+
+
+def test_weights_have_a_limit_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", "3kB")
+    kept: list[Array] = []
+    for i in range(20):
+        cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
+        kept += find_or_make(str(i), WANTED, Maker())
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3000
+    for array in kept:  # what is mapped stays
+        assert array.sum() == SOURCE.sum()

@@ -1,0 +1,281 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from tests.helpers.command_line import DIGITS, SMALL, Cli
+
+
+def test_help_lists_commands_and_examples(cli: Cli) -> None:
+    result = cli("--help")
+    assert result.status == 0
+    listed = "check inspect flatten run compare compile bench profile demo"
+    for command in listed.split():
+        assert command in result.out
+        assert "Examples:" in cli(command, "--help").out
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").out == f"nnefc {nnefc.__version__}\n"
+
+
+def test_check_is_silent_on_valid(cli: Cli, small: Path) -> None:
+    assert cli("check", small) == (0, "", "")
+
+
+def test_check_reports_every_error_of_every_file(cli: Cli, tmp_path: Path, small: Path) -> None:
+    first = tmp_path / "first.nnef"
+    first.write_text(SMALL.replace("relu(conv1)", "rleu(conv1)").replace("[2, 3]", "[2, 4]"))
+    second = tmp_path / "second.nnef"
+    second.write_text(SMALL.replace("bias = variable", "bias variable"))
+    result = cli("check", first, small, second, tmp_path / "none.nnef")
+    assert result.status == 1
+    assert result.out == ""
+    assert re.search(rf"^{first}:8:13: error: .*rleu", result.err, re.M)
+    assert re.search(rf"^{second}:6:\d+: error: ", result.err, re.M)
+    assert "none.nnef" in result.err
+    assert str(small) not in result.err
+
+
+def test_check_goes_on_after_a_file_that_cannot_be_read(
+    cli: Cli, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one without permission, which is none to root: typer asks `os.access`."""
+    first = tmp_path / "first.nnef"
+    first.write_text(SMALL)
+    broken = tmp_path / "broken.nnef"
+    broken.write_text(SMALL.replace("relu(conv1)", "relu(conv2)"))
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda p, m: Path(p) != first and allowed(p, m))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+    result = cli("check", first, "", "-", broken)
+    assert result.status == 1
+    assert "the name of a model is empty" in result.err
+    assert "not read from standard input" in result.err
+    assert "broken.nnef:8:18" in result.err
+    assert "write it to a file" in cli("inspect", "-").err
+
+
+def test_check_json(cli: Cli, small: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.nnef"
+    broken.write_text(SMALL.replace("relu(conv1)", "relu(conv2)"))
+    result = cli("check", small, broken, "--json")
+    assert result.status == 1
+    valid, invalid = json.loads(result.out)
+    assert valid["valid"]
+    assert valid["errors"] == []
+    assert not invalid["valid"]
+    (error,) = invalid["errors"]
+    assert (error["line"], error["column"]) == (8, 18)
+    assert error["rule"].startswith("identifier")
+
+
+def test_inspect(cli: Cli, small: Path) -> None:
+    result = cli("inspect", small)
+    assert result.status == 0
+    assert "conv1" in result.out
+    assert "1x4x8x8" in result.out
+    facts = json.loads(cli("inspect", small, "--json").out)
+    assert facts["parameters"] == 4 * 27 + 4
+    assert facts["macs"] == 4 * 64 * 27
+    assert [row["operation"] for row in facts["operations"]] == ["conv", "relu", "mean_reduce"]
+
+
+def test_inspect_weights(cli: Cli) -> None:
+    facts = json.loads(cli("inspect", DIGITS, "--weights", "--json").out)
+    by_name = {row["name"]: row for row in facts["variables"]}
+    assert by_name["conv1/filter"]["shape"] == [32, 1, 3, 3]
+    assert by_name["conv1/filter"]["std"] > 0
+
+
+def test_inspect_pictures(cli: Cli, small: Path, tmp_path: Path) -> None:
+    import xml.etree.ElementTree as ElementTree
+
+    svg, html = tmp_path / "net.svg", tmp_path / "net.html"
+    assert cli("inspect", small, "--svg", svg, "--html", html).status == 0
+    root = ElementTree.fromstring(svg.read_text())
+    texts = {node.text for node in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"conv", "relu", "x", "y"} <= texts
+    page = html.read_text()
+    assert "<svg" in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_flatten_reads_back(cli: Cli, small: Path, tmp_path: Path) -> None:
+    flat = tmp_path / "flat.nnef"
+    assert cli("flatten", small, "-o", flat).status == 0
+    assert cli("check", flat) == (0, "", "")
+    assert cli("flatten", flat).out == flat.read_text()
+
+
+def test_compare(cli: Cli, small: Path) -> None:
+    result = cli("compare", small, "--random-weights", 1, "--json")
+    assert result.status == 0
+    facts = json.loads(result.out)
+    assert facts["first_divergence"] is None
+    assert {"conv1", "relu1", "y"} <= {row["tensor"] for row in facts["tensors"]}
+    shown = cli("compare", small, "--random-weights", 1, "--all").out
+    assert len(re.findall(r"^ *y ", shown, re.M)) == 1
+    assert "3 tensors" in shown
+    for tolerance in ("nan", "-1", "inf"):
+        refused = cli("compare", small, "--random-weights", 1, "--tolerance", tolerance)
+        assert refused.status == 1
+        assert "--tolerance" in refused.err
+    strict = cli("compare", small, "--random-weights", 1, "--tolerance", 0)
+    assert strict.status == 1
+    assert "first divergence: conv1" in strict.out
+
+
+def test_compare_finds_the_first_divergence_by_place_not_by_name(tmp_path: Path) -> None:
+    """Tensors in between need no name, and an output may be named like another tensor."""
+    from nnefc.cli.compare import compare_graph
+    from nnefc.ir import DType, Graph, Op, TensorType
+
+    type_ = TensorType(DType.FLOAT32, (2,))
+    graph = Graph("g")
+    x = graph.add_input(type_, "x")
+    y = graph.insert(Op("sqr", [x], {}, [type_])).output
+    z = graph.insert(Op("neg", [y], {}, [type_], ["y"])).output
+    graph.add_output(z, "y")
+    graph.add_output(x, "y")
+    rows = compare_graph(graph, {"x": np.array([1, 2], np.float32)}, threads=1)
+    assert [(r["kind"], r["error"]) for r in rows] == [("tensor", 0)] * 2 + [("output", 0)] * 2
+
+
+def test_names_and_shapes_are_shown_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    """Square brackets are no markup, colons no pictures."""
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{ x = external(shape = []); y = exp(x); }\n"
+    )
+    shown = cli("inspect", path).out
+    assert "x: float32[scalar]" in shown
+    assert "1 operation," in shown
+
+
+def test_a_batch_of_another_size(cli: Cli, small: Path) -> None:
+    batch = ("--random-weights", 3, "--batch", 5, "--json")
+    rows = json.loads(cli("compare", small, *batch, "--all").out)["tensors"]
+    assert {row["shape"][0] for row in rows} == {5}
+    found = json.loads(cli("run", small, *batch, "--random-inputs", 1).out)
+    assert found["y"]["shape"][0] == 5
+    arena = [
+        json.loads(cli("compile", small, *batch, *more).out)["arena_lower_bound"]
+        for more in ((), ("--batch", 1))
+    ]
+    assert arena[0] > arena[1]
+
+
+def test_compile_shows_the_plan(cli: Cli, small: Path) -> None:
+    result = cli("compile", small, "--random-weights", 1, "--plan", "--json")
+    facts = json.loads(result.out)
+    assert facts["launches"] == len(facts["plan"]) > 0
+    assert facts["arena_bytes"] > 0
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "compile", "bench", "profile"])
+def test_accuracy(cli: Cli, tmp_path: Path, command: str) -> None:
+    """Where a convolution goes one way by default, --accuracy strict makes it go the other."""
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph net( x ) -> ( y )\n{\n x = external(shape = [1, 64, 28, 28]);\n"
+        " w = variable(shape = [64, 64, 3, 3], label = 'w');\n y = conv(x, w);\n}\n"
+    )
+    options: dict[str, tuple[object, ...]] = {
+        "run": ("--random-inputs", 1, "--json"),
+        "compare": ("--tolerance", 1e-4),
+        "compile": ("--plan",),
+        "bench": ("--duration", 0.01, "--warmup", 0, "--no-cold"),
+        "profile": ("--duration", 0.01),
+    }
+    shown = {
+        accuracy: cli(
+            command,
+            path,
+            "--random-weights",
+            1,
+            "--threads",
+            1,
+            *options[command],
+            "--accuracy",
+            accuracy,
+        )
+        for accuracy in ("fast", "strict", "great")
+    }
+    assert [shown[accuracy].status for accuracy in shown] == [0, 0, 1]
+    assert "must be 'fast' or 'strict'" in shown["great"].err
+    if command in ("compile", "profile"):
+        assert "winograd" in shown["fast"].out
+        assert "winograd" not in shown["strict"].out
+    if command in ("run", "compare"):
+        assert shown["fast"].out != shown["strict"].out
+
+
+def test_ops(cli: Cli) -> None:
+    assert "deconv" in cli("ops").out
+    assert "groups: integer = 1" in cli("ops", "conv").out
+    assert "bitand" not in cli("ops").out
+    assert "did you mean 'conv'" in cli("ops", "conv2").err
+    several = cli("ops", "conv2", "deconvv")
+    assert several.status == 1
+    assert several.err.count("no such operation") == 2
+
+
+def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of installed packages, whose modules register them when they are imported."""
+    from nnefc.frontends.nnef import custom
+
+    def load() -> None:
+        def body(emit: Any, op: Any) -> Any:
+            return emit("exp", op.inputs[0])
+
+        declaration = "fragment fancy( x: tensor<scalar> ) -> ( y: tensor<scalar> )"
+        nnefc.operation(declaration, replace=True)(body)
+
+    monkeypatch.setattr(custom, "_load_entry_points", load)
+    try:
+        assert "fancy" in cli("ops").out
+        described = cli("ops", "fancy").out
+        assert "(custom)" in described
+        assert "fragment fancy( x: tensor<scalar> )" in described
+    finally:
+        custom.unregister("fancy")
+
+
+def test_demo(cli: Cli) -> None:
+    facts = json.loads(cli("demo", "--json").out)
+    assert facts["accuracy"] > 0.97
+    assert all(row["digit"] == row["prediction"] for row in facts["images"])
+    shown = cli("demo").out
+    assert "accuracy" in shown
+    assert "images per second" in shown
+
+
+def test_tables_are_whole_on_narrow_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers and names are never cut off; long text is folded."""
+    from rich.console import Console
+
+    from nnefc.cli.support.printing import print_table, table
+
+    out = Console(width=60, highlight=False)
+    view = table("name", "a", "summary", numeric=["a"], fold=["summary"])
+    view.add_row("convolution", "1,234,567", "long words " * 9)
+    print_table(out, view)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "convolution" in lines[3]
+    assert "1,234,567" in lines[3]
+    wide = table(*(f"column {i}" for i in range(9)))
+    wide.add_row(*(f"number {i}" for i in range(9)))
+    print_table(out, wide)
+    text = capsys.readouterr().out
+    assert all(f"number {i}" in text for i in range(9))
+    assert len(text.splitlines()) == 5

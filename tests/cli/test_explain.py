@@ -1,0 +1,116 @@
+"""`nnefc compile --explain`: what passes did, told from the graph before and after."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from nnefc.api.compile import import_model
+from nnefc.cli.compile.explain import Recorder, Stage, describe, kind
+from nnefc.driver.compile import compile_with
+from nnefc.ir import Blocked, DType, Graph, Op, TensorType
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.cost import traffic_bytes
+from nnefc.passes.cost.graph import multiplied
+from nnefc.passes.pipeline import Ran
+from tests.helpers.command_line import Cli
+
+
+def test_explain(cli: Cli, small: Path) -> None:
+    arguments = ("compile", small, "--random-weights", 1, "--explain")
+    shown = cli(*arguments).out
+    for text in (
+        "multiply-adds",
+        "expand_compounds",
+        "passes: 3 to",
+        "for one core",
+        "weights",
+        "at least needed",
+    ):
+        assert text in shown
+    facts = json.loads(cli(*arguments, "--json").out)
+    first, *_, last = facts["passes"]
+    assert first["pass"] == "import"
+    assert first["operations"] == 3
+    assert first["macs"] == 4 * 64 * 27
+    assert last["macs"] == first["macs"]
+    assert all(1e-7 < fact["estimated_seconds"] < 1e-5 for fact in facts["passes"])
+    assert facts["arena_lower_bound"] <= facts["arena_bytes"]
+    assert facts["parameter_bytes"] == 4 * (4 * 27 + 4) <= facts["constant_bytes"]
+    shown = cli("compile", small, "--random-weights", 1).out
+    assert "expand_compounds" not in shown
+
+
+WIDE = """\
+version 1.0;
+graph wide( x ) -> ( y )
+{
+    x = external(shape = [1, 64, 56, 56]);
+    filter = variable(shape = [64, 64, 3, 3], label = 'filter');
+    y = relu(conv(x, filter));
+}
+"""
+
+
+def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
+    document = tmp_path / "graph.nnef"
+    document.write_text(WIDE)
+    arguments = ("compile", document, "--random-weights", 1, "--explain", "--json")
+    done: dict[str, list[dict[str, Any]]] = {}
+    for accuracy in ("fast", "strict"):
+        facts = json.loads(cli(*arguments, "--accuracy", accuracy).out)
+        at = [fact["pass"] for fact in facts["passes"]].index("assign_layouts")
+        done[accuracy] = facts["passes"][at - 1 : at + 1]
+    before, fast = done["fast"]
+    assert any(name.startswith("fused_conv (winograd") for name in fast["added"])
+    assert before["macs"] == 56 * 56 * 64 * 64 * 9 > 2 * fast["macs"]
+    _, strict = done["strict"]
+    assert strict["macs"] == before["macs"]
+    assert fast["estimated_seconds"] < strict["estimated_seconds"] < before["estimated_seconds"]
+
+
+def test_every_pass_is_told(small: Path) -> None:
+    """The last record is the graph that is lowered; changes lead from one to the next."""
+    recorder = Recorder()
+    passes: list[tuple[str, int, int]] = []
+
+    def hook(graph: Graph, ran: Ran) -> None:
+        recorder(graph, ran)
+        passes.append((ran.name, sum(map(multiplied, graph.ops)), traffic_bytes(graph)))
+
+    compile_with(import_model(small, random_weights=1), threads=1, hook=hook)
+    facts = recorder.facts()
+    assert [(f["pass"], f["macs"], f["traffic_bytes"]) for f in facts] == passes
+    operations = Counter(recorder.stages[0].operations)
+    for fact in facts:
+        operations.subtract(fact["removed"])
+        operations.update(fact["added"])
+        stored = operations["constant"] + operations["variable"]
+        assert operations.total() - stored == fact["operations"]
+        assert fact["changed"] or not fact["removed"] | fact["added"]
+
+
+def stage(changed: bool = True, **operations: int) -> Stage:
+    return Stage("pass", changed, 0.0, Counter(operations), 0, 0, 0.0)
+
+
+def test_changes_in_words() -> None:
+    before = stage(conv=3, relu=12, add=2, constant=4)
+    assert describe(before, before) == "12 relu, 4 constant, 3 conv, 2 add"
+    assert describe(before, stage(False, conv=3)) == "nothing"
+    fused = stage(conv=3, fused=2, constant=1)
+    assert describe(before, fused) == "12 relu, 3 constant, 2 add -> 2 fused"
+    assert describe(before, stage(conv=3, relu=12, add=2)) == "without 4 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2, constant=5)) == "and 1 constant"
+    assert describe(before, stage(conv=3, relu=12, add=2, constant=4)) == "operands or attributes"
+
+
+def test_operations_are_told_apart_by_method_and_layout() -> None:
+    graph = Graph("g")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 8, 4, 4)), "x")
+    assert kind(build(graph, "relu", [x], {})) == "relu"
+    blocked = TensorType(DType.FLOAT32, (1, 8, 4, 4), Blocked(8, ((0, 0), (0, 0))))
+    op = Op("fused_conv", [x], {"method": "winograd4"}, [blocked])
+    assert kind(op) == "fused_conv (winograd4, blocked)"

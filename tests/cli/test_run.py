@@ -1,0 +1,183 @@
+"""`nnefc run`: files in, values and files out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from tests.helpers.command_line import DIGITS, ROOT, Cli
+
+
+def test_run_and_reference_agree(cli: Cli, small: Path, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    common = ("run", small, "-i", tmp_path / "x.npy", "--random-weights", 3)
+    assert cli(*common, "-o", tmp_path / "a.npz").status == 0
+    assert cli(*common, "-o", tmp_path / "b.npz", "--reference").status == 0
+    a, b = (np.load(tmp_path / f"{name}.npz")["y"] for name in "ab")
+    assert a.shape == (1, 4, 1, 1)
+    assert a.dtype == np.float32
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert cli(*common, "-o", tmp_path / "out").status == 0
+    np.testing.assert_array_equal(nnefc.read_tensor(tmp_path / "out" / "y.dat"), a)
+
+
+def test_run_recognises_an_image(cli: Cli) -> None:
+    image = ROOT / "examples" / "digits" / "images" / "7.png"
+    result = cli("run", DIGITS, "-i", image, "--json")
+    first = json.loads(result.out)["probabilities"]["values"]
+    assert int(np.argmax(first)) == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((), "no data for x"),
+        (("-i", "z=x.npy"), "z"),
+        (("-i", "none.npy"), "none.npy"),
+        (("--shape", "x=1,4,8,8", "--random-inputs", 1), "conv"),
+        (("--shape", "z=1"), "z"),
+        (("--shape", "x"), "NAME="),
+        (("--random-inputs", 1, "-o", "y.txt"), "y.txt"),
+        (("--random-inputs", 1, "--scalar", "float16"), "float32 or float64"),
+        (("--random-inputs", 1, "--limit", "recursion=0"), "positive"),
+        (("--random-inputs", 1, "-o", "/dev/null/folder"), "cannot make a folder"),
+        (("--random-inputs", 1, "-o", "/dev/full"), "this is a device, not a folder"),
+        (("--random-inputs", 1, "-o", "/proc/version"), "this is a file, not a folder"),
+        (("--random-inputs", 1, "--limit", "patience=1"), "patience"),
+    ],
+)
+def test_run_mistakes_are_explained(
+    cli: Cli, small: Path, arguments: tuple[Any, ...], says: str
+) -> None:
+    result = cli("run", small, "--random-weights", 1, *arguments)
+    assert result.status == 1
+    assert says in result.err
+    assert "Traceback" not in result.err
+
+
+def test_missing_data_names_every_variable(cli: Cli, small: Path) -> None:
+    result = cli("run", small, "--random-inputs", 1)
+    assert result.status == 1
+    assert "conv/filter" in result.err
+    assert "conv/bias" in result.err
+    assert "--random-weights" in result.err
+
+
+COUNTER = """\
+version 1.0;
+graph counter( x ) -> ( y )
+{
+    x = external(shape = [2]);
+    n = variable(shape = [2], label = 'n');
+    y = add(n, x);
+    u = update(n, y);
+}
+"""
+
+
+def test_run_keeps_the_state_for_several_cycles(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(COUNTER)
+    nnefc.write_tensor(tmp_path / "n.dat", np.array([10, 20], np.float32))
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    common = ("run", tmp_path, "-i", tmp_path / "x.npy", "--json")
+    for extra in ((), ("--reference",)):
+        result = cli(*common, "--steps", 3, *extra)
+        assert json.loads(result.out)["y"]["values"] == [13, 26]
+    after = tmp_path / "after.nnef.tgz"
+    assert cli(*common, "--steps", 2, "--save", after).status == 0
+    result = cli("run", after, "-i", tmp_path / "x.npy", "--json")
+    assert json.loads(result.out)["y"]["values"] == [13, 26]
+    assert "--reference" in cli(*common, "--reference", "--save", after).err
+    assert cli(*common, "--steps", 0).status == 2
+
+
+def picture(path: Path, mode: str, size: tuple[int, int]) -> Path:
+    from PIL import Image
+
+    Image.new(mode, size).save(path)
+    return path
+
+
+def test_run_notes_what_a_picture_loses(cli: Cli, tmp_path: Path) -> None:
+    notes = {
+        ("L", (8, 8)): "",
+        ("1", (8, 8)): "",
+        ("L", (9, 7)): "resized from 9×7 to 8×8 pixels",
+        ("RGB", (8, 8)): "turned from colours into grey",
+        ("P", (8, 8)): "turned from colours into grey",
+        ("LA", (8, 8)): "deprived of its transparency",
+        ("I;16", (8, 8)): "reduced from 16 to 8 bits",
+    }
+    for (mode, size), note in notes.items():
+        path = picture(tmp_path / "a.png", mode, size)
+        result = cli("run", DIGITS, "-i", path)
+        assert result.status == 0
+        expected = f"{path}: note: the picture is {note} [data/image]\n" if note else ""
+        assert result.err == expected, mode
+
+
+def test_run_notes_conversions(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    for dtype, notes in (("float32", 0), ("float64", 1), ("uint8", 1), ("int8", 1)):
+        np.save(path, np.zeros((1, 1, 8, 8), dtype))
+        result = cli("run", DIGITS, "-i", path)
+        assert result.status == 0
+        assert result.err.count(f"converted from {dtype} to float32") == notes
+        assert len(result.err.splitlines()) == notes
+
+
+def test_run_ignores_arrays_that_are_no_inputs_but_says_so(cli: Cli, tmp_path: Path) -> None:
+    image = np.zeros((1, 1, 8, 8), np.float32)
+    np.savez(tmp_path / "both.npz", image=image, label=7)
+    np.savez(tmp_path / "none.npz", label=7)
+    result = cli("run", DIGITS, "-i", tmp_path / "both.npz")
+    assert result.status == 0
+    assert "no inputs have these names: label" in result.err
+    assert "no input named label" in cli("run", DIGITS, "-i", tmp_path / "none.npz").err
+
+
+def test_a_file_that_is_no_picture_is_told_in_our_words(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_text("no picture")
+    result = cli("run", DIGITS, "-i", path)
+    assert f"{path}: error: this is neither a PNG nor a JPEG file" in result.err
+    assert "BufferedReader" not in result.err
+
+
+def test_which_input_is_listed_in_words(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "graph.nnef").write_text(ADD.format(n=3))
+    result = cli("run", tmp_path, "-i", "a.png")
+    assert "NAME: x, y" in result.err
+
+
+ADD = """\
+version 1.0;
+graph sum( x, y ) -> ( z )
+{{
+    x = external(shape = [{n}]);
+    y = external(shape = [{n}]);
+    z = add(x, y);
+}}
+"""
+
+
+@pytest.mark.parametrize(("n", "shown", "listed"), [(32, 32, 32), (33, 8, 33), (1001, 8, 8)])
+def test_small_outputs_are_shown_whole(
+    cli: Cli, tmp_path: Path, n: int, shown: int, listed: int
+) -> None:
+    (tmp_path / "graph.nnef").write_text(ADD.format(n=n))
+    x = np.arange(n, dtype=np.float32) / 8
+    np.savez(tmp_path / "x.npz", x=x, y=np.zeros_like(x))
+    common = ("run", tmp_path, "-i", tmp_path / "x.npz", "--reference")
+    facts = json.loads(cli(*common, "--json").out)["z"]
+    assert facts["values" if listed == n else "first"] == x[:listed].tolist()
+    text = cli(*common).out
+    values = " ".join(f"{v:.5g}" for v in x[:shown])
+    assert values in text
+    assert (f"{values} …" in text) == (shown < n)

@@ -1,0 +1,121 @@
+"""Standard output that is narrow, full or closed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from nnefc.cli import main; main()", "ops"]
+
+
+def test_names_that_the_encoding_lacks_are_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "größe.nnef"
+    path.write_text("version 1.0;\ngraph größe( x ) -> ( y )\n{ }\n")
+    for command in ("check", "inspect"):
+        done = subprocess.run(
+            [*COMMAND[:-1], command, str(path)],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "gr\\xf6\\xdfe.nnef:2" in done.stderr
+
+
+def test_pictures_of_characters_are_printed_in_ascii() -> None:
+    code = "import nnefc.cli as c; c._prepare_output(); print('\u2588 ok')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"? ok\n"
+
+
+def test_the_demo_draws_with_the_characters_there_are() -> None:
+    from nnefc.cli.demo import _shades  # pyright: ignore[reportPrivateUsage]
+
+    assert _shades("utf-8") == " ░▒▓█"
+    assert _shades("ascii") == " .:*#"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_an_error() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(COMMAND, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == ("error: cannot write the output: No space left on device [data/write]\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("nnefc pro", ["profile"]),
+        ("nnefc profile --so", ["--sort"]),
+        ("nnefc profile --sort ", ["time", "order", "loss"]),
+        ("nnefc run --scalar ", ["float32", "float64"]),
+        ("nnefc compile --target nat", ["native"]),
+        ("nnefc compile --target native,x86-64-v2,aa", ["native,x86-64-v2,aarch64"]),
+    ],
+)
+def test_the_shell_completes(words: str, expected: list[str]) -> None:
+    """What the script that `nnefc --install-completion` writes asks for."""
+    code = "import sys; sys.argv[0] = 'nnefc'; from nnefc.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            **os.environ,
+            "_NNEFC_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == expected, done.stderr
+
+
+def test_completion_is_of_the_command_however_it_is_started() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "nnefc", "--show-completion", "bash"],
+        env={**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "_NNEFC_COMPLETE=complete_bash" in shown
+    assert shown.strip().endswith("_nnefc_completion nnefc")
+
+
+def test_an_interrupt_is_said_and_has_a_status_of_its_own() -> None:
+    """Ctrl-C while a command works, wherever it comes from."""
+    code = "from unittest import mock\n" + (
+        "with mock.patch('nnefc.ops.tools.table.operations', side_effect=KeyboardInterrupt):\n"
+        "    from nnefc.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "ops"], capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "interrupted\n"
+    assert done.returncode == 130
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(COMMAND, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_closed_streams_are_no_error() -> None:
+    shell = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *COMMAND]
+    assert subprocess.run(shell, check=False).returncode == 0

@@ -1,0 +1,381 @@
+"""Methods chosen by measurement: forced, measured, kept, found again."""
+
+# pyright: reportUnknownMemberType=false
+# (torch is not typed)
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import nnefc
+from nnefc.driver import tuning
+from nnefc.driver.compile import compile_with
+from nnefc.ir import Graph
+from nnefc.passes.cost.convolution import methods, operation_key
+from nnefc.runtime.cache import cache, tuning_store
+from nnefc.runtime.machine import data_caches
+from tests.helpers.command_line import Cli
+
+SOURCE = """\
+version 1.0;
+extension KHR_enable_operator_expressions;
+graph net( x ) -> ( y )
+{
+    x = external(shape = [1, 3, 16, 16]);
+    first = conv(x, variable(shape = [16, 3, 3, 3], label = 'a'));
+    a = relu(first);
+    second = conv(a, variable(shape = [24, 16, 3, 3], label = 'b'));
+    third = conv(second, variable(shape = [24, 24, 3, 3], label = 'c'), stride = [2, 2]);
+    fourth = conv(third, variable(shape = [24, 24, 3, 3], label = 'd'));
+    fifth = conv(fourth, variable(shape = [24, 24, 3, 3], label = 'e'));
+    y = add(fifth, third);
+}
+"""
+CHILD = """
+import sys
+from nnefc.api.compile import import_model
+from nnefc.driver.compile import compile_with
+
+def look(graph, ran):
+    if ran.name == "assign_layouts":
+        print(*(op.attributes["method"] for op in graph.ops if "method" in op.attributes))
+        sys.exit()
+
+compile_with(import_model(sys.argv[1], random_weights=1), threads=int(sys.argv[2]), hook=look)
+"""
+
+METHODS = ("direct", "winograd2", "winograd3", "winograd4", "winograd6")
+Methods = dict[str, tuple[str, ...]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "graph.nnef"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture
+def graph(path: Path) -> Graph:
+    return nnefc.import_model(path, random_weights=1)
+
+
+def used(graph: Graph, **options: Any) -> dict[str, str]:
+    """Methods by key, as the compiler takes them."""
+    found: dict[str, str] = {}
+
+    def look(working: Graph, ran: Any) -> None:
+        if ran.name == "assign_layouts":
+            convolutions = [op for op in working.ops if "method" in op.attributes]
+            found.update((operation_key(op), op.attributes["method"]) for op in convolutions)
+
+    compile_with(graph, threads=1, hook=look, **options)
+    return found
+
+
+def possible(graph: Graph) -> Methods:
+    """All methods by key, of convolutions that have several."""
+    found: Methods = {}
+
+    def look(working: Graph, ran: Any) -> None:
+        if ran.name == "assign_layouts":
+            convolutions = [op for op in working.ops if "method" in op.attributes]
+            every = {operation_key(op): methods(op) for op in convolutions}
+            found.update((key, names) for key, names in every.items() if len(names) > 1)
+
+    compile_with(graph, threads=1, methods={}, hook=look)
+    return found
+
+
+def test_what_there_is_to_choose(graph: Graph) -> None:
+    """Nothing with three channels or a stride; tiles that cut alike are one method."""
+    found = list(possible(graph).values())
+    assert found == [
+        ("direct", "winograd2", "winograd3", "winograd4", "winograd6"),  # 16 outputs: 5 cuts as 4
+        ("direct", "winograd2", "winograd3", "winograd4"),  # 8 outputs
+        ("direct", "winograd2", "winograd3", "winograd4"),  # with an addition
+    ]
+
+
+def test_forced_methods_take_effect(graph: Graph) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    wanted = expected(graph, x)
+    every = possible(graph)
+    for i in range(5):
+        forced = {key: names[i % len(names)] for key, names in every.items()}
+        found = used(graph, methods=forced)
+        assert {key: found[key] for key in forced} == forced
+        model = compile_with(graph, threads=1, methods=forced)
+        used_winograd = any("_winograd_" in launch.kernel for launch in model.launches)
+        assert used_winograd == (set(forced.values()) != {"direct"})
+        np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+
+
+def expected(graph: Graph, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    weights = {key: torch.tensor(v.data, dtype=torch.float64) for key, v in graph.variables.items()}
+
+    def convolve(y: torch.Tensor, label: str, stride: int = 1) -> torch.Tensor:
+        # automatic padding puts the odd item at the end
+        y = torch.nn.functional.pad(y, (2 - stride, 1, 2 - stride, 1))
+        return torch.nn.functional.conv2d(y, weights[label], stride=stride)
+
+    y = torch.relu(convolve(torch.from_numpy(x).double(), "a"))
+    third = convolve(convolve(y, "b"), "c", 2)
+    return (convolve(convolve(third, "d"), "e") + third).numpy()
+
+
+def test_methods_that_a_convolution_does_not_have_are_left_aside(graph: Graph) -> None:
+    usual = used(graph, methods={})
+    for method in ("winograd5", "winograd9", "depthwise", "", "nothing"):
+        assert used(graph, methods=dict.fromkeys(usual, method)) == usual
+
+
+def test_strict_accuracy_takes_nothing(graph: Graph, store: Path) -> None:
+    forced = {key: names[1] for key, names in possible(graph).items()}
+    tuning_store.keep(1, forced)
+    assert set(used(graph, accuracy="strict").values()) == {"direct"}
+    assert set(used(graph, accuracy="strict", methods=forced).values()) == {"direct"}
+
+
+def test_kept_choices_are_used_unless_they_are_not_wanted(graph: Graph, store: Path) -> None:
+    usual, every = used(graph, methods={}), possible(graph)
+    other = {key: next(m for m in names if m != usual[key]) for key, names in every.items()}
+    assert tuning_store.keep(1, other)
+    assert used(graph) == {**usual, **other}
+    direct = dict.fromkeys(every, "direct")
+    tuning_store.keep(1, direct)
+    tuned, plain = (nnefc.compile(graph, threads=1, tuned=tuned) for tuned in (True, False))
+    assert not any("winograd" in launch.kernel for launch in tuned.launches)
+    kernels = [launch.kernel for launch in compile_with(graph, threads=1, methods={}).launches]
+    assert [launch.kernel for launch in plain.launches] == kernels
+
+
+def test_a_new_process_uses_them(graph: Graph, path: Path, tmp_path: Path) -> None:
+    """Those for its number of threads."""
+    folder = tmp_path / "cache"
+    environment = {**os.environ, "NNEFC_CACHE": str(folder)}
+    keep = "import json, sys; from nnefc.runtime.cache import tuning_store as choices; "
+    keep += "sys.exit(not choices.keep(1, json.loads(sys.argv[1])))"
+    forced = {key: names[1] for key, names in possible(graph).items()}
+    subprocess.run([sys.executable, "-c", keep, json.dumps(forced)], env=environment, check=True)
+    usual = list(used(graph, methods={}).values())
+    for threads, wanted in (
+        (1, ["direct", "winograd2", "direct", "winograd2", "winograd2"]),
+        (2, usual),
+    ):
+        command = [sys.executable, "-c", CHILD, str(path), str(threads)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == wanted
+
+
+def test_choices_add_up(store: Path) -> None:
+    assert tuning_store.find(1) == {}
+    tuning_store.keep(1, {"a": "direct", "b": "winograd4"})
+    tuning_store.keep(1, {"b": None, "c": "winograd2", "d": None})
+    assert tuning_store.find(1) == {"a": "direct", "c": "winograd2"}
+    assert tuning_store.find(2) == {}
+
+
+def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning_store, "files", cache)
+    monkeypatch.setattr(cache, "_folder", lambda: None)
+    assert not tuning_store.keep(1, {"a": "direct"})
+    assert tuning_store.find(1) == {}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"version": None},
+        {"machine": {"processor": "another"}},
+        {"machine": None},
+        {"methods": ["direct"]},
+        {"methods": None},
+        {"methods": {"a": 1, "b": None}},
+    ],
+    ids=str,
+)
+def test_foreign_files_are_none(store: Path, change: dict[str, Any]) -> None:
+    tuning_store.keep(1, {"a": "direct"})
+    (file,) = store.iterdir()
+    facts = json.loads(file.read_text())
+    file.write_text(json.dumps({**facts, **change}))
+    assert tuning_store.find(1) == {}
+    tuning_store.keep(1, {"a": "direct"})
+    assert tuning_store.find(1) == {"a": "direct"}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 1}']
+)
+def test_damaged_files_are_none(store: Path, data: bytes) -> None:
+    tuning_store.keep(1, {"a": "direct"})
+    (file,) = store.iterdir()
+    file.write_bytes(data)
+    assert tuning_store.find(1) == {}
+    file.write_bytes(json.dumps(None).encode())
+    assert tuning_store.find(1) == {}
+
+
+# -- measuring
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Seconds that every convolution by a method takes."""
+    found: dict[str, float] = dict.fromkeys(METHODS, 1.0)
+
+    def turn(network: Any) -> None:
+        network._best = [found[c.method] for c in network.convolutions]
+        network.total = sum(network._best)
+
+    monkeypatch.setattr(tuning._Network, "turn", turn)  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+def tune(graph: Graph) -> tuple[nnefc.Tuning, Mapping[str, str]]:
+    found = nnefc.tune(graph, threads=1)
+    return found, {c.operations[0]: c.after for c in found.choices}
+
+
+def test_the_fastest_method_is_chosen_and_kept(
+    graph: Graph, store: Path, times: dict[str, float]
+) -> None:
+    usual = used(graph, methods={})
+    times |= dict(zip(METHODS, (1.0, 4.0, 0.5, 2.0, 0.25), strict=True))
+    found, after = tune(graph)
+    assert after == {"second": "winograd6", "fourth": "winograd3", "y": "winograd3"}
+    assert found.kept
+    assert found.after_seconds == 0.25 + 0.5 + 0.5
+    assert used(graph) == {**usual, **found.methods}
+    for choice in found.choices:
+        assert choice.before == usual[choice.key]
+        assert choice.before_seconds == times[choice.before]
+        assert choice.after_seconds == times[choice.after]
+
+
+def test_little_gains_are_noise(graph: Graph, store: Path, times: dict[str, float]) -> None:
+    found, _ = tune(graph)
+    assert found.changed == ()
+    assert found.before_seconds == found.after_seconds
+    usual = found.choices[0].before
+    others = [method for method in times if method != usual]
+    times |= dict.fromkeys(others, 0.98)
+    assert tune(graph)[0].changed == ()
+    times |= dict.fromkeys(others, 0.96)
+    assert tune(graph)[0].changed
+
+
+def test_what_is_no_longer_better_is_forgotten(
+    graph: Graph, store: Path, times: dict[str, float]
+) -> None:
+    times |= dict.fromkeys(METHODS, 2.0)
+    others = [m for m in times if m not in used(graph, methods={}).values()]
+    times |= dict.fromkeys(others, 1.0)
+    assert tune(graph)[0].changed
+    assert tuning_store.find(1)
+    times |= dict.fromkeys(others, 3.0)
+    assert not tune(graph)[0].changed
+    assert tuning_store.find(1) == {}
+
+
+def test_luck_is_not_kept(
+    graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that was fast once must be so once more, with all else that was chosen."""
+    monkeypatch.setattr(data_caches, "largest_cache", lambda: 0)  # estimates for large networks
+    usual = used(graph, methods={})
+    times |= {"winograd3": 0.5, "winograd6": 0.25}
+    assert not {"winograd3", "winograd6"} & set(usual.values())
+
+    def progress(done: int, total: int, label: str) -> None:
+        times["winograd6"] = 0.25 if label == "methods" else 1.5
+
+    found = nnefc.tune(graph, threads=1, progress=progress)
+    after = {choice.operations[0]: choice.after for choice in found.choices}
+    (second,) = (choice for choice in found.choices if choice.operations == ("second",))
+    assert after == {"second": second.before, "fourth": "winograd3", "y": "winograd3"}
+    assert second.after_seconds == second.before_seconds
+    assert tuning_store.find(1) == found.methods
+
+
+def test_every_method_has_its_turn_once() -> None:
+    convolutions = [
+        tuning._Convolution("a", "k", "direct", ("direct", "winograd2", "winograd4")),  # pyright: ignore[reportPrivateUsage]
+        tuning._Convolution("b", "l", "winograd2", ("direct", "winograd2")),  # pyright: ignore[reportPrivateUsage]
+        tuning._Convolution("c", "k", "direct", ("direct", "winograd2", "winograd4")),  # pyright: ignore[reportPrivateUsage]
+    ]
+    rounds = tuning._rounds(convolutions)  # pyright: ignore[reportPrivateUsage]
+    assert rounds == [{"k": "winograd2", "l": "direct"}, {"k": "winograd4"}]
+
+
+def test_measuring_for_real(graph: Graph, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are those of all launches of an operation."""
+    monkeypatch.setattr(tuning, "_SLICE", 0.002)
+    seen: list[tuple[int, int, str]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        seen.append((done, total, label))
+
+    found = nnefc.tune(graph, threads=1, progress=progress)
+    assert {c.operations for c in found.choices} == {("second",), ("fourth",), ("y",)}
+    for choice in found.choices:
+        assert 0 < choice.after_seconds < found.after_seconds
+        assert 0 < choice.before_seconds < found.before_seconds
+    assert [done for done, _, _ in seen] == list(range(len(seen)))
+    assert {total for _, total, _ in seen} == {len(seen) - 1}
+    x = np.random.default_rng(2).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    wanted = expected(graph, x)
+    got = nnefc.compile(graph, threads=1)(x)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+
+
+def test_nothing_to_choose(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "plain.nnef"
+    path.write_text(
+        "version 1.0; graph g( x ) -> ( y ) "
+        "{ x = external(shape = [1, 3, 4, 4]); y = multilinear_upsample(x, factor = [2, 2]); }"
+    )
+    found = nnefc.tune(path, threads=1)
+    assert (found.choices, found.before_seconds, found.after_seconds) == ((), 0, 0)
+
+
+def test_arguments_are_checked(graph: Graph) -> None:
+    with pytest.raises(nnefc.NnefError, match="threads"):
+        nnefc.tune(graph, threads=0)
+    with pytest.raises(nnefc.NnefError, match="imported already"):
+        nnefc.tune(graph, random_weights=1)
+
+
+# -- the command
+
+
+def test_command(cli: Cli, path: Path, store: Path, times: dict[str, float]) -> None:
+    times |= dict(zip(METHODS, (4.0, 1.0, 2.0, 2.0, 2.0), strict=True))
+    arguments = ("compile", path, "--random-weights", 1, "--threads", 1)
+    result = cli(*arguments, "--tune")
+    assert result.status == 0, result.err
+    assert "second" in result.out
+    assert "winograd2" in result.out
+    assert "3 of 3 kinds of convolutions changed" in result.out
+    facts = json.loads(cli(*arguments, "--tune", "--json").out)["tuning"]
+    assert (facts["threads"], facts["kept"], facts["after_ms"]) == (1, True, 3000)
+    assert [choice["after"] for choice in facts["choices"]] == ["winograd2"] * 3
+    assert all(c["after_ms"] == 1000 < c["before_ms"] for c in facts["choices"])
+
+
+def test_command_says_what_makes_no_sense(cli: Cli, path: Path) -> None:
+    refused = cli("compile", path, "--tune", "--accuracy", "strict")
+    assert refused.status == 1
+    assert "leave one out" in refused.err

@@ -1,0 +1,95 @@
+"""`nnefc compile --emit c`, and the names that C programs see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.emit.header import Interface, header
+from nnefc.emit.names import identifiers
+from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.support.errors import NnefError
+from tests.helpers.command_line import Cli
+from tests.helpers.saved import MIXED, TINY, compiled, write
+
+# -- the command
+
+
+def test_compile_emits_c(cli: Cli, tmp_path: Path) -> None:
+    document = write(tmp_path, MIXED)
+    options = ("--random-weights", 3, "--emit", "c")
+    result = cli("compile", document, *options, "-o", tmp_path / "c", "--name", "net")
+    assert result.status == 0, result.err
+    model = compiled(tmp_path, MIXED)
+    names = model.emit_c(tmp_path / "other", name="net")
+    assert f"{tmp_path / 'c'}: CMakeLists.txt (" in result.out
+    for name in names:
+        assert (tmp_path / "c" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    more = ("-o", tmp_path / "arm", "--target", "aarch64", "--json")
+    result = cli("compile", document, *options, *more)
+    emitted = json.loads(result.out)["emitted"]
+    assert emitted["target"] == "aarch64"
+    assert emitted["path"] == str(tmp_path / "arm")
+    for name, nbytes in emitted["files"].items():
+        assert (tmp_path / "arm" / name).stat().st_size == nbytes
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--emit", "rust", "-o", "c"], "--emit rust: this is not known [input/option]"),
+        (["--emit", "c"], "there is no folder to write into [input/option]"),
+        (["--name", "net"], "--name net: nothing gets a name [input/option]"),
+        (["--emit", "c", "-o", "c", "--name", "1"], "cannot begin the names of C functions"),
+        (["--emit", "c", "-o", "no/c"], "its folder is not there [data/write]"),
+        (["--emit", "c", "-o", "full"], "this is there, and no empty folder [data/write]"),
+        (["--emit", "c", "-o", "c", "--target", "native,aarch64"], "an object has code for one"),
+        (["--emit", "c", "-o", "c", "--target", "vax"], "no instruction set 'vax'"),
+    ],
+)
+def test_wrong_options(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    result = cli("compile", "there-is-no-such-model", *options)
+    assert result.status != 0
+    assert message in result.err
+    assert [p.name for p in tmp_path.iterdir()] == ["full"]
+
+
+# -- names
+
+
+def test_identifiers() -> None:
+    names = ["x", "X", "int", "a/b.c", "a_b_c", "7", "äh", "", "class"]
+    found = ["x", "X_2", "int_", "a_b_c", "a_b_c_2", "x7", "h", "x_3", "class_"]
+    assert identifiers(names) == found
+
+
+def test_what_c_has_no_words_for_is_an_error() -> None:
+    def face(shape: tuple[int, ...], dtype: Any) -> Interface:
+        return Interface.of("net", [TensorSpec("x", shape, np.dtype(dtype))], [], [])
+
+    with pytest.raises(nnefc.NnefError, match="no type of C"):
+        face((1,), np.complex64)
+    with pytest.raises(nnefc.NnefError, match="more than 8 dimensions"):
+        face((1,) * 9, np.float32)
+    text = header(face((), np.float32), "*/ evil", True)
+    assert "#define NET_X_ITEMS 1\n" in text and "X_DIMS" not in text
+
+
+@pytest.mark.parametrize("name", ["main", "c", "M", "pthread"])
+def test_names_that_files_have_already(tmp_path: Path, name: str) -> None:
+    model = compiled(tmp_path, TINY.replace("graph tiny", f"graph {name}"))
+    names = model.emit_c(tmp_path / "c")
+    assert f"{name}_.h" in names
+    assert f"{name}.o" not in names
+    with pytest.raises(NnefError, match="would be taken for others"):
+        model.emit_c(tmp_path / "d", name=name)

@@ -1,0 +1,471 @@
+"""What is wrong with documents in the dialect of tract is told, with rule and place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.dynamic.model import DynamicModel
+from nnefc.frontends.read_model import read_model
+from nnefc.frontends.tract.source import Source
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.limits import Limits
+from tests.helpers.hostile import tensor_file
+
+HEAD = """\
+version 1.0;
+extension tract_registry tract_core;
+extension tract_registry tract_transformers;
+"""
+Y = """\
+graph net( x ) -> ( y )
+{
+    x = tract_core_external(shape = [2, 3], datum_type = 'f32');
+    y = %s;
+}
+"""
+R = "unsqueeze(x, axes = [0])"
+STEP = """\
+fragment step( a: tensor<scalar>, h: tensor<scalar> ) -> ( r: tensor<scalar>, o: tensor<scalar> )
+{
+    r = tanh(a + h);
+    o = r * 2.0;
+}
+"""
+SCAN = (
+    "tract_core_scan('step', scan = [('a', x, 0, 1)], full = [], "
+    "state = [('h', [[0.0, 0.0, 0.0]], 'r')], output = [('o', 'full', 0, 1)])"
+)
+
+
+def errors(
+    folder: Path,
+    text: str,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    files: Mapping[str, bytes | str] | None = None,
+    limits: Limits | None = None,
+) -> list[Diagnostic]:
+    """What is wrong with a document in a folder; all of it has a place in it."""
+    (folder / "graph.nnef").write_text(text)
+    for name, content in (files or {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(NnefError) as error:
+        read_model(folder, shapes=shapes, limits=limits, dynamic=False)
+    assert all(e.line and e.column for e in error.value.errors), error.value
+    return list(error.value.errors)
+
+
+def rules(found: list[Diagnostic]) -> list[str]:
+    return [each.rule for each in found]
+
+
+def test_unknown_operators_are_told_at_once_with_counts(tmp_path: Path) -> None:
+    value = "foo(x) + bar(foo(x)) + tract_onnx_lrn(x) +\n  foo(x) + softmx(x) + f(foo(x))"
+    fragments = """\
+fragment f( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = baz(x); }
+fragment unused( x: tensor<scalar> ) -> ( y: tensor<scalar> ) { y = qux(x); }
+"""
+    found = errors(tmp_path, HEAD + fragments + Y % value)
+    assert rules(found) == ["tract/operator"] * 5
+    baz, foo, bar, lrn, softmx = found
+    assert "'baz' (used here)" in baz.message
+    assert "'foo' (used here, 4 times)" in foo.message
+    assert (foo.line, foo.column) == (9, 9)
+    assert "also at 9:22, 10:3, 10:26" in foo.hint
+    assert "'bar'" in bar.message
+    assert "registry tract_onnx, which is not declared" in lrn.message
+    assert "extension tract_registry tract_onnx;" in lrn.hint
+    assert "did you mean 'softmax'" in softmx.hint
+
+
+def test_operators_that_are_not_possible_say_why(tmp_path: Path) -> None:
+    text = HEAD + Y % "tract_core_load(x)"
+    (found,) = errors(tmp_path, text)
+    assert found.rule == "tract/unsupported"
+    assert "no such operator any more" in found.hint
+
+
+def test_registries_that_do_not_exist(tmp_path: Path) -> None:
+    found = errors(tmp_path, "version 1.0;\nextension tract_registry tract_foo;\n" + Y % "x")
+    assert rules(found)[0] == "tract/registry"
+    assert (found[0].line, found[0].column) == (2, 26)
+
+
+SYMBOLS = """\
+version 1.0;
+extension tract_registry tract_core;
+extension tract_symbol S;
+extension tract_assert S >= 3;
+extension tract_symbol T;
+graph net( x, z ) -> ( y )
+{
+    x = tract_core_external(shape = [S, 2*S], datum_type = 'f32');
+    z = tract_core_external(shape = [1, S+T], datum_type = 'f32');
+    y = x;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("shapes", "rule", "words"),
+    [
+        (None, "tract/symbol", "'S' has no value"),
+        ({"x": (4, 8)}, "tract/symbol", "'T' has no value"),
+        ({"x": (4, 9)}, "input/shape", "axis 1 has to be 8, not 9, as S = 4 of input 'x'"),
+        ({"x": (2, 4)}, "tract/assert", "S >= 3 does not hold: S = 2"),
+        ({"x": (4, 8, 1)}, "input/shape", "the rank has to be 2, not 3"),
+        (
+            {"x": (4, 8), "z": (1, 3)},
+            "input/shape",
+            "is [1,S+T], but [1,3] is given: no T makes S+T 3",
+        ),
+        ({"x": (4, 8), "z": (2, 9)}, "input/shape", "axis 0 has to be 1, not 2"),
+    ],
+)
+def test_symbols(
+    tmp_path: Path, shapes: dict[str, tuple[int, ...]] | None, rule: str, words: str
+) -> None:
+    found = errors(tmp_path, SYMBOLS, shapes=shapes)
+    assert any(e.rule == rule and words in e.message for e in found), found
+
+
+def test_extents_beyond_64_bits(tmp_path: Path) -> None:
+    text = HEAD + "extension tract_symbol S;\n" + (Y % "x * S").replace("[2, 3]", "[1, S]")
+    rules_ = rules(errors(tmp_path, text, shapes={"x": (1, 2**70)}))
+    assert set(rules_) == {"input/shape"}
+
+
+def test_assertions_that_are_none(tmp_path: Path) -> None:
+    text = SYMBOLS.replace("S >= 3", "S >=")
+    found = errors(tmp_path, text, shapes={"x": (4, 8), "z": (1, 5)})
+    assert rules(found) == ["tract/assert"]
+    assert found[0].line == 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "code", "size", "rule", "words"),
+    [
+        ((2, 48), 0x3040, 2 * 18, "data/blocks", "rows of 48 items"),
+        ((2, 64), 0x3040, 3 * 18, "data/length", "72: 4 blocks q4_0 of 18 bytes"),
+        ((2, 64), 0x2040, 5 * 18, "data/length", "72: 4 blocks q4_0_legacy of 18 bytes"),
+        ((2, 64), 0x3080, 2 * 36, "data/length", "144: 4 blocks q8_1 of 36 bytes"),
+    ],
+)
+def test_wrong_numbers_of_blocks(
+    tmp_path: Path, shape: tuple[int, ...], code: int, size: int, rule: str, words: str
+) -> None:
+    data = tensor_file(shape, 0xFFFFFFFF, code, data=bytes(size), vendor=0x5452)
+    weight = f"variable(shape = {list(shape)}, label = 'w')"
+    value = f"linear(tile([[1.0]], repeats = [1, {shape[1]}]), {weight})"
+    (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
+    assert found.rule == rule
+    assert "w.dat" in found.message
+    assert words in found.message
+    assert found.line == 7
+
+
+@pytest.mark.parametrize("shape", [[1, 128], [4, 32], [2, 64, 1], [2, 96], [128]])
+def test_blocks_in_another_shape(tmp_path: Path, shape: list[int]) -> None:
+    """Also if it has as many items: rows would be cut elsewhere."""
+    data = tensor_file((2, 64), 0xFFFFFFFF, 0x3040, data=bytes(4 * 18), vendor=0x5452)
+    value = f"variable(shape = {shape}, label = 'w')"
+    (found,) = errors(tmp_path, HEAD + Y % value, files={"w.dat": data})
+    assert found.rule == "data/shape"
+    assert f"'w' has shape [2, 64], but the document says {shape}" in found.message
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("variable(shape = [2, 3], label = 'w')", "data/shape"),
+        ("variable(shape = [3, -1], label = 'w')", "tract/attribute"),
+        ("variable(shape = [3], label = 'none')", "data/missing"),
+        ("variable(shape = [3], label = '../w')", "container/label"),
+        ("variable(shape = [3], label = 3)", "tract/attribute"),
+        ("tract_core_submodel([x], label = '../w')", "container/label"),
+        ("tract_core_submodel([x], label = 'none')", "tract/submodel"),
+    ],
+)
+def test_files(tmp_path: Path, value: str, rule: str) -> None:
+    found = errors(tmp_path, HEAD + Y % value, files={"w.dat": tensor_file((3,))})
+    assert rules(found) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("value", "rule"),
+    [
+        ("undefined", "identifier/undefined"),
+        ("tract_core_gather(x)", "invocation/arguments"),
+        ("tract_core_gather(x, 0, 0, 'f32', 5)", "invocation/arguments"),
+        ("tract_core_gather(x, 0, input = x, axis = 0)", "invocation/arguments"),
+        ("tract_core_gather(x, 7, axis = 0)", "argument/gather"),
+        ("tract_core_gather(x, 0, axis = 5)", "tract/axis"),
+        ("tract_core_gather(x, 0, axis = 'a')", "tract/attribute"),
+        ("tract_core_gather(x, 0, axis = x)", "tract/attribute"),
+        ("tract_core_gather(x, 0, axis = inf)", "tract/attribute"),
+        ("tract_core_gather(x, 0, axis = [0, 1])", "tract/attribute"),
+        ("tract_core_gather('x', 0, axis = 0)", "tract/argument"),
+        ("softmax(x, axes = [1000000000])", "tract/axis"),
+        ("[x, x]", "tract/array"),
+        ("[1.0, [2.0]] + x", "tract/array"),
+        (f"x + {'[' * 65}1.0{']' * 65}", "limit/rank"),
+        (f"reshape([1.0], shape = {[1] * 65})", "limit/rank"),
+        ("pad(tract_core_range(0, 0, 1), [(1, 0)], border = 'replicated')", "tract/empty"),
+        ("99999999999999999999 + x", "syntax/integer-range"),
+        ("x + 9000000000 * 9000000000 * 9000000000", "tract/number"),
+        ("tract_core_cast(x, to = 'f33')", "tract/type"),
+        ("tract_core_cast(x, to = 3)", "tract/type"),
+        ("tract_core_cast(x, to = 'QU8(Z:0 S:0.0)')", "tract/type"),
+        ("div(tract_core_cast(x, to = 'i64'), 0)", "tract/division"),
+        ("conv(x, [[[1.0]]])", "argument/conv"),
+        ("conv(x, 1.0)", "argument/conv"),
+        ("matmul(x, unsqueeze(x, axes = [0]))", "argument/matmul"),
+        ("x + [1.0, 2.0, 3.0, 4.0]", "argument/add"),
+        ("reshape(x, shape = [4, -1])", "argument/reshape"),
+        ("reshape(x, shape = [-1, -1])", "argument/reshape"),
+        ("squeeze(x, axes = [0])", "argument/squeeze"),
+        ("squeeze(unsqueeze(x, axes = [0]), axes = [0, -3])", "argument/squeeze"),
+        ("stack([], axis = 0)", "argument/stack"),
+        ("unsqueeze(x, axes = [0, 1, 2, 3, 4, 5, 6])", "argument/reshape"),
+        ("tract_core_einsum([x, x], expr = 'ij,jk->ik')", "argument/einsum"),
+        ("tract_core_einsum([x], expr = 'ijk->i')", "argument/einsum"),
+        ("tract_core_einsum([x, x], expr = 'ij->ij')", "argument/einsum"),
+        ("tract_transformers_sdpa(x, unsqueeze(x, axes = [0]), x)", "argument/sdpa"),
+        ("tract_core_erf(tract_core_cast(x, to = 'bool'))", "type/operand"),
+        ("tract_core_bitand(x, x)", "argument/bitand"),
+        ("tract_core_scan(x)", "invocation/arguments"),
+        ("tract_core_scan(x, x)", "tract/attribute"),
+        ("tract_core_range(0, 5, 0)", "tract/attribute"),
+        ("tract_core_range(0.0, nan, 1.0)", "tract/attribute"),
+        ("tract_core_range(-inf, 0.0, 1.0)", "tract/attribute"),
+        ("tract_core_range(0.0, 5.0, inf)", "tract/attribute"),
+        ("concat([for a in x yield a], axis = 0)", "type/iterate"),
+        ("concat([for a in 3 yield x], axis = 0)", "type/iterate"),
+        (
+            "concat([for a in [1, 2], b in [1, 2, 3] yield x * a], axis = 0)",
+            "argument/comprehension",
+        ),
+        ("x + [1.0, 2.0, 3.0][5]", "argument/index"),
+        ("x + x[0]", "type/subscript"),
+        ("reshape(x, shape = tract_core_cast(x, to = 'i64'))", "tract/attribute"),
+        ("tract_transformers_sdpa(x, x, x, datum_type = 'f99')", "tract/type"),
+        ("tract_transformers_sdpa(x, x, x, acc_datum_type = 'f99')", "tract/type"),
+        ("tract_transformers_sdpa(x, x, x, acc_datum_type = 5)", "tract/type"),
+        (f"tract_transformers_sdpa({R}, {R}, {R}, acc_datum_type = 'i8')", "argument/sdpa"),
+        ("tract_transformers_sdpa(x, x, x, is_causal = 'yes')", "tract/attribute"),
+        ("tract_transformers_dyn_kv_cache(x, 'k', 0, datum_type = 'f')", "tract/type"),
+        ("tract_transformers_quantized_dyn_kv_cache(x, 'k', 0, datum_type = 1)", "tract/type"),
+        (
+            "tract_transformers_quantized_dyn_kv_cache(x, 'k', 0, bits = 77)",
+            "argument/quantized_dyn_kv_cache",
+        ),
+        ("tract_core_gather(x, 0, datum_type = 'f33')", "tract/type"),
+        ("tract_core_einsum([x, x], expr = 'ij,kj->ik', acc = 'f33')", "tract/type"),
+        ("tract_core_einsum_q([x, x], expr = 'ij,kj->ik', acc = 'f33')", "tract/type"),
+        ("matmul(x, x, transposeB = 3)", "tract/attribute"),
+        ("matmul(x, x, transposeB = 'a')", "tract/attribute"),
+        ("matmul(x, x, transposeB = [true, true])", "tract/attribute"),
+    ],
+)
+def test_arguments(tmp_path: Path, value: str, rule: str) -> None:
+    found = errors(tmp_path, HEAD + Y % value)
+    assert rule in rules(found), found
+    assert all(e.line >= 4 for e in found)
+
+
+def test_messages_name_what_there_is_and_what_is_wanted(tmp_path: Path) -> None:
+    def message(value: str) -> str:
+        (found,) = errors(tmp_path, HEAD + Y % value)
+        return found.message
+
+    assert "'' is computed" not in message("reshape(x, shape = tract_core_cast(x, to = 'i64'))")
+    assert "true or false is expected, not 'a'" in message("matmul(x, x, transposeB = 'a')")
+    assert "end = nan" in message("tract_core_range(0.0, nan, 1.0)")
+    assert "index 5 is outside an array of 3 items" in message("x + [1.0, 2.0, 3.0][5]")
+    assert "not a tensor" in message("concat([for a in x yield a], axis = 0)")
+    assert "not 2 and 3" in message("concat([for a in [1, 2], b in [1, 2, 3] yield x], axis = 0)")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "tile(x, repeats = [1000000000, 1000000000])",
+        "pad(x, padding = [(2000000000, 0), (0, 2000000000)])",
+        "tract_core_range(0, 1000000000000, 1)",
+        "tract_core_one_hot(x, axis = 0, dim = 1000000000000)",
+        "tract_core_broadcast(1.0, shape = [1000000000, 1000000000])",
+        "constant(shape = [1000000, 1000000, 1000000], value = [0.0])",
+        "copy_n(x, times = 100000000000)",
+    ],
+)
+def test_what_is_too_large(tmp_path: Path, value: str) -> None:
+    (found,) = errors(tmp_path, HEAD + Y % value)
+    assert found.rule.startswith("limit/") or found.rule in ("tract/attribute", "argument/mul")
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a); }\n", "recursion"),
+        (
+            "fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f(a) + f(a); }\n",
+            "recursion",
+        ),
+        (
+            "fragment g( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = a + a; }\n"
+            + "".join(
+                f"fragment f{i}( a: tensor<scalar> ) -> ( b: tensor<scalar> )"
+                f" {{ b = {call}({call}(a)); }}\n"
+                for i, call in enumerate(["g", *(f"f{i}" for i in range(30))])
+            )
+            + "fragment f( a: tensor<scalar> ) -> ( b: tensor<scalar> ) { b = f30(a); }\n",
+            "steps",
+        ),
+    ],
+)
+def test_fragments_without_end(tmp_path: Path, text: str, rule: str) -> None:
+    found = errors(tmp_path, HEAD + text + Y % "f(x)", limits=Limits(steps=20_000))
+    assert rules(found) == [f"limit/{rule}"]
+
+
+@pytest.mark.parametrize(
+    "value", ["softmax(x, axes = [1], axes = [0])", "f(x, k = 1, k = 2)", "f(x, 1, k = 2)"]
+)
+def test_an_argument_is_given_once(tmp_path: Path, value: str) -> None:
+    text = "fragment f( a: tensor<scalar>, k: integer ) -> ( b: tensor<scalar> ) { b = a * k; }\n"
+    (found,) = errors(tmp_path, HEAD + text + Y % value)
+    assert found.rule == "invocation/arguments"
+    assert "is given twice" in found.message
+
+
+def test_a_loop_within_itself(tmp_path: Path) -> None:
+    body = STEP.replace("tanh(a + h)", SCAN.replace("x", "a"))
+    found = errors(tmp_path, HEAD + body + Y % SCAN)
+    assert all(each.line for each in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("'step'", "'none'"),
+        ("('a', x, 0, 1)", "('q', x, 0, 1)"),
+        ("('a', x, 0, 1)", "('a', x, 5, 1)"),
+        ("('a', x, 0, 1)", "('a', x, 0, 0)"),
+        ("('a', x, 0, 1)", "('a', x, 1, 2)"),
+        ("('a', x, 0, 1)", "('a', x)"),
+        ("[('a', x, 0, 1)]", "[]"),
+        ("[('a', x, 0, 1)]", "5"),
+        ("'full'", "'half'"),
+        ("('o', 'full', 0, 1)", "('z', 'full', 0, 1)"),
+        ("('o', 'full', 0, 1)", "('o', 'full', 7, 1)"),
+        ("'r')", "'z')"),
+        ("state = [('h', [[0.0, 0.0, 0.0]], 'r')]", "state = []"),
+        ("[[0.0, 0.0, 0.0]]", "[[0.0], [0.0], [0.0]]"),
+        ("[[0.0, 0.0, 0.0]]", "[0.0, 0.0]"),
+    ],
+)
+def test_loops(tmp_path: Path, old: str, new: str) -> None:
+    call = SCAN.replace(old, new)
+    assert call != SCAN
+    found = errors(tmp_path, HEAD + STEP + Y % call)
+    assert not any(each.rule.startswith("internal") for each in found)
+
+
+def test_models_within_themselves(tmp_path: Path) -> None:
+    inner = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
+    files = {f"{'inner/' * (n + 1)}graph.nnef": inner for n in range(12)}
+    (found,) = errors(tmp_path, inner, files=files)
+    assert found.rule == "tract/submodel"
+
+
+def test_models_within_are_told_their_own_errors(tmp_path: Path) -> None:
+    text = HEAD + Y % "tract_core_submodel([x], label = 'inner')"
+    (found,) = errors(tmp_path, text, files={"inner/graph.nnef": HEAD + Y % "foo(x)"})
+    assert found.rule == "tract/operator"
+    assert found.file is not None
+    assert found.file.endswith("inner/graph.nnef")
+    wrong = HEAD + "graph net( a, b ) -> ( a ) { }"
+    found = errors(tmp_path, text, files={"inner/graph.nnef": wrong})[0]
+    assert found.rule == "tract/submodel" or found.rule.startswith("syntax/")
+
+
+CACHE = """\
+graph net( x ) -> ( y )
+{
+    x = tract_core_external(shape = [1, S, 4], datum_type = 'f32');
+    y = tract_transformers_dyn_kv_cache(x, name = 'kept', axis = 1, datum_type = 'f32',
+        past_sequence_shape = [1, P, 4], input_sequence_shape = [1, S, 4]);
+}
+"""
+
+
+def test_states_of_the_wrong_shape(tmp_path: Path) -> None:
+    head = HEAD + "extension tract_symbol S;\nextension tract_symbol P;\n"
+    (tmp_path / "graph.nnef").write_text(head + CACHE)
+    model = nnefc.compile(tmp_path)
+    assert isinstance(model, DynamicModel)
+    session = model.session()
+    x = np.ones((1, 2, 4), np.float32)
+    for shape in ((1, 3, 5), (1, 0, 5), (4,)):
+        session.states["kept"] = np.ones(shape, np.float32)
+        with pytest.raises(NnefError, match="state 'kept'"):
+            session(x)
+    session.states["kept"] = np.ones((1, 3, 4))
+    with pytest.raises(NnefError, match="float64"):
+        session(x)
+    session.states["kept"] = np.zeros((1, 0, 4), np.float32)
+    assert session(x).shape == (1, 2, 4)
+    session.states["kept"] = np.zeros((1, 3, 4), np.float32)
+    assert session(x).shape == (1, 5, 4)
+
+
+def test_symbols_of_the_past_are_for_operators_that_ignore_them(tmp_path: Path) -> None:
+    head = HEAD + "extension tract_symbol S;\nextension tract_symbol P;\n"
+    (tmp_path / "graph.nnef").write_text(head + CACHE)
+    found = read_model(tmp_path)
+    assert isinstance(found, Source)
+    assert len(found.graph({"x": (1, 2, 4)}).outputs) == 2
+    text = head + CACHE.replace("y = tract", "z = x + P;\n    y = tract").replace(
+        "cache(x", "cache(z"
+    )
+    (error,) = errors(tmp_path, text, shapes={"x": (1, 2, 4)})
+    assert error.rule == "tract/symbol"
+    assert "'P' has no value" in error.message
+
+
+def test_results_may_share_a_name(tmp_path: Path) -> None:
+    text = (Y % "x").replace("-> ( y )", "-> ( y, y )")
+    (tmp_path / "graph.nnef").write_text(HEAD + text)
+    graph = nnefc.import_model(tmp_path)
+    assert graph.output_names == ["y", "y_2"]
+    text = text.replace("( x )", "( x, x )")
+    assert "identifier/parameter" in rules(errors(tmp_path, HEAD + text))
+
+
+@pytest.mark.parametrize(
+    ("value", "operation"),
+    [
+        ("box(x, size = [1, 99999999])", "box"),
+        ("conv(r, f, padding = [(1000000000, 1000000000)])", "conv"),
+        ("deconv(r, f, stride = [1000000000])", "deconv"),
+    ],
+)
+def test_windows_that_are_too_large_have_a_place(
+    tmp_path: Path, value: str, operation: str
+) -> None:
+    before = "r = unsqueeze(x, axes = [0]);\n f = tract_core_broadcast(1.0, shape = [2, 2, 3]);\n"
+    text = HEAD + (Y % value).replace("    y = ", before + "    y = ")
+    (tmp_path / "graph.nnef").write_text(text)
+    with pytest.raises(NnefError) as error:
+        nnefc.compile(tmp_path, keep=False)
+    (found,) = error.value.errors
+    assert found.rule == "limit/window"
+    assert (found.line, found.column) == (9, 9)
+    assert found.message.startswith(f"{operation}: a window of")

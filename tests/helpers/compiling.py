@@ -1,0 +1,61 @@
+"""What the tests of compiling in other processes share."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nnefc.kernels.codegen import object_code
+from nnefc.kernels.executor.executor import FUNCTIONS
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.compile import kernel_compiler, pool
+from nnefc.runtime.compile.kernel_compiler import Function, Source, key_of
+
+SOURCES: list[Source] = [
+    Kernel("elementwise.map.copy"),
+    Kernel("tile.blocked.zero_halo"),
+    Function(*FUNCTIONS[0]),
+    Kernel("movement.strided.copy", (4,)),
+]
+"""Some that take little time."""
+PATIENCE = 60
+"""Seconds after which a test gives up."""
+
+
+def emitted(source: Source) -> bytes:
+    return object_code.emit(source.function(), source.symbol, host())
+
+
+def name_of(source: Source) -> str:
+    """Of its entry in the cache."""
+    key = key_of(source, host())
+    return key.name if key else ""
+
+
+def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """This process knows no kernel and has workers for any; the processes that were started."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: Any, **options: Any) -> Any:
+        process: Any = subprocess.Popen(*arguments, **options)
+        started.append(process)
+        return process
+
+    class Spy:
+        PIPE, DEVNULL, Popen = subprocess.PIPE, subprocess.DEVNULL, staticmethod(start)
+
+    monkeypatch.setattr(kernel_compiler, "_objects", {})
+    monkeypatch.setattr(kernel_compiler.cache, "find", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "keep", lambda name, code: None)  # pyright: ignore
+    monkeypatch.setattr(pool, "subprocess", Spy)
+    monkeypatch.setattr(pool, "_SHARE", 1e-9)
+    monkeypatch.setenv("NNEFC_JOBS", "2")
+    threads = threading.active_count()
+    yield started
+    assert all(process.returncode is not None for process in started)
+    assert threading.active_count() == threads

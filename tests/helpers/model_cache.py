@@ -1,0 +1,25 @@
+"""What the tests of models that are kept share: documents to keep, and where their entries are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nnefc
+from nnefc.formats.artifact import MAGIC
+from tests.helpers.saved import MIXED, write
+
+
+def archive(folder: Path, document: str = MIXED, seed: int = 3) -> Path:
+    """An archive with data."""
+    place = folder / "document"
+    place.mkdir(exist_ok=True)
+    path = folder / "net.nnef.tgz"
+    graph = nnefc.import_model(write(place, document), random_weights=seed)
+    nnefc.save_archive(path, graph, overwrite=True)
+    return path
+
+
+def entries(folder: Path) -> list[Path]:
+    """The files of models; there are those of weights too, which some of them have made."""
+    files = (folder / "weights").glob("*.weights")
+    return sorted(file for file in files if file.read_bytes().startswith(MAGIC))

@@ -1,0 +1,212 @@
+"""`python -m tests.helpers.widths ROW [NAME...]`: all subjects, or some, for a row of
+`nnefc.kernels.target.isa`.
+
+If the row is that of this process (see `NNEFC_ISA`), results are compared with the reference, which
+computes in float64.  Kernels for another row are compiled and linked.  Prints line by line what is
+wrong, then the families of kernels that were reached, last what was done.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.sample import Instance, instance
+from nnefc.ops.tools.table import operations
+from nnefc.program.program import Program
+from tests.helpers.width_subjects import ANY, NARROW
+
+Array = np.ndarray[Any, Any]
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+"""Of the largest item of a result."""
+WINOGRAD_TOLERANCE = 2e-4
+
+
+def document(body: str) -> str:
+    """The whole text: `W(shape)` is a variable, what begins with y is a result."""
+    labels = iter(range(1000))
+
+    def variable(match: re.Match[str]) -> str:
+        return f"variable(shape = [{match[1]}], label = 'w{next(labels)}')"
+
+    body = re.sub(r"\bW\(([\d, ]+)\)", variable, body)
+    inputs = re.findall(r"(\w+) = external", body)
+    outputs = dict.fromkeys(re.findall(r"\b(y\w*)(?=[\]),]| =)", body))
+    head = f"graph g( {', '.join(inputs)} ) -> ( {', '.join(outputs)} )"
+    return f"version 1.0; extension KHR_enable_operator_expressions; {head} {{ {body} }}"
+
+
+def data(name: str, type_: TensorType) -> Array:
+    """Items that float32 holds exactly, of the kind that the first letter of a name says."""
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    match name[0]:
+        case "l":
+            return random.random(type_.dims) < 0.5
+        case "i":
+            return random.integers(0, 4, type_.dims).astype(type_.dtype.numpy)
+        case "p":
+            items = random.uniform(0.05, 0.95, type_.dims)
+        case "q":
+            items = random.uniform(1.05, 4, type_.dims)
+        case "r":
+            low = random.uniform(0, 8, (type_.dims[0], 2))
+            items = np.concatenate([low, low + random.uniform(4, 9, low.shape)], 1)
+        case _:
+            items = random.standard_normal(type_.dims)
+    return items.astype(np.float32).astype(type_.dtype.numpy)
+
+
+def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
+    """(how, program): lowered as it is, compiled, item by item, by every method of convolutions."""
+    from nnefc.kernels.vector.builder import lanes_of
+    from nnefc.lower import lower
+    from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+    from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+    from nnefc.passes.cost.convolution import Chooser, methods, operation_key
+    from nnefc.passes.machine.split_batch import SplitBatch, batch_of, computing, rows_of
+    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
+
+    def compiled(chosen: Mapping[str, str]) -> Graph:
+        working = graph.clone()
+        passes = (*DEFAULT, *for_machine(lanes_of("float32"), Chooser(methods=chosen)))
+        run_pipeline(working, passes)
+        return working
+
+    alone = graph.clone()
+    ExpandCompounds().run(alone)
+    yield "alone", lower(alone)
+    usual = compiled({})
+    convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
+    every = {operation_key(op): methods(op) for op in convolutions}
+    if (batch := batch_of(usual)) > 1:
+        steps = computing(usual)
+        items = [1 if apart else batch for apart in rows_of(usual, steps, batch)[1]]
+        yield "item by item", lower(SplitBatch(items=items).run(usual.clone()))
+    yield "compiled", lower(usual)
+    for i in range(max(map(len, every.values()), default=1)):
+        chosen = {key: names[i] for key, names in every.items() if 1 < len(names) > i}
+        if chosen:
+            yield f"by {', '.join(dict.fromkeys(chosen.values()))}", lower(compiled(chosen))
+
+
+def graphs() -> Iterator[tuple[str, Instance]]:
+    """What documents of the standard cannot say: operations of tract's registries, integers."""
+    for name, spec in operations().items():
+        if spec.section == "tract" and spec.expand is None:
+            for sample in spec.samples:
+                yield name, instance(spec, sample)
+    for dtype in DType:
+        if dtype is not DType.STRING:
+            yield f"types {dtype}", arithmetic(dtype)
+
+
+def arithmetic(dtype: DType) -> Instance:
+    """Conversions to all types; products, quotients and powers of integers."""
+    graph = Graph("arithmetic")
+    items = np.arange(9 * 37).reshape(9, 37) * 7 - 90
+    inputs = {"x": items.astype(dtype.numpy), "y": items[:, ::-1].copy().astype(dtype.numpy)}
+    x, y = (graph.add_input(TensorType(dtype, items.shape), name) for name in inputs)
+    for other in DType:
+        if other is not DType.STRING:
+            graph.add_output(build(graph, "cast", [x], dtype=other).output, f"as {other}")
+    for name in ("add", "mul", "div", "pow", "remainder") if dtype.is_integer else ():
+        graph.add_output(build(graph, name, [x, y]).output, name)
+    if dtype.is_integer:
+        product = build(graph, "matmul", [x, y], {"transposeB": True})
+        graph.add_output(product.output, "matmul")
+    return Instance(graph, inputs)
+
+
+def differ(made: Instance, program: Program) -> Iterator[str]:
+    """Which results of a graph are not those of the reference."""
+    from nnefc.ops.tools.reference import evaluate
+    from nnefc.runtime.run.model import CompiledModel
+
+    got = CompiledModel.of(program, made.graph, threads=1).run(made.inputs)
+    for name, want in evaluate(made.graph, made.inputs).outputs.items():
+        have = got[name].astype(want.dtype)
+        # halves and float32 of wide integers are rounded
+        size = np.nanmax(np.abs(np.where(np.isfinite(want), want, 0)), initial=1)
+        near = size * (0 if want.dtype.kind in "biu" else 4e-3 if "float16" in name else 2e-5)
+        if not np.allclose(have, want, 0, near, equal_nan=True):
+            yield f"{name} {want.shape}"
+
+
+def compare(graph: Graph, how: str, program: Program, scalar: str) -> Iterator[str]:
+    """What is wrong with the results of a program."""
+    from nnefc.ops.tools.reference import evaluate
+    from nnefc.runtime.run.model import CompiledModel
+
+    inputs = {value.name: data(value.name, value.type) for value in graph.inputs}
+    expected = evaluate(graph, inputs).outputs
+    got = CompiledModel.of(program, graph, threads=1).run(inputs)
+    winograd = any("winograd" in kernel.family for kernel in program.kernels)
+    tolerance = WINOGRAD_TOLERANCE if winograd else TOLERANCE[scalar]
+    for name, want in expected.items():
+        have = got[name]
+        if have.shape != want.shape:
+            yield f"{how}: {name}: shape {have.shape}, expected {want.shape}"
+        elif have.dtype.kind != "f":
+            if not np.array_equal(have, want):
+                yield f"{how}: {name} {want.shape}: {(have != want).sum()} items differ"
+        else:
+            error = np.abs(have - want).max() / np.abs(want).max()
+            if not error <= tolerance:  # nor are NaNs right
+                yield f"{how}: {name} {want.shape}: error {error:.3g}"
+
+
+def main(row: str, wanted: list[str]) -> int:
+    """The status: 1 if anything is wrong."""
+    from nnefc.kernels.target import isa
+
+    executes = isa.host().name == row
+    if not executes:
+        chosen = isa.TABLE[row]
+        isa.host = lambda: chosen
+    from nnefc.frontends.nnef.model import import_text
+    from nnefc.kernels.codegen.linker import link
+    from nnefc.lower import lower
+    from nnefc.runtime.compile.kernel_compiler import object_code
+
+    wrong: list[str] = []
+    families: set[str] = set()
+    done: list[str] = []
+    subjects = [(name, body, "float32") for name, body in (NARROW | ANY).items()]
+    subjects += [(name, body, "float64") for name, body in ANY.items()]
+    for name, body, scalar in subjects:
+        if wanted and name not in wanted:
+            continue
+        graph = import_text(document(body), name, scalar=DType(scalar), random_weights=1)
+        for how, program in programs(graph):
+            done.append(how)
+            families.update(kernel.family for kernel in program.kernels)
+            if executes:
+                found = compare(graph, how, program, scalar)
+                wrong += [f"{name}, {scalar}, {text}" for text in found]
+            else:
+                link(map(object_code, program.kernels))
+    for name, made in graphs():
+        if wanted and name not in wanted:
+            continue
+        program = lower(made.graph)
+        done.append(name)
+        families.update(kernel.family for kernel in program.kernels)
+        if executes:
+            wrong += [f"{name}, {text}" for text in differ(made, program)]
+        else:
+            link(map(object_code, program.kernels))
+    print(*wrong, *sorted(families), sep="\n")
+    print(f"{'executed' if executes else 'linked'} {len(done)} programs")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

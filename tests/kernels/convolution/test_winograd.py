@@ -1,0 +1,410 @@
+"""Winograd's convolution: exact matrices, complete tilings, and sums as in float64."""
+
+# pyright: reportUnknownMemberType=false
+# (torch is not typed)
+
+from __future__ import annotations
+
+import tracemalloc
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnefc.lower
+import nnefc.lower.convolution.winograd as lowering
+from nnefc.ir import DType, Expression, Step
+from nnefc.kernels.convolution.winograd_matrices import (
+    Matrix,
+    filter_matrix,
+    input_matrix,
+    output_matrix,
+    points,
+)
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.convolution.winograd_tiles import Tiling
+from nnefc.ops.core.winograd_tiles import balanced, largest_tile
+from tests.helpers.blocked_op import BlockedGraph, constant, halo, halves
+from tests.helpers.one_op import Array, normal
+
+SETTINGS = settings(max_examples=60, derandomize=True)
+FLOAT = DType.FLOAT32
+
+# -- matrices
+
+
+def _times(matrix: Matrix, vector: list[Fraction]) -> list[Fraction]:
+    return [sum((a * x for a, x in zip(row, vector, strict=True)), Fraction(0)) for row in matrix]
+
+
+@SETTINGS
+@given(st.data())
+def test_matrices_give_exactly_the_filtered_items(data: st.DataObject) -> None:
+    taps = data.draw(st.integers(2, 7))
+    m = data.draw(st.integers(1, largest_tile([taps])))
+    n = points(m, taps)
+    items = st.integers(-99, 99).map(Fraction)
+    x = data.draw(st.lists(items, min_size=n, max_size=n))
+    w = data.draw(st.lists(items, min_size=taps, max_size=taps))
+    products = [
+        u * v
+        for u, v in zip(
+            _times(filter_matrix(n, taps), w), _times(input_matrix(m, taps), x), strict=True
+        )
+    ]
+    expected = [sum((w[k] * x[i + k] for k in range(taps)), Fraction(0)) for i in range(m)]
+    assert _times(output_matrix(m, taps), products) == expected
+
+
+def test_tiles_of_all_sizes_share_transformed_filters() -> None:
+    for taps in range(2, 8):
+        largest = filter_matrix(points(largest_tile([taps]), taps), taps)
+        for m in range(1, largest_tile([taps])):
+            n = points(m, taps)
+            assert filter_matrix(n, taps) == largest[:n]
+
+
+# -- tilings
+
+
+@SETTINGS
+@given(st.integers(1, 300), st.integers(1, 6))
+def test_balanced(extent: int, most: int) -> None:
+    sizes = balanced(extent, most)
+    assert sum(sizes) == extent
+    assert len(sizes) == -(-extent // most)
+    assert sizes[-1] >= 1
+    assert sizes[0] - sizes[-1] <= 1
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@SETTINGS
+@given(st.data())
+def test_tiling(data: st.DataObject) -> None:
+    extent = st.integers(1, 20)
+    outputs = data.draw(st.tuples(st.integers(1, 3), extent, extent))
+    most = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    taps = data.draw(st.sampled_from([(3, 3), (3, 1), (1, 3)]))
+    tiling = Tiling(outputs, most, taps)
+    covered = np.zeros(outputs, int)
+    for plane, (top, left, rows, columns) in zip(tiling.planes, tiling.tiles, strict=True):
+        covered[plane, top : top + rows, left : left + columns] += 1
+    assert (covered == 1).all()
+    for part in tiling.parts(min(3, tiling.count)):
+        numbers = np.arange(covered.size).reshape(outputs)
+        some = slice(part.start, part.stop)
+        tiles = zip(tiling.planes[some].tolist(), tiling.tiles[some].tolist(), strict=True)
+        expected = [
+            numbers[plane, top : top + rows, left : left + columns].ravel()
+            for plane, (top, left, rows, columns) in tiles
+        ]
+        found = [n for pixels in tiling.pixels(part) for n in pixels]
+        assert found == sorted(np.concatenate(expected).tolist())
+
+    parts = data.draw(st.integers(1, tiling.count))
+    items = data.draw(st.integers(1, 3))
+    capacity = items * -(-tiling.count // parts)
+    classes = tiling.classes(parts, items, capacity)
+    down, across = tiling.grid
+    for p, (part, runs) in enumerate(zip(tiling.parts(parts), tiling.runs(parts), strict=True)):
+        found = [
+            (tile, rows, columns)
+            for first, end, rows, columns in runs.tolist()
+            for tile in range(first, end)
+        ]
+        assert sorted(found) == [
+            (tile, *tiling.tiles[tile, 2:].tolist()) for tile in range(part.start, part.stop)
+        ]
+        for element in range(down * across):
+            i, j = divmod(element, across)
+            have = [
+                tile - part.start
+                for tile, rows, columns in sorted(found)
+                if points(rows, taps[0]) > i and points(columns, taps[1]) > j
+            ]
+            number = classes.members[element]
+            count = classes.counts[p, number]
+            listed = classes.tiles[p, number].tolist()
+            assert listed[: count * items] == [
+                n * len(part) + tile for n in range(items) for tile in have
+            ]
+
+
+def test_the_outputs_of_few_tiles_are_soon_told() -> None:
+    tiling = Tiling((1, 3000, 300), (1, 1), (1, 1))
+    part = next(tiling.parts(tiling.count // 4))
+    tracemalloc.start()
+    try:
+        assert len(tiling.pixels(part)) == 1
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+# -- convolutions
+
+
+def _expression(*, residual: bool, low: float | None, high: float | None) -> Expression:
+    steps = [Step("add", (0, 1), FLOAT)] if residual else []
+    for name, bound in (("max", low), ("min", high)):
+        if bound is not None:
+            steps.append(Step("literal", (), FLOAT, bound))
+            number = 1 + residual + len(steps)
+            steps.append(Step(name, (number - 2 if len(steps) > 1 else 0, number - 1), FLOAT))
+    inputs = (FLOAT,) * (1 + residual)
+    return Expression(inputs, tuple(steps), (len(inputs) + len(steps) - 1 if steps else 0,))
+
+
+def _convolve(
+    method: str,
+    x: Array,
+    w: Array,
+    b: Array,
+    padding: tuple[tuple[int, int], ...],
+    residual: Array | None = None,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    expression: Expression | None = None,
+    threads: int = 1,
+    y_halo: int = 0,
+    stride: int = 1,
+    dilation: int = 1,
+) -> Array:
+    """`stride`, `dilation`: of planes."""
+    g = BlockedGraph(lanes_of("float32"))
+    around = tuple((max(before, 0), max(after, 0)) for before, after in padding)
+    inputs = [g.input(x, around), constant(g.graph, w), constant(g.graph, b.reshape(1, -1))]
+    if residual is not None:
+        inputs.append(g.input(residual, halo(x.ndim, 0, 1)))
+    ones = (1,) * (x.ndim - 3)
+    (y,) = g.op(
+        "fused_conv",
+        inputs,
+        _shape(x, w, padding, stride, dilation),
+        halo_=halo(x.ndim, y_halo),
+        border="constant",
+        padding=padding,
+        stride=(stride, *ones),
+        dilation=(dilation, *ones),
+        groups=1,
+        expression=expression or _expression(residual=residual is not None, low=low, high=high),
+        method=method,
+    )
+    (got,) = g.run(y, threads=threads)
+    return got
+
+
+def _shape(
+    x: Array, w: Array, padding: tuple[tuple[int, int], ...], stride: int = 1, dilation: int = 1
+) -> tuple[int, ...]:
+    ones = (1,) * (x.ndim - 3)
+    spatial = (
+        (n + before + after - (k - 1) * d - 1) // s + 1
+        for n, (before, after), k, s, d in zip(
+            x.shape[2:], padding, w.shape[2:], (stride, *ones), (dilation, *ones), strict=True
+        )
+    )
+    return (x.shape[0], w.shape[0], *spatial)
+
+
+def _reference(
+    x: Array,
+    w: Array,
+    b: Array,
+    padding: tuple[tuple[int, int], ...],
+    stride: int = 1,
+    dilation: int = 1,
+) -> Array:
+    """In float64; negative padding leaves items out."""
+    around = ((max(before, 0), max(after, 0)) for before, after in padding)
+    left_out = (slice(-min(before, 0), min(after, 0) or None) for before, after in padding)
+    padded = np.pad(x, ((0, 0), (0, 0), *around))[(slice(None), slice(None), *left_out)]
+    convolve: Any = {3: torch.conv1d, 4: torch.conv2d, 5: torch.conv3d}[x.ndim]
+    operands = (torch.from_numpy(a.astype(np.float64)) for a in (padded, w, b))
+    ones = (1,) * (x.ndim - 3)
+    return convolve(*operands, stride=(stride, *ones), dilation=(dilation, *ones)).numpy()
+
+
+def _check(got: Array, expected: Array, tolerance: float = 3e-5) -> None:
+    assert got.shape == expected.shape
+    assert abs(got - expected).max() <= tolerance * abs(expected).max()
+
+
+def _case(
+    shape: tuple[int, ...], outputs: int, taps: tuple[int, ...], seed: int = 0
+) -> tuple[Array, Array, Array]:
+    x, w = normal(seed, *shape), normal(seed + 1, outputs, shape[1], *taps)
+    return x, w, normal(seed + 2, outputs)
+
+
+SAME = ((1, 1), (1, 1))
+
+
+@pytest.mark.parametrize("size", [7, 13, 14, 28, 57])
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 6])
+def test_square_maps(outputs: int, size: int) -> None:
+    x, w, b = _case((1, 24, size, size), 40, (3, 3))
+    _check(_convolve(f"winograd{outputs}", x, w, b, SAME), _reference(x, w, b, SAME))
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "taps", "padding"),
+    [
+        ((1, 8, 9, 8), 8, (3, 3), ((0, 0), (0, 0))),
+        ((2, 1, 5, 17), 1, (3, 3), ((2, 0), (0, 3))),
+        ((3, 35, 1, 1), 7, (3, 3), SAME),
+        ((1, 64, 10, 23), 33, (5, 5), ((2, 2), (2, 2))),
+        ((2, 20, 12, 12), 50, (7, 7), ((3, 3), (3, 3))),
+        ((1, 40, 17, 17), 48, (1, 7), ((0, 0), (3, 3))),
+        ((1, 40, 17, 17), 70, (7, 1), ((3, 3), (0, 0))),
+        ((2, 17, 33, 6), 16, (3, 1), ((1, 1), (-1, -2))),
+        ((2, 17, 9, 11), 130, (3, 5), ((1, 1), (2, 2))),
+        ((3, 20, 19), 21, (3,), ((1, 1),)),
+    ],
+)
+def test_shapes(
+    shape: tuple[int, ...],
+    outputs: int,
+    taps: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+) -> None:
+    x, w, b = _case(shape, outputs, taps)
+    most = largest_tile(taps)
+    for size in sorted({2, most // 2 + 1, most} - {0}):
+        if size <= most:
+            _check(_convolve(f"winograd{size}", x, w, b, padding), _reference(x, w, b, padding))
+
+
+@pytest.mark.parametrize(
+    ("shape", "outputs", "taps", "padding", "stride", "dilation"),
+    [
+        ((1, 8, 5, 9, 8), 8, (3, 3, 3), ((1, 1), *SAME), 1, 1),
+        ((2, 20, 4, 12, 7), 40, (3, 3, 3), ((0, 2), (0, 1), (2, 0)), 1, 1),
+        ((1, 35, 6, 10, 10), 17, (1, 3, 3), ((0, 0), *SAME), 1, 1),
+        ((2, 16, 7, 9, 11), 24, (3, 5, 5), ((1, 1), (2, 2), (2, 2)), 2, 1),
+        ((1, 24, 9, 8, 13), 33, (2, 1, 3), ((0, 1), (0, 0), (1, 1)), 3, 2),
+        ((1, 17, 8, 13, 8), 16, (4, 7, 1), ((3, 3), (3, 3), (0, 0)), 1, 2),
+    ],
+)
+def test_volumes(
+    shape: tuple[int, ...],
+    outputs: int,
+    taps: tuple[int, ...],
+    padding: tuple[tuple[int, int], ...],
+    stride: int,
+    dilation: int,
+) -> None:
+    x, w, b = _case(shape, outputs, taps)
+    expected = _reference(x, w, b, padding, stride, dilation)
+    residual = normal(9, *expected.shape)
+    for size in {2, largest_tile(taps[-2:])}:
+        for threads in (1, 2):
+            got = _convolve(
+                f"winograd{size}",
+                x,
+                w,
+                b,
+                padding,
+                residual,
+                low=-2.0,
+                threads=threads,
+                y_halo=1,
+                stride=stride,
+                dilation=dilation,
+            )
+            wanted = np.maximum(expected + residual, -2)
+            assert abs(got - wanted).max() <= 3e-5 * abs(expected).max()
+
+
+@pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
+def test_any_expression_of_volumes(
+    apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
+    padding = ((1, 0), *SAME)
+    x, w, b = _case((2, 24, 5, 10, 9), 20, (3, 3, 3))
+    steps = Step("sigmoid", (0,), FLOAT), Step("mul", (0, 1), FLOAT)
+    expression = Expression((FLOAT,), steps, (2,))
+    got = _convolve("winograd4", x, w, b, padding, expression=expression, threads=2)
+    y = _reference(x, w, b, padding)
+    _check(got, y / (1 + np.exp(-y)))
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("outputs", [3, 17, 24, 40, 50, 75])
+def test_last_blocks_of_channels(
+    outputs: int, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def block_size(*_: object) -> tuple[bool, int]:
+        return apart, 9
+
+    monkeypatch.setattr(lowering, "block_size", block_size)
+    x, w, b = _case((2, 20, 11, 14), outputs, (3, 3))
+    with halves():
+        got = _convolve("winograd4", x, w, b, SAME)
+    _check(got, _reference(x, w, b, SAME))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_epilogue_in_every_division(
+    batch: int, apart: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Residual, bounds and zeros around, in blocks of parts of items and of several items."""
+    for capacity in (1, 5, 32, 1000):
+
+        def block_size(*_: object, capacity: int = capacity) -> tuple[bool, int]:
+            return apart, capacity
+
+        monkeypatch.setattr(lowering, "block_size", block_size)
+        x, w, b = _case((batch, 40, 14, 11), 24, (3, 3), batch)
+        residual = 4 * normal(9, *_shape(x, w, SAME))
+        got = _convolve(
+            "winograd4", x, w, b, SAME, residual, low=-1.5, high=2.5, threads=threads, y_halo=2
+        )
+        expected = _reference(x, w, b, SAME) + residual
+        assert abs(got - expected.clip(-1.5, 2.5)).max() <= 1e-5 * abs(expected).max()
+
+
+@pytest.mark.parametrize(("apart", "capacity"), [(True, 7), (False, 7), (False, 60)])
+def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the outputs of every tile, once: y * sigmoid(y) + residual."""
+    monkeypatch.setattr(lowering, "block_size", lambda *_: (apart, capacity))  # pyright: ignore
+    x, w, b = _case((3, 40, 14, 11), 24, (3, 3))
+    residual = normal(9, *_shape(x, w, SAME))
+    steps = Step("sigmoid", (0,), FLOAT), Step("mul", (0, 2), FLOAT), Step("add", (3, 1), FLOAT)
+    expression = Expression((FLOAT, FLOAT), steps, (4,))
+    got = _convolve("winograd4", x, w, b, SAME, residual, expression=expression, threads=2)
+    y = _reference(x, w, b, SAME)
+    _check(got, y / (1 + np.exp(-y)) + residual)
+
+
+def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads than there are pieces of it."""
+    monkeypatch.setattr(nnefc.lower, "usable_cpus", lambda: 1)
+    x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
+    _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
+
+
+def test_bounds_pass_nan() -> None:
+    x, w, b = _case((1, 16, 12, 12), 16, (3, 3))
+    x[0, 3, 2, 2] = np.nan
+    got = _convolve("winograd4", x, w, b, SAME, low=0, high=6)
+    assert np.isnan(got[0, :, 1:4, 1:4]).all()
+    assert np.isfinite(got[0, :, 8:, 8:]).all()
+
+
+def test_error() -> None:
+    """Relative to the largest output, for inputs as they are after an activation."""
+    x, w, b = _case((1, 256, 30, 30), 32, (3, 3))
+    x = np.maximum(x, 0)
+    expected = _reference(x, w, b, SAME)
+    for size, tolerance in ((2, 2e-6), (3, 1e-5), (4, 1e-5), (5, 2e-5), (6, 2e-5)):
+        _check(_convolve(f"winograd{size}", x, w, b, SAME), expected, tolerance)

@@ -1,0 +1,91 @@
+"""Reductions and softmax against NumPy, between guard pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers.one_op import Array, normal, run
+
+FUNCTIONS: dict[str, Any] = {
+    "sum_reduce": np.sum,
+    "max_reduce": np.max,
+    "min_reduce": np.min,
+    "all_reduce": np.all,
+    "any_reduce": np.any,
+}
+
+
+def _drawn(data: st.DataObject) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    extent = st.one_of(st.integers(1, 4), st.sampled_from([1, 33, 70]))
+    shape = tuple(data.draw(st.lists(extent, min_size=1, max_size=4)))
+    axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
+    return shape, axes
+
+
+@settings(max_examples=80, derandomize=True)
+@given(st.data())
+def test_reductions_are_numpy(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
+    shape, axes = _drawn(data)
+    x = normal(1, *shape)
+    if name in ("all_reduce", "any_reduce"):
+        x = x > (-2.0 if name == "all_reduce" else 2.0)
+    got = run(name, x, axes=axes)
+    wide = x if x.dtype == bool else x.astype(np.float64)
+    want = FUNCTIONS[name](wide, axis=axes, keepdims=True)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(st.data())
+def test_indices_are_numpy(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(["argmax", "argmin"]))
+    shape, axes = _drawn(data)
+    x = np.round(normal(1, *shape) * 2).astype(np.float32)
+    if data.draw(st.booleans()):
+        x[normal(2, *shape) > 2] = np.nan
+    got = run(f"{name}_reduce", x, axes=axes)
+    rest = [d for d in range(x.ndim) if d not in axes]
+    flat = x.transpose([*rest, *axes]).reshape(*(shape[d] for d in rest), -1)
+    want = np.expand_dims(getattr(np, name)(flat, axis=-1), axes)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("shape", [(3_000_000,), (3_000_000, 3), (1000, 3000)])
+def test_long_sums_are_exact(shape: tuple[int, ...]) -> None:
+    x = np.abs(normal(1, *shape)) + np.float32(1)
+    got = run("sum_reduce", x, axes=(0,), normalize=True, threads=2)
+    np.testing.assert_allclose(got, x.mean(0, dtype=np.float64, keepdims=True), rtol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["max_reduce", "min_reduce"])
+def test_nan_wins(kind: str) -> None:
+    x = normal(1, 3, 100)
+    x[1, 50] = np.nan
+    for axes in ((0,), (1,)):
+        want = np.isnan(x).any(axes, keepdims=True)
+        np.testing.assert_array_equal(np.isnan(run(kind, x, axes=axes)), want)
+
+
+def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axes, keepdims=True))
+    return e / e.sum(axes, keepdims=True)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(st.data())
+def test_softmax_is_its_formula(data: st.DataObject) -> None:
+    shape, axes = _drawn(data)
+    dtype = data.draw(st.sampled_from(["float32", "float64"]))
+    scale = data.draw(st.sampled_from([1.0, 1e4, 1e30]))
+    x = (normal(1, *shape) * scale).astype(dtype)
+    got = run("softmax", x, axes=axes)
+    tolerance = 1e-6 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(got, _softmax(x, axes), rtol=10 * tolerance, atol=tolerance)

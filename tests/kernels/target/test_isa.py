@@ -1,0 +1,78 @@
+"""Kernels that emit vector code, for instruction sets other than this machine's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnefc import NnefError
+from nnefc.kernels.target import isa
+
+PROGRAM = """
+import platform
+import sys
+from nnefc.kernels.target import isa
+row = isa.TABLE[sys.argv[1]]
+isa.host = lambda: row
+from nnefc.kernels.codegen.linker import link
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.compile.kernel_compiler import object_code
+
+KERNELS = [
+    Kernel("convolution.row_major.gemm", ("float32",)),
+    Kernel("product.matmul.dots", ("float64",)),
+    Kernel("product.matmul.gemm", ("float32", (3, 4), (2, 3))),
+    Kernel("product.matmul.gemm", ("float32", (1, 2), (), None, "q4_0")),
+    Kernel("product.matmul.gemm", ("float32", (3, 4), (2, 3), None, "float16")),
+    Kernel("product.matmul.gemm", ("float32", (3,), (), None, "q8_1")),
+    Kernel("tile.panels.panels", ("float32", 4)),
+    Kernel("product.attention.rows", ("float32", (3, 4), (2, 3), None)),
+    Kernel("window.sliding.max", ("float32",)),
+    Kernel("reduce.softmax.rows", ("float32",)),
+]
+link(map(object_code, KERNELS))
+if row.triple.startswith("x86") and platform.machine() in ("x86_64", "AMD64"):
+    import numpy as np
+    from tests.helpers.one_op import normal, run
+    x, w, b = normal(1, 2, 70, 9, 9), normal(2, 37, 70, 3, 3), normal(3, 1, 37)
+    got = run("conv", x, w, b, padding=((0, 0), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).astype(np.float64)
+    want = np.einsum("nchwij,ocij->nohw", windows, w) + b[0, :, None, None]
+    assert np.abs(got - want).max() < 1e-5 * np.abs(want).max()
+"""
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "aarch64"])
+def test_other_instruction_sets(name: str) -> None:
+    """No undefined symbols anywhere; right results where they can run."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, name],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["avx2", "x86-64", "AARCH64", " "])
+def test_names_that_are_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    best = isa.host.__wrapped__().name
+    monkeypatch.setenv("NNEFC_ISA", name)
+    with pytest.raises(NnefError) as caught:
+        isa.host.__wrapped__()
+    (error,) = caught.value.errors
+    assert error.rule == "input/environment"
+    assert repr(name) in error.message
+    assert best in error.message
+    assert "leave NNEFC_ISA out" in error.hint
+
+
+def test_an_instruction_set_of_another_architecture_is_refused() -> None:
+    assert isa._other("x86-64-v2", isa.X86_64_V3) is isa.X86_64_V2  # pyright: ignore[reportPrivateUsage]
+    for name, best in (("aarch64", isa.X86_64_V4), ("x86-64-v4", isa.X86_64_V3)):
+        with pytest.raises(NnefError, match="input/environment"):
+            isa._other(name, best)  # pyright: ignore[reportPrivateUsage]

@@ -1,0 +1,200 @@
+"""What fills up blocks of channels: expressions that leave it zero, Winograd's method."""
+
+# pyright: reportUnknownMemberType=false
+# (torch is not typed)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nnefc.ir import DType, Expression, Step, TensorType, Value
+from nnefc.ir.stages import Carried, Stage, single_stage
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower.channel_padding import keeps_zeros, masked, zero_filled
+from nnefc.ops.tools.reference import evaluate_expression
+from tests.helpers.blocked_op import BlockedGraph, constant, halves, layout
+from tests.helpers.one_op import Array, normal
+from tests.helpers.work import instructions
+
+FLOAT = DType.FLOAT32
+
+
+def literal(value: float) -> Step:
+    return Step("literal", (), FLOAT, value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ([], True),
+        ([Step("relu", (0,), FLOAT)], True),
+        ([Step("sigmoid", (0,), FLOAT)], False),
+        ([Step("rcp", (0,), FLOAT)], False),
+        ([Step("log", (0,), FLOAT)], False),
+        ([Step("sigmoid", (0,), FLOAT), Step("mul", (0, 1), FLOAT)], True),
+        ([literal(6.0), Step("div", (0, 1), FLOAT)], True),
+        ([literal(0.5), Step("max", (0, 1), FLOAT)], False),
+        ([literal(100.0), Step("exp", (1,), FLOAT), Step("mul", (0, 2), FLOAT)], False),
+        ([Step("rcp", (0,), FLOAT), Step("rcp", (1,), FLOAT)], False),
+    ],
+)
+def test_expressions_that_keep_zeros(steps: list[Step], kept: bool) -> None:
+    assert keeps_zeros(Expression((FLOAT,), tuple(steps), (len(steps),))) == kept
+
+
+def test_mask() -> None:
+    expression = Expression((FLOAT,), (Step("rcp", (0,), FLOAT), Step("neg", (1,), FLOAT)), (2, 1))
+    x, mask = np.array([0.0, 2.0]), np.array([0.0, 1.0])
+    type_ = TensorType(FLOAT, (2,))
+    with np.errstate(divide="ignore"):
+        found = evaluate_expression(masked(expression), [x, mask], [type_] * 2)
+    np.testing.assert_array_equal(found, [[0.0, -0.5], [0.0, 0.5]])
+
+
+def test_what_sums_read_is_found_in_one_walk() -> None:
+    """However many operations read each other."""
+
+    def work(count: int) -> int:
+        g = BlockedGraph(8)
+        y = g.input(normal(0, 1, 12, 2, 2))
+        values = [y]
+        for name in ("max_pool", "sigmoid") * count:
+            (y,) = g.op(name, [y], y.type.dims)
+            values.append(y)
+        layout(g.graph, y, None)
+        assert not zero_filled([single_stage(g.graph)])
+        _convolve(g, y, normal(1, 8, 12, 1, 1), "direct")
+        found: list[set[Value]] = []
+        done = instructions(lambda: found.append(set(zero_filled([single_stage(g.graph)]))))
+        assert found == [set(values)]
+        return done
+
+    work(10)
+    assert work(2000) < 4.2 * work(500)
+
+
+@pytest.mark.parametrize("channels", [12, 16])
+@pytest.mark.parametrize("method", ["direct", "depthwise", "grouped"])
+def test_sums_of_other_stages_are_known(method: str, channels: int) -> None:
+    """The second stage of three passes on what it makes of the result of the first."""
+    graphs = [BlockedGraph(8) for _ in range(3)]
+    x = graphs[0].input(normal(0, 1, channels, 2, 2))
+    passed = [Carried(x.type), Carried(x.type)]
+    values = [x, *(g.graph.add_input(x.type, "x") for g in graphs[1:])]
+    (y,) = graphs[1].op("max_pool", values[1:2], x.type.dims)
+    filter_ = normal(1, channels, channels if method == "direct" else 1, 1, 1)
+    _convolve(graphs[2], values[2], filter_, method)
+    for g, output in zip(graphs, (x, y), strict=False):
+        g.graph.add_output(output, "y")
+    stages = [
+        Stage(graphs[0].graph, 2, (Carried(x.type),), (passed[0],)),
+        Stage(graphs[1].graph, 1, (passed[0],), (passed[1],)),
+        Stage(graphs[2].graph, 2, (passed[1],), ()),
+    ]
+    assert zero_filled(stages) == ({*values, y} if (method, channels) == ("direct", 12) else set())
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(1, 1), (1, 2), (2, 2), (2, 4)])
+@pytest.mark.parametrize("groups", [3, 5, 9])
+def test_groups_within_blocks_meet_no_infinity(groups: int, inputs: int, outputs: int) -> None:
+    """Where sums read what they make of channels that fill up the last block."""
+    rcp = Expression((FLOAT,), (Step("rcp", (0,), FLOAT),), (1,))
+    x = np.abs(normal(0, 1, 5, 9, 9)) + 1
+    shapes = [(groups * inputs, 5, 1, 1), (groups * outputs, inputs, 3, 3)]
+    first, second, last = (np.abs(normal(1, *s)) for s in (*shapes, (7, groups * outputs, 1, 1)))
+    g = BlockedGraph(lanes_of("float32"))
+    y = _convolve(g, g.input(x), first, "direct", expression=rcp)
+    y = _convolve(g, y, second, "grouped", groups=groups)
+    (found,) = g.run(_convolve(g, y, last, "direct"))
+    tensors = [torch.from_numpy(each).double() for each in (x, first, second, last)]
+    convolve = torch.nn.functional.conv2d
+    made = convolve(1 / convolve(tensors[0], tensors[1]), tensors[2], groups=groups)
+    np.testing.assert_allclose(found, convolve(made, tensors[3]).numpy(), rtol=1e-4, atol=1e-3)
+
+
+WAYS = [("direct", 1), ("direct", 3), ("winograd2", 3), ("winograd4", 3)]
+
+
+@pytest.mark.parametrize("vectors", [halves, nullcontext], ids=["halves", "whole"])
+@pytest.mark.parametrize("channels", [3, 20])
+@pytest.mark.parametrize("then", WAYS)
+@pytest.mark.parametrize("first", WAYS)
+def test_an_infinity_stays_in_its_channel(
+    first: tuple[str, int],
+    then: tuple[str, int],
+    channels: int,
+    vectors: Callable[[], AbstractContextManager[None]],
+) -> None:
+    """At a corner, which only one output of a tile of Winograd's method meets."""
+    x = normal(0, 1, 5, 11, 11)
+    x[0, 2, 0, 0] = np.inf
+    g = BlockedGraph(lanes_of("float32"))
+    y, wanted = g.input(x), torch.from_numpy(x).double()
+    for outputs, (method, size) in ((channels, first), (7, then)):
+        w = np.abs(normal(outputs, outputs, y.type.dims[1], size, size))
+        y = _convolve(g, y, w, method)
+        wanted = torch.nn.functional.conv2d(wanted, torch.from_numpy(w).double())
+    with vectors():
+        (found,) = g.run(y)
+    assert np.isinf(wanted.numpy()).any()
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-4, atol=1e-3)
+
+
+NOTHING = Expression((FLOAT,), (), (0,))
+CLAMPED = Expression((FLOAT,) * 2, (Step("add", (0, 1), FLOAT), Step("relu", (2,), FLOAT)), (3,))
+SCALED = Expression((FLOAT,) * 2, (Step("mul", (0, 1), FLOAT), Step("tanh", (2,), FLOAT)), (3,))
+RAISED = Expression(
+    (FLOAT,) * 2, (Step("add", (0, 1), FLOAT), literal(0.5), Step("max", (2, 3), FLOAT)), (4,)
+)
+
+
+@pytest.mark.parametrize("channels", range(1, 41))
+@pytest.mark.parametrize("expression", [CLAMPED, SCALED, RAISED], ids=["relu", "tanh", "max"])
+def test_sums_and_what_others_leave_in_filling_channels(
+    expression: Expression, channels: int
+) -> None:
+    """Of a result that sums read an operand need not be zero there: here it is infinite."""
+    x, r = normal(0, 1, 5, 6, 7), np.abs(normal(1, 1, channels, 6, 7))
+    w = normal(2, channels, 5, 1, 1)
+    g = BlockedGraph(lanes_of("float32"))
+    first = g.input(x)
+    (inverse,) = g.op("rcp", [g.input(r)], r.shape)
+    y = _convolve(g, first, w, "direct", [inverse], expression)
+    sums = torch.nn.functional.conv2d(torch.from_numpy(x).double(), torch.from_numpy(w).double())
+    operands = [sums.numpy(), 1 / r.astype(np.float64)]
+    (wanted,) = evaluate_expression(expression, operands, [TensorType(FLOAT, r.shape)])
+    with halves():
+        (found,) = g.run(y)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
+def _convolve(
+    g: BlockedGraph,
+    x: Value,
+    w: Array,
+    method: str,
+    others: Sequence[Value] = (),
+    expression: Expression = NOTHING,
+    groups: int = 1,
+) -> Value:
+    size, spatial = w.shape[2:], x.type.dims[2:]
+    attributes: dict[str, Any] = {
+        "border": "constant",
+        "padding": ((0, 0),) * 2,
+        "stride": (1, 1),
+        "dilation": (1, 1),
+        "groups": groups,
+        "expression": expression,
+        "method": method,
+    }
+    bias = constant(g.graph, np.zeros((1, w.shape[0]), np.float32))
+    operands = [x, constant(g.graph, w), bias, *others]
+    shape = (1, w.shape[0], *(n - k + 1 for n, k in zip(spatial, size, strict=True)))
+    (y,) = g.op("fused_conv", operands, shape, **attributes)
+    return y

@@ -1,0 +1,31 @@
+"""How rows are cut into pieces."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import pytest
+
+from nnefc.lower.blocked.plane_pieces import LONG, split, work
+
+HEIGHTS = [(1, 2, 3, 4, 5, 6, 7, 8, 14), (1, 2, 3, 4, 5, 6), (1, 3, 14), (1,)]
+
+
+@pytest.mark.parametrize("heights", HEIGHTS)
+def test_no_other_heights_are_less_work(heights: tuple[int, ...]) -> None:
+    @cache
+    def least(width: int) -> int:
+        return min((least(width - h) + work((h,)) for h in heights if h <= width), default=0)
+
+    for width in itertools.chain(range(60), range(LONG - 30, LONG + 60)):
+        found = split(width, heights)
+        assert sum(found) == width
+        assert set(found) <= set(heights)
+        assert work(found) == least(width)
+
+
+def test_long_rows_are_cut_at_once() -> None:
+    found = split(10_000_001, HEIGHTS[0])
+    assert sum(found) == 10_000_001
+    assert work(found) < 10_000_001 * 16 / 14 * 1.001

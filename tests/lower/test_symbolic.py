@@ -1,0 +1,124 @@
+"""Every operation with an extent that is a symbol: what holds for other values is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.driver.compile import lowered
+from nnefc.ir import Graph, TensorType
+from nnefc.ops.core.spec import OpSpec
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.sample import instance
+from nnefc.ops.tools.table import operations
+from nnefc.runtime.memory.weight_pool import SharedMemory
+from nnefc.runtime.plan.symbolic_plan import ParametricModel
+from nnefc.support.errors import NnefError
+from nnefc.symbolic.integers import Trace
+
+Array = np.ndarray[Any, Any]
+
+SPECS = [
+    spec
+    for spec in operations().values()
+    if spec.reference is not None and any(sample.inputs for sample in spec.samples)
+]
+SAMPLES = 3
+"""Of an operation, with different numbers of dimensions where there are any."""
+
+
+def _graph(like: Graph, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The same operation over inputs of other shapes; NnefError if that is wrong."""
+    (op,) = [op for op in like.ops if op.name != "constant"]
+    graph = Graph(like.name)
+    inputs = [
+        graph.add_input(TensorType(v.type.dtype, shapes[v.name]), v.name) for v in like.inputs
+    ]
+    dtype = op.outputs[0].type.dtype
+    made = build(graph, op.name, inputs, op.attributes, dtype=dtype)
+    for value, old in zip(made.outputs, op.outputs, strict=True):
+        value.type = value.type.with_dtype(old.type.dtype)
+        graph.add_output(value, old.name)
+    return graph
+
+
+def _cases(spec: OpSpec) -> Iterator[tuple[Graph, dict[str, Array], int]]:
+    """(graph, inputs, axis) whose extent becomes a symbol."""
+    ranks: set[int] = set()
+    for sample in spec.samples:
+        one = instance(spec, sample)
+        first = one.graph.inputs[0] if one.graph.inputs else None
+        if first is None or first.type.rank in ranks or one.graph.variables:
+            continue
+        ranks.add(first.type.rank)
+        for axis in {0, first.type.rank - 1} if first.type.rank else ():
+            yield one.graph, one.inputs, axis
+        if len(ranks) == SAMPLES:
+            return
+
+
+def _with_extent(
+    shapes: Mapping[str, tuple[int, ...]], axis: int, before: int, after: int
+) -> dict[str, tuple[int, ...]]:
+    """Shapes with another extent along an axis, wherever it was that of the first one."""
+    return {
+        name: (*dims[:axis], after, *dims[axis + 1 :])
+        if axis < len(dims) and dims[axis] == before
+        else dims
+        for name, dims in shapes.items()
+    }
+
+
+def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
+    """For how many other values a plan was computed that is right for them."""
+    shapes = {name: x.shape for name, x in inputs.items()}
+    extent = next(iter(shapes.values()))[axis]
+    trace = Trace()
+    try:
+        traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
+        program = lowered(traced, threads=1, growing=True)
+        model = ParametricModel(trace, program, traced, None, SharedMemory(), threads=1)
+    except (NnefError, TypeError, AttributeError):
+        return 0  # it needs a plain number
+    found = 0
+    further = (extent + 1, 2 * extent, 3 * extent + 2, 9 * extent + 7, max(extent - 1, 1))
+    for other in (extent, *further, max(extent // 5, 1)):
+        executable = model.at([other])
+        if executable is None:
+            continue
+        asked = _with_extent(shapes, axis, extent, other)
+        arrays = {name: np.resize(x, asked[name]) for name, x in inputs.items()}
+        results = executable.run(arrays)
+        expected = evaluate(_graph(graph, asked), arrays).outputs
+        for name, want in expected.items():
+            assert results[name].shape == want.shape, (other, name)
+            np.testing.assert_allclose(
+                results[name].astype(np.float64), want, rtol=5e-5, atol=5e-5, err_msg=f"{other}"
+            )
+        found += other != extent
+    return found
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_other_values(spec: OpSpec) -> None:
+    for graph, inputs, axis in _cases(spec):
+        _check(graph, inputs, axis)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("add", "matmul", "softmax", "sum_reduce", "slice", "concat", "transpose", "layer_norm"),
+        *("conv", "deconv", "pad", "box", "debox", "max_pool", "argmax_pool", "sample", "desample"),
+        *("max_pool_with_index", "multilinear_upsample", "resize", "local_response_normalization"),
+    ],
+)
+def test_what_must_not_need_plain_numbers(name: str) -> None:
+    spec = operations().get(name)
+    if spec is None or spec.reference is None:
+        pytest.skip("it is made of others")
+    assert sum(_check(*case) for case in _cases(spec))

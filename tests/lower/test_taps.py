@@ -1,0 +1,65 @@
+"""What is said of a dimension of a window without its table is what the table says."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.lower.window.taps import (
+    Dimension,
+    _runs,  # pyright: ignore[reportPrivateUsage]
+)
+from nnefc.ops.core.window_arithmetic import BORDERS
+
+EXTENT = st.integers(1, 7)
+DIMENSIONS = st.builds(
+    Dimension,
+    inputs=EXTENT,
+    outputs=EXTENT,
+    taps=st.integers(1, 7),
+    padding=st.integers(-2, 3),
+    stride=st.integers(1, 3),
+    dilation=st.integers(1, 2),
+    border=st.sampled_from(BORDERS),
+    reverse=st.booleans(),
+)
+
+
+@settings(max_examples=3000, deadline=None, derandomize=True)
+@given(DIMENSIONS)
+def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
+    table, every = dimension.table(), np.arange(dimension.inputs)
+    if dimension.is_identity:
+        assert np.array_equal(table, every[:, None])
+    if dimension.covers:
+        assert np.array_equal(table, every[None])
+    if dimension.repeats:
+        assert ((table >= 0).sum(1) == 1).all()
+
+
+def test_what_is_usual_is_seen() -> None:
+    assert Dimension(5, 5).is_identity
+    assert Dimension(1, 1, stride=2).is_identity
+    assert Dimension(5, 1, 5).covers
+    assert Dimension(5, 15, 3, stride=3, reverse=True).repeats
+    assert Dimension(5, 14, 3, 1, 3, reverse=True).repeats
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(DIMENSIONS)
+def test_runs_are_the_columns_of_the_table(dimension: Dimension) -> None:
+    table, pitch = dimension.table(), 4
+    (words,) = _runs(dimension, pitch)
+    heads, runs = words[: dimension.taps + 1], words[dimension.taps + 1 :].reshape(-1, 4)
+    assert heads[0] == 0
+    assert heads[-1] == len(runs)
+    for tap in range(dimension.taps):
+        column = np.full(dimension.outputs, -2)
+        for first, end, source, step in runs[heads[tap] : heads[tap + 1]].tolist():
+            assert first < end
+            assert (column[first:end] == -2).all()
+            column[first:end] = -1
+            if source >= 0:
+                column[first:end] = (source + np.arange(end - first) * step) // pitch
+        np.testing.assert_array_equal(column, np.maximum(table[:, tap], -1))

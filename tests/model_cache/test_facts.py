@@ -1,0 +1,203 @@
+"""Models that were compiled before are found again if nothing changed that makes a difference."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.model_cache import facts
+from tests.helpers.model_cache import archive
+from tests.helpers.saved import results, same
+
+pytestmark = pytest.mark.usefixtures("keep_small_models")
+
+Compile = Callable[..., nnefc.CompiledModel]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threads": 1},
+        {"accuracy": "strict"},
+        {"scalar": "float64"},
+        {"integer": "int64"},
+        {"shapes": {"x": (2, 3, 26, 24)}},
+        {"shapes": {"x": np.array([2, 3, 28, 24])}},
+        {"random_weights": 8},
+        {"quantize": False},
+        {"strict": True},
+        {"tuned": False},
+        {"limits": nnefc.Limits(errors=7)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_how_it_is_compiled_makes_a_difference(
+    tmp_path: Path, imported: list[Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nnefc.api import compile
+
+    tuned = {"conv": "direct"} if "tuned" in options else {}
+
+    def methods(given: dict[str, str] | None, *_: object) -> dict[str, str]:
+        return tuned if given is None else given
+
+    monkeypatch.setattr(compile, "methods_for", methods)
+    compile_: Compile = nnefc.compile
+    source = archive(tmp_path)
+    compile_(source, threads=2)
+    imported.clear()
+    for _ in range(2):
+        compile_(source, **{"threads": 2, **options})
+        assert len(imported) == 1
+
+
+def test_another_document_makes_a_difference(tmp_path: Path, imported: list[Any]) -> None:
+    source = archive(tmp_path)
+    before = results(nnefc.compile(source))
+    status = source.stat()
+    imported.clear()
+    os.utime(source)
+    same(results(nnefc.compile(source)), before)
+    assert not imported
+    archive(tmp_path, seed=4)
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    imported.clear()
+    after = results(nnefc.compile(source))
+    assert len(imported) == 1
+    assert not np.array_equal(after[0], before[0])
+
+
+@pytest.mark.parametrize("change", ["nnefc", "machine", "threads", "kernels", "plans"])
+def test_versions_and_machine_make_a_difference(
+    tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nnefc.runtime.cache import key
+    from nnefc.runtime.cache.key import Surroundings
+    from nnefc.runtime.compile import support_code
+    from nnefc.runtime.machine import data_caches
+
+    source = archive(tmp_path)
+    nnefc.compile(source)
+    imported.clear()
+    facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    if change == "nnefc":
+        monkeypatch.setattr(facts, "_sources", lambda: [facts.Source("a.py", 1, 2, 3)])
+    elif change == "machine":
+        monkeypatch.setattr(data_caches, "largest_cache", lambda: 12345)
+    elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
+
+        def others(*_: object) -> Surroundings:
+            return Surroundings({}, b"other")
+
+        monkeypatch.setattr(key, "surroundings_of", others)
+    elif change == "plans":
+        monkeypatch.setattr(support_code, "interface", lambda: "other")
+    else:
+        from nnefc.runtime.run import team
+
+        monkeypatch.setattr(team, "usable_cpus", lambda: 5)
+    nnefc.compile(source)
+    facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    assert len(imported) == 1
+
+
+def test_the_sources_are_those_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "a.py").write_text("1")
+    before = facts.sources_in(tmp_path)
+    (tmp_path / "notes.txt").write_text("1")
+    assert facts.sources_in(tmp_path) == before
+    (tmp_path / "below" / "a.py").write_text("12")
+    assert facts.sources_in(tmp_path) != before
+    own = {Path(source.name).name for source in facts._sources()}  # pyright: ignore[reportPrivateUsage]
+    assert {"entry.py", "register_tile.py", "fold_affine.py", "plan.py"} < own
+
+
+def test_fractions_of_a_second_make_no_difference(tmp_path: Path) -> None:
+    """Layers of container images may not keep them."""
+    source = tmp_path / "a.py"
+    source.write_text("1")
+    names: set[str] = set()
+    for nanoseconds in (5_000_000_000, 5_400_000_000, 6_000_000_000):
+        os.utime(source, ns=(nanoseconds, nanoseconds))
+        names.add(str([each[:3] for each in facts.sources_in(tmp_path)]))
+    assert len(names) == 2
+
+
+def test_sources_that_change_while_a_process_runs(
+    tmp_path: Path, imported: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have loaded older ones: nothing is kept, and nothing found."""
+    source = archive(tmp_path)
+    nnefc.compile(source)
+    imported.clear()
+    monkeypatch.setattr(facts, "_BEGAN", 0)
+    nnefc.compile(source)
+    assert len(imported) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scalar": "float32"},
+        {"integer": "int32", "quantize": True},
+        {"limits": nnefc.Limits()},
+        {"random_weights": None, "shapes": None},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_defaults_make_no_difference(
+    tmp_path: Path, imported: list[Any], options: dict[str, Any]
+) -> None:
+    compile_: Compile = nnefc.compile
+    source = archive(tmp_path)
+    compile_(source)
+    imported.clear()
+    compile_(source, **options)
+    assert not imported
+
+
+def test_what_is_no_part_of_a_folder_makes_no_difference(
+    tmp_path: Path, imported: list[Any]
+) -> None:
+    with tarfile.open(archive(tmp_path)) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    nnefc.compile(tmp_path / "unpacked")
+    imported.clear()
+    (tmp_path / "unpacked" / "log.txt").write_text("began")
+    nnefc.compile(tmp_path / "unpacked")
+    assert not imported
+    (tmp_path / "unpacked" / "more.dat").write_text("a tensor, perhaps")
+    nnefc.compile(tmp_path / "unpacked")
+    assert imported
+
+
+def test_the_path_as_it_was_given_makes_a_difference(
+    tmp_path: Path, imported: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = archive(tmp_path)
+    nnefc.compile(source)
+    monkeypatch.chdir(tmp_path)
+    imported.clear()
+    nnefc.compile(source.name)
+    assert imported == [source.name]
+    model = nnefc.compile(source.name)
+    monkeypatch.chdir("/")
+    assert len(model.graph.inputs) == 1
+
+
+def test_shapes_may_be_arrays(tmp_path: Path, imported: list[Any]) -> None:
+    compile_: Compile = nnefc.compile
+    source = archive(tmp_path)
+    imported.clear()
+    for _ in range(2):
+        model = compile_(source, shapes={"x": np.array([2, 3, 26, 24])})
+        assert model.inputs[0].shape == (2, 3, 26, 24)
+    assert len(imported) == 1

@@ -1,0 +1,211 @@
+"""Models that are not kept, and entries that are as good as none."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import tarfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.frontends import read_model as frontend
+from nnefc.frontends.nnef import custom
+from nnefc.model_cache import entry, survey
+from nnefc.support.errors import NnefError
+from tests.helpers.disks import largest_file
+from tests.helpers.model_cache import archive, entries
+from tests.helpers.saved import COUNTER, LARGE, TRANSFORMED, results, same, write
+
+pytestmark = pytest.mark.usefixtures("keep_small_models")
+
+Compile = Callable[..., nnefc.CompiledModel]
+
+CUSTOM = """\
+version 1.0;
+extension KHR_enable_fragment_definitions;
+fragment scaled( x: tensor<scalar> ) -> ( y: tensor<scalar> );
+graph custom( x ) -> ( y )
+{
+    x = external(shape = [1, 8]);
+    y = scaled(x);
+}
+"""
+
+
+def test_a_document_that_changes_meanwhile_is_not_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    other, source = archive(tmp_path / "other", seed=4), archive(tmp_path)
+    read = frontend.read_model
+
+    def read_model(path: Any, **options: Any) -> Any:
+        shutil.copy(other, source)
+        return read(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(frontend, "read_model", read_model)
+        found = nnefc.compile(source)
+    assert not entries(folder)
+    same(results(found), results(nnefc.compile(source)))
+
+
+def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tarfile.open(archive(tmp_path, LARGE)) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    file = tmp_path / "unpacked" / "w.dat"
+    make = entry.new_content
+
+    def new_content(*arguments: Any) -> Any:
+        content = make(*arguments)
+        with file.open("r+b") as data:
+            data.seek(2000)
+            data.write(b"abcd")
+        return content
+
+    monkeypatch.setattr(entry, "new_content", new_content)
+    with pytest.raises(NnefError, match="written to since it was read"):
+        nnefc.compile(tmp_path / "unpacked")
+    assert not entries(folder)
+
+
+def test_weights_that_are_found_to_be_damaged_go(tmp_path: Path, folder: Path) -> None:
+    source = archive(tmp_path, TRANSFORMED)
+    expected = results(nnefc.compile(source))
+    (file,) = entries(folder)
+    for other in set((folder / "weights").iterdir()) - {file}:
+        other.unlink()
+    with file.open("r+b") as stream:
+        stream.seek(100_000)
+        byte = stream.read(1)
+        stream.seek(100_000)
+        stream.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(NnefError, match="checksum of the weights"):
+        results(nnefc.compile(source))
+    same(results(nnefc.compile(source)), expected)
+
+
+@pytest.mark.parametrize("where", [0.0, 0.01, 0.9, 1.0])
+@pytest.mark.parametrize("damage", ["flip", "cut"])
+def test_a_damaged_entry_is_none(tmp_path: Path, folder: Path, where: float, damage: str) -> None:
+    source = archive(tmp_path)
+    before = results(nnefc.compile(source))
+    (file,) = entries(folder)
+    data = bytearray(file.read_bytes())
+    assert len(data) > 100_000
+    at = min(int(where * len(data)), len(data) - 1)
+    if damage == "flip":
+        data[at] ^= 1
+    else:
+        del data[at:]
+    file.unlink()
+    file.write_bytes(data)
+    file.chmod(0o600)
+    same(results(nnefc.compile(source)), before)
+    assert entries(folder) == [file]
+    assert survey.is_whole(_mapped(file), file.stem)
+
+
+def _mapped(path: Path) -> Any:
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def test_an_entry_under_another_name_is_none(tmp_path: Path, folder: Path) -> None:
+    source = archive(tmp_path)
+    nnefc.compile(source, threads=1)
+    (first,) = entries(folder)
+    archive(tmp_path, seed=4)
+    expected = results(nnefc.compile(source, threads=1))
+    (second,) = set(entries(folder)) - {first}
+    shutil.copy(first, second)
+    same(results(nnefc.compile(source, threads=1)), expected)
+
+
+def test_what_is_not_kept(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = archive(tmp_path)
+    nnefc.compile(source, keep=False)
+    nnefc.compile(tmp_path / "document" / "graph.nnef", random_weights=3)
+    nnefc.compile(nnefc.import_model(source))
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "graph.nnef").symlink_to(tmp_path / "document" / "graph.nnef")
+    nnefc.compile(tmp_path / "linked", random_weights=3)
+    monkeypatch.setenv("NNEFC_VERIFY", "1")
+    nnefc.compile(source)
+    monkeypatch.delenv("NNEFC_VERIFY")
+    monkeypatch.setattr(entry, "LEAST_BYTES", 10**7)
+    nnefc.compile(source)
+    monkeypatch.setattr(entry, "LEAST_BYTES", 0)
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", "1 kB")
+    nnefc.compile(source)
+    assert not entries(folder)
+    monkeypatch.setenv("NNEFC_CACHE", "off")
+    nnefc.compile(source)
+
+
+def test_operations_of_the_user_are_not_kept(tmp_path: Path, folder: Path) -> None:
+    place = tmp_path / "document"
+    place.mkdir()
+    write(place, CUSTOM)
+    for factor in (2.0, 3.0):
+
+        @nnefc.operation(
+            "fragment scaled( x: tensor<scalar> ) -> ( y: tensor<scalar> )", replace=True
+        )
+        def _(emit: Any, op: Any, factor: float = factor) -> Any:
+            return emit("mul", op.inputs[0], factor)
+
+        try:
+            model = nnefc.compile(place)
+        finally:
+            custom.unregister("scaled")
+        np.testing.assert_array_equal(model(np.ones((1, 8), np.float32)), factor)
+    assert not entries(folder)
+
+
+def test_no_room(tmp_path: Path, folder: Path) -> None:
+    source = archive(tmp_path)
+    expected = results(nnefc.compile(source, keep=False))
+    with largest_file(40_000):
+        model = nnefc.compile(source)
+    same(results(model), expected)
+    assert not list((folder / "weights").iterdir())
+
+
+def test_entries_have_at_most_their_share(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "document"
+    place.mkdir()
+    write(place, LARGE)
+    monkeypatch.setenv("NNEFC_CACHE_LIMIT", "8MB")
+    nnefc.compile(place, random_weights=3)
+    assert not entries(folder)
+
+
+def test_a_cache_that_goes_while_a_model_is_compiled_keeps_nothing(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = archive(tmp_path, COUNTER)
+    expected = results(nnefc.compile(source, keep=False))
+    real = entry.new_content
+
+    def content(*given: Any) -> Any:
+        made = real(*given)
+        shutil.rmtree(folder)
+        folder.write_text("a file")
+        return made
+
+    monkeypatch.setattr(entry, "new_content", content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(results(nnefc.compile(source)), expected)
+    assert folder.read_text() == "a file"

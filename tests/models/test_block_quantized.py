@@ -1,0 +1,126 @@
+"""Block-quantized weights: what the blocks of tract's files stand for."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (arrays of any type)
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.ir.graph import Variable
+from nnefc.kernels.product.block_decode import BYTES
+from nnefc.ops.tools.build import build
+from nnefc.passes.pipeline import run_pipeline
+from nnefc.support.block_formats import BLOCK_BYTES
+from nnefc.support.errors import NnefError
+from tests.helpers.native import Array
+from tests.helpers.one_op import run
+
+
+def decoded(blocks: Array, name: str) -> Array:
+    """Item by item, as the formats are described."""
+    items: list[float] = []
+    for block in blocks.reshape(-1, BLOCK_BYTES[name]):
+        (scale,) = struct.unpack_from("<e", block.tobytes())
+        if name == "q8_1":
+            items += [code * scale for code in block[4:].view(np.int8).tolist()]
+            continue
+        codes = block[2:].tolist()
+        for i in range(32):
+            at, high = (i % 16, i >= 16) if name == "q4_0" else (i // 2, i % 2 == 1)
+            items.append(((codes[at] >> 4 if high else codes[at] & 15) - 8) * scale)
+    return np.array(items, np.float32)
+
+
+def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
+    """Any bytes, but scales that are finite."""
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, (rows * blocks, BLOCK_BYTES[name]), np.uint8)
+    scales = rng.standard_normal(rows * blocks).astype("<f2")
+    data[:, :2] = scales.view(np.uint8).reshape(-1, 2)
+    return data.reshape(rows, -1)
+
+
+@settings(max_examples=40, derandomize=True)
+@given(
+    st.sampled_from(sorted(BLOCK_BYTES)),
+    st.integers(1, 9),
+    st.integers(1, 5),
+    st.integers(0, 99),
+    st.booleans(),
+)
+def test_kernels_decode_blocks(name: str, rows: int, blocks: int, seed: int, at_end: bool) -> None:
+    x = random_blocks(name, rows, blocks, seed)
+    shape = (rows, 32 * blocks)
+    got = run("dequantize_blocks", x, format=name, shape=shape, at_end=at_end)
+    np.testing.assert_array_equal(got.reshape(-1), decoded(x, name))
+
+
+@pytest.mark.parametrize("name", sorted(BLOCK_BYTES))
+def test_many_blocks_by_two_threads(name: str) -> None:
+    x = random_blocks(name, 300, 40, 0)
+    got = run("dequantize_blocks", x, format=name, shape=(300, 8, 160), threads=2)
+    np.testing.assert_array_equal(got.reshape(-1), decoded(x, name))
+
+
+def test_every_code_and_any_scale() -> None:
+    """Denormal, infinite and negative scales; all codes."""
+    scales = np.array([6e-8, -1.5, 65504, np.inf, 0.0, -0.0], "<f2")
+    codes = np.arange(256, dtype=np.uint8).reshape(-1, 16)
+    rows = [[*scale.tobytes(), *row] for scale in scales for row in codes.tolist()]
+    x = np.array(rows, np.uint8)
+    got = run("dequantize_blocks", x, format="q4_0", shape=(len(x), 32))
+    np.testing.assert_array_equal(got.reshape(-1), decoded(x, "q4_0"))
+
+
+def test_kernels_know_the_formats() -> None:
+    assert dict(BLOCK_BYTES) == BYTES
+
+
+def weights(graph: Graph, name: str, rows: int, blocks: int) -> Value:
+    data = random_blocks(name, rows, blocks, 0)
+    graph.variables["w"] = Variable("w", TensorType(DType.UINT8, data.shape), data)
+    attributes = {"shape": data.shape, "label": "w"}
+    stored = build(graph, "variable", [], attributes, dtype=DType.UINT8).output
+    options = {"format": name, "shape": (rows, 32 * blocks)}
+    return build(graph, "dequantize_blocks", [stored], options).output
+
+
+def test_weights_stay_quantized() -> None:
+    graph = Graph("quantized")
+    graph.add_output(weights(graph, "q4_0", 2, 2), "w")
+    run_pipeline(graph)
+    assert [op.name for op in graph.ops] == ["variable", "dequantize_blocks"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "name", "shape"),
+    [
+        ((2, 36), "q4_0", (2, 33)),
+        ((2, 36), "q4_0", (1, 64)),
+        ((2, 36), "q8_1", (2, 64)),
+        ((72,), "q4_0", (2, 64)),
+        ((2, 36), "q5", (2, 64)),
+    ],
+)
+def test_wrong_blocks_are_refused(
+    stored: tuple[int, ...], name: str, shape: tuple[int, ...]
+) -> None:
+    graph = Graph("wrong")
+    x = graph.add_input(TensorType(DType.UINT8, stored), "x")
+    with pytest.raises(NnefError):
+        build(graph, "dequantize_blocks", [x], {"format": name, "shape": shape})
+
+
+def test_blocks_are_bytes() -> None:
+    graph = Graph("wrong")
+    x = graph.add_input(TensorType(DType.INT8, (2, 36)), "x")
+    with pytest.raises(NnefError, match="uint8"):
+        build(graph, "dequantize_blocks", [x], {"format": "q4_0", "shape": (2, 64)})

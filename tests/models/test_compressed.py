@@ -1,0 +1,254 @@
+"""Products with weights that stay as they are stored, against products of float64."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# (arrays of any type)
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import DType, Graph, TensorType, Value, print_graph
+from nnefc.ir.graph import Variable
+from nnefc.ir.verify import check
+from nnefc.lower import lower
+from nnefc.lower.product.compressed import FEW_ROWS
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.reference import evaluate
+from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
+from nnefc.passes.pipeline import rule_problems, run_pipeline
+from nnefc.support.block_formats import BLOCK_BYTES
+from nnefc.support.errors import NnefError
+from tests.helpers.native import Array
+from tests.helpers.one_op import normal, run_graph
+from tests.models.test_block_quantized import decoded, random_blocks
+
+HALVES = ("float16", "bfloat16")
+FORMATS = (*HALVES, *BLOCK_BYTES)
+each_format = pytest.mark.parametrize("name", FORMATS)
+
+
+def constant(graph: Graph, label: str, data: Array) -> Value:
+    """`data` as a variable that constant folding leaves alone."""
+    type_ = TensorType(DType(data.dtype.name), data.shape)
+    graph.variables[label] = Variable(label, type_, data)
+    attributes = {"shape": data.shape, "label": label}
+    return build(graph, "variable", [], attributes, dtype=type_.dtype).output
+
+
+def weights(graph: Graph, name: str, rows: int, columns: int, seed: int) -> tuple[Value, Array]:
+    """(float32[rows, columns] in a graph, the same in float64)."""
+    if name in HALVES:
+        half = DType(name)
+        data = normal(seed, rows, columns).astype(half.numpy)
+        stored = constant(graph, "w", data)
+        wide = build(graph, "cast", [stored], {}, dtype=DType.FLOAT32).output
+        return wide, data.astype(np.float64)
+    data = random_blocks(name, rows, columns // 32, seed)
+    options = {"format": name, "shape": (rows, columns)}
+    wide = build(graph, "dequantize_blocks", [constant(graph, "w", data)], options).output
+    return wide, decoded(data, name).astype(np.float64).reshape(rows, columns)
+
+
+def add_input(graph: Graph, x: Array, name: str) -> Value:
+    return graph.add_input(TensorType(DType(x.dtype.name), x.shape), name)
+
+
+def compiled(graph: Graph, *inputs: Array, threads: int = 1, at_end: bool = True) -> Array:
+    run_pipeline(graph)
+    check(graph, rule_problems)
+    (result,) = run_graph(graph, *inputs, threads=threads, at_end=at_end)
+    return result
+
+
+def close(got: Array, want: Array, size: Any = None) -> None:
+    """To float32; `size`: of the terms of sums, if that of the result says little about it."""
+    assert got.shape == want.shape
+    assert np.abs(got - want).max() <= 2e-6 * np.max(np.abs(want) if size is None else size)
+
+
+@settings(max_examples=60, derandomize=True)
+@given(
+    st.sampled_from(FORMATS),
+    st.integers(1, 2 * FEW_ROWS + 9),
+    st.integers(1, 150),
+    st.integers(1, 10),
+    st.integers(0, 31),
+    st.booleans(),
+)
+def test_products_are_those_of_float64(
+    name: str, m: int, n: int, blocks: int, more: int, at_end: bool
+) -> None:
+    depth = 32 * blocks + (more if name in HALVES else 0)
+    x = normal(1, m, depth)
+    graph = Graph("product")
+    given_x = add_input(graph, x, "x")
+    w, wide = weights(graph, name, n, depth, 2)
+    graph.add_output(build(graph, "matmul", [given_x, w], {"transposeB": True}).output, "y")
+    want = x.astype(np.float64) @ wide.T
+    close(compiled(graph, x, at_end=at_end), want, np.abs(x) @ np.abs(wide.T))
+
+
+@each_format
+@pytest.mark.parametrize("m", [1, 5, 40])
+def test_what_follows_is_applied(name: str, m: int) -> None:
+    """A bias per column, a residual, an activation; by two threads."""
+    x, bias, other = normal(1, m, 320), normal(2, 1, 300), normal(3, m, 300)
+    graph = Graph("layer")
+    values = [add_input(graph, a, f"x{i}") for i, a in enumerate((x, bias, other))]
+    w, wide = weights(graph, name, 300, 320, 4)
+    product = build(graph, "matmul", [values[0], w], {"transposeB": True}).output
+    shifted = build(graph, "add", [product, values[1]]).output
+    result = build(graph, "relu", [build(graph, "add", [shifted, values[2]]).output]).output
+    graph.add_output(result, "y")
+    want = np.maximum(x.astype(np.float64) @ wide.T + bias + other, 0)
+    got = compiled(graph, x, bias, other, threads=2)
+    assert any(op.name == "fused_matmul" for op in graph.ops)
+    close(got, want)
+
+
+@each_format
+def test_batches_share_weights(name: str) -> None:
+    """Through views, and with rows that do not follow each other."""
+    x = normal(1, 3, 2, 64, 5)
+    graph = Graph("batches")
+    turned = build(graph, "transpose", [add_input(graph, x, "x")], {"axes": (0, 1, 3, 2)}).output
+    w, wide = weights(graph, name, 24, 64, 2)
+    w = build(graph, "unsqueeze", [w], {"axes": (0, 1)}).output
+    graph.add_output(build(graph, "matmul", [turned, w], {"transposeB": True}).output, "y")
+    close(compiled(graph, x), x.astype(np.float64).swapaxes(2, 3) @ wide.T)
+
+
+@each_format
+@pytest.mark.parametrize("m", [1, 3, 30])
+def test_weights_that_come_first_or_are_not_turned(name: str, m: int) -> None:
+    x, y = normal(1, 64, m), normal(2, m, 24)
+    graph = Graph("sides")
+    left, right = add_input(graph, x, "x"), add_input(graph, y, "y")
+    w, wide = weights(graph, name, 24, 64, 3)
+    first = build(graph, "matmul", [w, left]).output
+    second = build(graph, "matmul", [right, w]).output
+    graph.add_output(build(graph, "matmul", [first, second]).output, "z")
+    left_, right_ = wide @ x.astype(np.float64), y.astype(np.float64) @ wide
+    close(compiled(graph, x, y), left_ @ right_)
+
+
+@each_format
+def test_weights_are_not_inflated(name: str) -> None:
+    """Neither as data of the program nor while it runs."""
+    graph = Graph("small")
+    x = normal(1, 1, 512)
+    w, _ = weights(graph, name, 2048, 512, 2)
+    product = build(graph, "matmul", [add_input(graph, x, "x"), w], {"transposeB": True})
+    graph.add_output(product.output, "y")
+    run_pipeline(graph)
+    program = lower(graph)
+    assert sum(a.nbytes for a in program.constants) <= 2048 * 512 * 2 + 4096
+    assert [launch.kernel.family for launch in program.launches] == ["product.matmul.gemm"]
+    close(run_graph(graph, x)[0], x.astype(np.float64) @ weights(Graph(), name, 2048, 512, 2)[1].T)
+
+
+@each_format
+def test_infinite_rows_stay_among_themselves(name: str) -> None:
+    x = normal(1, 3, 64)
+    x[1] = np.inf
+    graph = Graph("infinite")
+    w, wide = weights(graph, name, 20, 64, 2)
+    product = build(graph, "matmul", [add_input(graph, x, "x"), w], {"transposeB": True})
+    graph.add_output(product.output, "y")
+    got = compiled(graph, x)
+    close(got[[0, 2]], x[[0, 2]].astype(np.float64) @ wide.T)
+    assert not np.isfinite(got[1]).any()
+
+
+@pytest.mark.parametrize("name", BLOCK_BYTES)
+@pytest.mark.parametrize("scale", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("m", [1, 40])
+def test_scales_that_are_no_numbers(name: str, scale: float, m: int) -> None:
+    """NaN comes through; the sum of infinite items of both signs would be infinite."""
+    x, data = normal(1, m, 64), random_blocks(name, 40, 2, 2)
+    data.reshape(40, 2, -1)[33, 1, :2] = np.array([scale], "<f2").view(np.uint8)
+    graph = Graph("scales")
+    options = {"format": name, "shape": (40, 64)}
+    w = build(graph, "dequantize_blocks", [constant(graph, "w", data)], options).output
+    product = build(graph, "matmul", [add_input(graph, x, "x"), w], {"transposeB": True})
+    graph.add_output(product.output, "y")
+    if np.isinf(scale):
+        with pytest.raises(NnefError, match=r"\[40,64\] have a block with an infinite scale"):
+            compiled(graph, x)
+    else:
+        want = x.astype(np.float64) @ decoded(data, name).astype(np.float64).reshape(40, 64).T
+        np.testing.assert_allclose(compiled(graph, x), want, rtol=1e-3, atol=1e-3)
+
+
+@each_format
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+def test_embeddings_are_gathered_as_they_are_stored(name: str, shape: tuple[int, ...]) -> None:
+    indices = np.random.default_rng(0).integers(-50, 50, shape)
+    graph = Graph("embedding")
+    w, wide = weights(graph, name, 50, 96, 2)
+    i = graph.add_input(TensorType(DType.INT64, shape), "i")
+    rows = build(graph, "gather", [w, i], {"axis": 0}).output
+    graph.add_output(build(graph, "relu", [rows]).output, "y")
+    got = compiled(graph, indices)
+    np.testing.assert_array_equal(got, np.maximum(wide[indices], 0).astype(np.float32))
+    widened = [op for op in graph.ops if op.name in ("cast", "dequantize_blocks")]
+    assert all(op.output.type.volume <= 96 * 6 for op in widened)
+
+
+@pytest.mark.parametrize("m", [1, 40])
+def test_one_table_serves_gather_and_product(m: int) -> None:
+    """As that of a language model whose last layer is its first one."""
+    indices = np.arange(m) % 50
+    graph = Graph("tied")
+    w, wide = weights(graph, "q4_0", 50, 96, 2)
+    i = graph.add_input(TensorType(DType.INT64, (m,)), "i")
+    rows = build(graph, "gather", [w, i], {"axis": 0}).output
+    graph.add_output(build(graph, "matmul", [rows, w], {"transposeB": True}).output, "y")
+    close(compiled(graph, indices), wide[indices] @ wide.T)
+
+
+STEPS = ("view", "unsqueeze", "squeeze", "rows", "columns")
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(FORMATS),
+    st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99)), min_size=1, max_size=6),
+)
+def test_views_and_gathers_of_rows_come_first(name: str, steps: list[tuple[str, int]]) -> None:
+    graph, inputs = Graph("moved"), dict[str, Array]()
+    values = [weights(graph, name, 6, 64, 5)[0]]
+    for step, seed in steps:
+        x = values[-2] if len(values) > 1 and seed % 4 == 0 else values[-1]
+        values.append(_moved(graph, inputs, x, step, seed) if x.type.rank else x)
+    for i, value in enumerate(values[1:]):
+        graph.add_output(value, f"y{i}")
+    wanted, text = evaluate(graph, inputs).outputs, print_graph(graph)
+    assert SinkDequantization().run(graph) == (print_graph(graph) != text)
+    check(graph, rule_problems)
+    for key, found in evaluate(graph, inputs).outputs.items():
+        np.testing.assert_array_equal(found, wanted[key], text)
+
+
+def _moved(graph: Graph, inputs: dict[str, Array], x: Value, step: str, seed: int) -> Value:
+    """A view of x, or items of it at indices that are another input."""
+    random, dims = np.random.default_rng(seed), x.type.dims
+    if step in ("rows", "columns"):
+        axis = 0 if step == "rows" else len(dims) - 1
+        shape = ((), (3,), (1, 2))[seed % 3]
+        name = f"i{len(inputs)}"
+        inputs[name] = np.asarray(random.integers(-dims[axis], dims[axis], shape))
+        indices = add_input(graph, inputs[name], name)
+        return build(graph, "gather", [x, indices], {"axis": axis}).output
+    if step == "unsqueeze":
+        return build(graph, step, [x], {"axes": (seed % (len(dims) + 1),)}).output
+    if step == "squeeze":
+        return build(graph, step, [x], {"axes": [i for i, n in enumerate(dims) if n == 1]}).output
+    first = random.choice([n for n in (1, 2, 4, 6, 12, 24) if x.type.volume % n == 0])
+    return build(graph, "reshape", [x], {"shape": (int(first), x.type.volume // int(first))}).output

@@ -1,0 +1,245 @@
+"""Loops: the interpreter against loops in NumPy, what is compiled against the interpreter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nnefc
+from nnefc.cli.compile.explain import Recorder
+from nnefc.driver.compile import prepared
+from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
+from nnefc.ir.compare import difference
+from nnefc.ir.graph import walk
+from nnefc.ir.verify import check, verify
+from nnefc.ops.internal.scan import build_scan
+from nnefc.ops.tools.cost import flops, macs
+from nnefc.ops.tools.reference import evaluate
+from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline
+from nnefc.support.errors import NnefError
+from tests.helpers.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
+from tests.helpers.graphs import graphs, random_graph, sample_inputs
+from tests.helpers.loops import close, compiled, quick, sums, sums_inputs, sums_loop
+from tests.helpers.lstm import lstm_graph, lstm_loop
+from tests.helpers.one_op import normal, run_graph
+
+F32 = DType.FLOAT32
+
+
+directions = st.tuples(st.booleans(), st.booleans())
+
+
+# -- meaning
+
+
+@given(st.integers(1, 6), st.integers(1, 3), directions)
+@quick
+def test_the_interpreter_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+    inputs = sums_inputs(turns, chunk)
+    found = evaluate(sums(turns, chunk, backwards), inputs).outputs.values()
+    close(found, sums_loop(inputs, turns, backwards), 1e-12)
+
+
+def test_costs_are_those_of_all_turns() -> None:
+    graph = lstm_graph(5, 6, 8)
+    (loop,) = (op for op in graph.ops if op.name == "scan")
+    assert macs(loop) == 5 * 4 * 8 * 8
+    assert flops(loop) == 2 * macs(loop) + 5 * 8 * (4 + 4 + 5)
+
+
+# -- the graph and its text
+
+
+def test_text_comes_back() -> None:
+    graph = sums(4, 2, (True, False))
+    text = print_graph(graph)
+    assert "body = graph turn(%t: float32[2,3], " in text
+    parsed = parse_graph(text)
+    assert print_graph(parsed) == text and difference(graph, parsed) is None
+
+
+@given(graphs(max_ops=6, loops=True))
+@quick
+def test_text_of_random_loops_comes_back(graph: Graph) -> None:
+    check(graph, rule_problems)
+    text = print_graph(graph)
+    parsed = parse_graph(text)
+    assert print_graph(parsed) == text and difference(graph, parsed) is None
+
+
+def test_a_copy_has_bodies_of_its_own() -> None:
+    graph = sums(2, 1, (False, False))
+    text, copy = print_graph(graph), graph.clone()
+    assert difference(graph, copy) is None
+    body = next(op for op in copy.ops if op.name == "scan").attributes["body"]
+    body.name = "other"
+    assert difference(graph, copy) is not None
+    assert print_graph(graph) == text
+
+
+def test_walk_sees_bodies() -> None:
+    assert [op.name for op in walk(sums(2, 1, (False, False)))][:3] == ["scan", "mul", "add"]
+
+
+def test_mistakes_in_bodies_are_found() -> None:
+    graph = sums(3, 2, (False, False))
+    loop = next(op for op in graph.ops if op.name == "scan")
+    for key, value, what in (
+        ("turns", 2, "operand 4 is float32[6,3], the body makes it float32[4,3]"),
+        ("turns", 0, "runs 0 turns"),
+        ("states", 3, "'backwards' has 2 items, one for each of 3 is needed"),
+        ("scanned", 2, "'backwards' has 2 items"),
+        ("backwards", (), "'backwards' has 0 items"),
+    ):
+        kept = loop.attributes[key]
+        loop.attributes[key] = value
+        assert any(what in problem for problem in verify(graph, rule_problems)), what
+        loop.attributes[key] = kept
+    body = loop.attributes["body"]
+    first = next(iter(body.ops))
+    first.output.type = TensorType(F32, (9,))
+    assert any("scan: body: %scaled = mul" in p for p in verify(graph, rule_problems))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("%y: float32[4] = neg(%s)", "state 0 is float32[3]"),
+        ("%y: float32[3] = update(%s, %x)", "an operation 'update'"),
+    ],
+)
+def test_building_a_wrong_one(body: str, message: str) -> None:
+    graph = Graph("outer")
+    s, x = (graph.add_input(TensorType(F32, shape), n) for n, shape in (("s", (3,)), ("x", (6,))))
+    turn = parse_graph(f"graph turn(%s: float32[3], %x: float32[3]) -> (y = %y) {{\n{body}\n}}")
+    with pytest.raises(NnefError, match="argument/scan") as error:
+        build_scan(graph, turn, [s], [x], turns=2)
+    assert message in str(error.value)
+    assert len(graph) == 0
+
+
+# -- compiled
+
+
+@pytest.mark.parametrize("backwards", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("turns", "chunk"), [(1, 2), (2, 1), (3, 2), (8, 1)])
+def test_compiled_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
+    inputs = sums_inputs(turns, chunk)
+    graph = sums(turns, chunk, backwards)
+    found = run_graph(graph, *(np.asarray(x) for x in inputs.values()))
+    close(found, sums_loop(inputs, turns, backwards))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_compiled_random_loops(seed: int) -> None:
+    graph = random_graph(seed, 8, smooth=True, loops=True)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    run_pass(ExpandCompounds(), graph)
+    plain = compiled(graph).run(inputs)
+    run_pipeline(graph)
+    best = compiled(graph, threads=2).run(inputs)
+    for name, want in wanted.items():
+        np.testing.assert_allclose(plain[name], want, 1e-9, 1e-9)
+        np.testing.assert_allclose(best[name], want, 1e-9, 1e-9)
+
+
+def test_what_all_turns_read_stays() -> None:
+    """A shared tensor that is computed, and read first in each turn, among many others."""
+    text = """graph g(%x: float32[8,64], %s: float32[1,64]) -> (y = %y, s = %last) {
+      %w: float32[1,64] = exp(%s)
+      %start: float32[1,64] = tanh(%s)
+      %pieces: float32[8,64] = sin(%x)
+      %last: float32[1,64], %y: float32[8,64] = scan(%start, %pieces, %w) {turns = 8, states = 1,
+        scanned = 1, backwards = [false, false],
+        body = graph turn(%s: float32[1,64], %x: float32[1,64], %w: float32[1,64])
+          -> (s = %new, y = %out) {
+          %a: float32[1,64] = add(%x, %w)
+          %b: float32[1,64] = mul(%s, %a)
+          %c: float32[1,64] = cos(%b)
+          %d: float32[1,64] = sub(%c, %b)
+          %new: float32[1,64] = tanh(%d)
+          %out: float32[1,64] = add(%new, %c)
+        }}
+    }"""
+    graph = parse_graph(text)
+    check(graph, rule_problems)
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+    model = compiled(graph)
+    for _ in range(2):
+        close(model.run(inputs).values(), wanted.values())
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("steps", "batch", "hidden"), [(7, 1, 40), (4, 3, 17), (1, 1, 8)])
+def test_an_lstm(steps: int, batch: int, hidden: int, backwards: bool) -> None:
+    graph = lstm_graph(steps, 12, hidden, batch=batch, backwards=backwards)
+    x = normal(1, steps, batch, 12)
+    wanted = lstm_loop(graph, x, backwards=backwards)
+    model = nnefc.compile(graph, threads=2)
+    found = model.run({"x": x})
+    for name, want in wanted.items():
+        np.testing.assert_allclose(found[name], want, 1e-4, 1e-5)
+
+
+def test_turns_share_launches_and_parameters() -> None:
+    """What a turn needs is there once."""
+    few, many = (nnefc.compile(lstm_graph(steps, 12, 16), threads=1) for steps in (4, 40))
+    assert [launch.label for launch in few.launches] == [launch.label for launch in many.launches]
+    assert max(launch.times for launch in many.launches) == 40
+    assert len(few.plan.params) == len(many.plan.params)
+    assert sum(launch.work.flops * launch.times for launch in many.launches) == sum(
+        flops(op) for op in prepared(many.graph).ops
+    )
+
+
+def test_a_profile_adds_the_turns_up() -> None:
+    model = nnefc.compile(lstm_graph(30, 12, 16), threads=1)
+    found = model.profile(normal(1, 30, 1, 12), seconds=0.02)
+    assert found.launches == len(model.launches)
+    tiles = np.bincount(found.launch_of, minlength=found.launches)
+    assert tiles.tolist() == [launch.tiles * launch.times for launch in model.launches]
+
+
+def test_artifacts_have_loops(tmp_path: Path) -> None:
+    graph = lstm_graph(6, 12, 16)
+    x = normal(1, 6, 1, 12)
+    model = nnefc.compile(graph, threads=1)
+    model.save(tmp_path / "lstm.nnefc")
+    loaded = nnefc.load(tmp_path / "lstm.nnefc")
+    for found, want in zip(loaded(x), lstm_loop(graph, x).values(), strict=True):
+        np.testing.assert_allclose(found, want, 1e-4, 1e-5)
+
+
+@needs_compiler
+def test_c_programs_have_loops(tmp_path: Path) -> None:
+    graph = lstm_graph(6, 12, 16, backwards=True)
+    x = normal(1, 6, 1, 12)
+    wanted = list(lstm_loop(graph, x, backwards=True).values())
+    nnefc.compile(graph, threads=1).emit_c(tmp_path / "c")
+    program = tmp_path / "c" / "example"
+    compile_c("main.c", "lstm.o", "-o", program, *LIBRARIES)
+    like = [want.astype(np.float32) for want in wanted]
+    for found, want in zip(run_main(program, 2, [x], like), wanted, strict=True):
+        np.testing.assert_allclose(found, want, 1e-4, 1e-5)
+
+
+def test_what_passes_did_to_bodies_is_told() -> None:
+    recorder = Recorder()
+    run_pipeline(lstm_graph(3, 4, 5), hook=recorder)
+    told = {facts["pass"]: facts for facts in recorder.facts()}
+    assert told["merge_products"]["removed"] == {"matmul": 3}
+    assert told["merge_products"]["macs"] == told["import"]["macs"] == 3 * 4 * 5 * (4 + 5)
+
+
+def test_as_many_steps_as_a_plan_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnefc.lower.repeated_launches.MAX_STEPS", 100)
+    nnefc.compile(lstm_graph(5, 12, 16), threads=1)
+    with pytest.raises(NnefError, match="limit/turns"):
+        nnefc.compile(lstm_graph(50, 12, 16), threads=1)

@@ -1,0 +1,60 @@
+"""Every kernel with vectors of every width: right where they run, whole objects elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nnefc.kernels.target.isa import TABLE, executable
+from nnefc.kernels.vector import scalar
+from nnefc.ops.tools.table import standard
+from tests.helpers.width_subjects import ANY
+
+ROOT = Path(__file__).resolve().parents[2]
+MEASURING = {
+    "measure.limits.multiply_add",
+    "measure.limits.read",
+    "measure.limits.copy",
+    "measure.probe.stamp",
+}
+"""Families that compute nothing of a model."""
+WIDE_ONLY = {"movement.channels.lanes"}
+"""Families for shuffles in too many patterns, which short vectors do not have."""
+
+
+def families() -> set[str]:
+    sources = (path.read_text() for path in (ROOT / "kernels").rglob("*.py"))
+    found = {name for each in sources for name in re.findall(r'^@family\(\s*"([^"]*)"', each, re.M)}
+    assert len(found) > 60
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", TABLE)
+def test_every_kernel(row: str) -> None:
+    runs = row in {isa.name for isa in executable()}
+    environment = {key: value for key, value in os.environ.items() if key != "NNEFC_ISA"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.helpers.widths", row],
+        env=environment | ({"NNEFC_ISA": row} if runs else {}),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    *reached, last = done.stdout.split("\n")[:-1]
+    assert last.startswith("executed" if runs else "linked")
+    unreached = families() - set(reached) - MEASURING
+    assert not unreached - (WIDE_ONLY if TABLE[row].float32_lanes <= 4 else set())
+
+
+def test_subjects_have_every_elementwise_operation() -> None:
+    """Those of the standard; the others are subjects by their samples."""
+    names = set(re.findall(r"(\w+)(?:<\w+>)?\(", ANY["elementwise"]))
+    assert not {name for name in scalar.operations() if name in standard()} - names

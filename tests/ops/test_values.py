@@ -1,0 +1,460 @@
+"""References against the formulas of the specification, item by item, and against PyTorch."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# (formulas as lambdas over arrays of any type)
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import DType
+from nnefc.ops.tools.table import operations
+
+torch: Any = pytest.importorskip("torch")
+moderate = settings(max_examples=40)
+
+Array = np.ndarray[Any, Any]
+
+
+def compute(name: str, *operands: Any, **attributes: Any) -> Any:
+    reference = operations()[name].reference
+    assert reference is not None
+    with np.errstate(all="ignore"):
+        return reference(*operands, **attributes)
+
+
+def random(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng((seed, *shape)).integers(-48, 49, shape) / 16
+
+
+def same(ours: Any, theirs: Any) -> None:
+    """Equal shapes, and values as near as float64 formulas come."""
+    theirs = np.asarray(theirs)
+    assert np.shape(ours) == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+# -- element-wise, by the formulas of 4.2
+
+UNARY: dict[str, Callable[[float], float]] = {
+    "copy": lambda x: x,
+    "neg": lambda x: -x,
+    "rcp": lambda x: 1 / x,
+    "exp": math.exp,
+    "log": math.log,
+    "sin": math.sin,
+    "cos": math.cos,
+    "abs": lambda x: x if x >= 0 else -x,
+    "sign": lambda x: 1 if x > 0 else 0 if x == 0 else -1,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda x: math.floor(x + 0.5),
+    "sqr": lambda x: x**2,
+    "sqrt": lambda x: x**0.5,
+    "rsqr": lambda x: x**-2.0,
+    "rsqrt": lambda x: x**-0.5,
+    "log2": lambda x: math.log(x) / math.log(2.0),
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+    "relu": lambda x: max(x, 0.0),
+    "tanh": lambda x: (math.exp(x) - math.exp(-x)) / (math.exp(x) + math.exp(-x)),
+    "softplus": lambda x: math.log(math.exp(x) + 1),
+    "elu": lambda x: math.exp(x) - 1 if x < 0 else x,
+    "silu": lambda x: x / (1 + math.exp(-x)),
+    "gelu": lambda x: x / (1 + math.exp(-1.702 * x)),
+    "tan": math.tan,
+    "sinh": math.sinh,
+    "cosh": math.cosh,
+    "asin": math.asin,
+    "acos": math.acos,
+    "atan": math.atan,
+    "asinh": math.asinh,
+    "acosh": math.acosh,
+    "atanh": math.atanh,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+@moderate
+@given(items=st.lists(st.integers(-300, 300).map(lambda i: i / 16), min_size=1, max_size=6))
+def test_unary(name: str, items: list[float]) -> None:
+    ours = compute(name, np.asarray(items))
+    for x, y in zip(items, ours, strict=True):
+        try:
+            expected = UNARY[name](x)
+        except (ValueError, ZeroDivisionError):  # outside the domain
+            continue
+        if isinstance(expected, complex):
+            continue
+        assert y == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_round_takes_halves_up() -> None:
+    halves = np.asarray([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])
+    assert compute("round", halves).tolist() == [-2, -1, 0, 1, 2, 3]
+
+
+def test_extremes_do_not_overflow() -> None:
+    x = np.asarray([-1e4, 1e4, -np.inf, np.inf])
+    assert compute("tanh", x).tolist() == [-1, 1, -1, 1]
+    assert compute("sigmoid", x).tolist() == [0, 1, 0, 1]
+    assert compute("softplus", x).tolist() == [0, 1e4, 0, np.inf]
+    assert compute("softmax", np.asarray([[1e4, -1e4]])).tolist() == [[1, 0]]
+    assert compute("elu", x).tolist() == [-1, 1e4, -1, np.inf]
+
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "pow": lambda x, y: x**y,
+    "lt": lambda x, y: x < y,
+    "gt": lambda x, y: x > y,
+    "le": lambda x, y: x <= y,
+    "ge": lambda x, y: x >= y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "min": lambda x, y: x if x < y else y,
+    "max": lambda x, y: x if x > y else y,
+    "prelu": lambda x, a: a * x if x < 0 else x,
+}
+
+
+def at(array: Array, index: tuple[int, ...]) -> Any:
+    """The item that broadcasting puts at an index: aligned at dimension 0, singular repeats."""
+    return array[tuple(0 if n == 1 else i for i, n in zip(index, array.shape))]
+
+
+def by_item(function: Callable[..., Any], *arrays: Array) -> Array:
+    rank = max(a.ndim for a in arrays)
+    shape = [max(a.shape[d] if d < a.ndim else 1 for a in arrays) for d in range(rank)]
+    items = [
+        function(*(at(a, index) for a in arrays)) for index in itertools.product(*map(range, shape))
+    ]
+    return np.asarray(items).reshape(shape)
+
+
+@st.composite
+def broadcastable(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
+    full = draw(st.lists(st.integers(1, 3), max_size=4))
+    shapes: list[tuple[int, ...]] = []
+    for _ in range(count):
+        rank = draw(st.integers(0, len(full)))
+        shapes.append(tuple(draw(st.sampled_from((1, n))) for n in full[:rank]))
+    return shapes
+
+
+@pytest.mark.parametrize("name", BINARY)
+@moderate
+@given(shapes=broadcastable(2))
+def test_binary(name: str, shapes: list[tuple[int, ...]]) -> None:
+    x, y = (random(*s, seed=i) for i, s in enumerate(shapes))
+    if name == "pow":
+        x, y = np.abs(x) + 0.25, np.round(y)
+    if name == "div":
+        y = np.where(y == 0, 1.0, y)
+    same(compute(name, x, y), by_item(BINARY[name], x, y))
+
+
+@moderate
+@given(shapes=broadcastable(3))
+def test_select_and_clamp(shapes: list[tuple[int, ...]]) -> None:
+    x, y, z = (random(*s, seed=i) for i, s in enumerate(shapes))
+    same(compute("select", x > 0, y, z), by_item(lambda c, a, b: a if c > 0 else b, x, y, z))
+    same(compute("clamp", x, y, z), by_item(lambda v, a, b: max(min(v, b), a), x, y, z))
+
+
+def test_logical() -> None:
+    x, y = np.asarray([False, False, True, True]), np.asarray([False, True, False, True])
+    assert compute("and", x, y).tolist() == [False, False, False, True]
+    assert compute("or", x, y).tolist() == [False, True, True, True]
+    assert compute("not", x).tolist() == [True, True, False, False]
+
+
+def test_power_of_negative_bases() -> None:
+    x = np.asarray([-2.0, -2.0, -0.5, 0.0])
+    y = np.asarray([3.0, -2.0, 2.0, 0.0])
+    assert compute("pow", x, y).tolist() == [-8, 0.25, 0.25, 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "expected"),
+    [
+        ([-2.75, -0.5, 0.5, 2.75], DType.INT32, [-2, 0, 0, 2]),
+        ([1e30, -1e30, np.nan, np.inf], DType.INT32, [2**31 - 1, -(2**31), 0, 2**31 - 1]),
+        ([1e30, -1e30], DType.INT64, [2**63 - 1, -(2**63)]),
+        ([-2.0, 0.0, 0.25], DType.BOOL, [True, False, True]),
+        ([True, False], DType.FLOAT32, [1.0, 0.0]),
+        ([True, False], DType.INT32, [1, 0]),
+        ([3, -4], DType.FLOAT32, [3.0, -4.0]),
+    ],
+)
+def test_cast(values: list[Any], dtype: DType, expected: list[Any]) -> None:
+    result = compute("cast", np.asarray(values), dtype=dtype)
+    assert result.tolist() == expected
+    assert result.dtype.kind == np.asarray(expected).dtype.kind
+
+
+# -- activations, against PyTorch
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "theirs"),
+    [
+        ("leaky_relu", {"alpha": 0.25}, lambda t: torch.nn.functional.leaky_relu(t, 0.25)),
+        ("elu", {"alpha": 0.5}, lambda t: torch.nn.functional.elu(t, 0.5)),
+        ("elu", {}, torch.nn.functional.elu),
+        ("silu", {}, torch.nn.functional.silu),
+        ("softplus", {}, torch.nn.functional.softplus),
+        ("softabs", {"epsilon": 0.5}, lambda t: (t * t + 0.5).sqrt()),
+        ("softmax", {}, lambda t: t.softmax(1)),
+        ("softmax", {"axes": (0,)}, lambda t: t.softmax(0)),
+        ("softmax", {"axes": (2, 1)}, lambda t: t.flatten(1).softmax(1).reshape(t.shape)),
+    ],
+)
+def test_activation(name: str, attributes: dict[str, Any], theirs: Callable[[Any], Any]) -> None:
+    x = random(2, 3, 4)
+    np.testing.assert_allclose(
+        compute(name, x, **attributes), theirs(torch.from_numpy(x)).numpy(), rtol=1e-8, atol=1e-9
+    )
+
+
+def test_selu() -> None:
+    x = random(3, 4)
+    theirs = torch.nn.functional.selu(torch.from_numpy(x)).numpy()
+    defaults = {"alpha": 1.67326319, "lambda": 1.05070102}
+    np.testing.assert_allclose(compute("selu", x, **defaults), theirs, rtol=1e-7)
+    given = compute("selu", x, **{"alpha": 2.0, "lambda": 3.0})
+    same(given, np.where(x < 0, 3 * 2 * np.expm1(x), 3 * x))
+
+
+# -- reductions
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (2, 0), (0, 1, 2)])
+def test_reduce(axes: tuple[int, ...]) -> None:
+    x = random(3, 4, 5)
+    rest = [d for d in range(3) if d not in axes]
+    moved = x.transpose(*rest, *sorted(axes)).reshape(*(x.shape[d] for d in rest), -1)
+    shape = [1 if d in axes else n for d, n in enumerate(x.shape)]
+    flat = torch.from_numpy(moved.copy())
+
+    def check(name: str, theirs: Any, operand: Array = x, **attributes: Any) -> None:
+        same(compute(name, operand, axes=axes, **attributes), theirs.numpy().reshape(shape))
+
+    check("sum_reduce", flat.sum(-1))
+    check("sum_reduce", flat.mean(-1), normalize=True)
+    check("mean_reduce", flat.mean(-1))
+    check("max_reduce", flat.amax(-1))
+    check("min_reduce", flat.amin(-1))
+    check("all_reduce", (flat > -2).all(-1), x > -2)
+    check("any_reduce", (flat > 2).any(-1), x > 2)
+    mean, variance = compute("moments", x, axes=axes)
+    same(mean, flat.mean(-1).numpy().reshape(shape))
+    same(variance, flat.var(-1, unbiased=False).numpy().reshape(shape))
+    for name, best in (("argmax_reduce", max), ("argmin_reduce", min)):
+        first = [row.index(best(row)) for row in moved.reshape(-1, moved.shape[-1]).tolist()]
+        assert compute(name, x, axes=axes).ravel().tolist() == first
+
+
+def test_first_of_equal_items_wins() -> None:
+    x = np.asarray([[1.0, 3.0, 3.0, 1.0]])
+    assert compute("argmax_reduce", x, axes=(1,)).tolist() == [[1]]
+    assert compute("argmin_reduce", x, axes=(1,)).tolist() == [[0]]
+
+
+# -- shapes and parts
+
+
+def test_reshape() -> None:
+    x = random(2, 3, 4)
+    same(compute("reshape", x, shape=(0, -1), axis_start=0, axis_count=-1), x.reshape(2, 12))
+    same(compute("reshape", x, shape=(2, 2), axis_start=2, axis_count=1), x.reshape(2, 3, 2, 2))
+    same(compute("reshape", x, shape=(1,), axis_start=1, axis_count=0), x.reshape(2, 1, 3, 4))
+    same(compute("reshape", x, shape=(-1, 0), axis_start=0, axis_count=2), x.reshape(2, 3, 4))
+    same(compute("squeeze", x.reshape(2, 1, 12, 1), axes=(1, 3)), x.reshape(2, 12))
+    same(compute("unsqueeze", x, axes=(4, 0)), x.reshape(1, 2, 3, 4, 1))
+
+
+@given(axes=st.integers(0, 4).flatmap(lambda n: st.permutations(range(n))))
+def test_transpose(axes: list[int]) -> None:
+    x = random(2, 3, 4, 5)
+    full = [*axes, *range(len(axes), 4)]
+    y = compute("transpose", x, axes=tuple(axes))
+    assert y.shape == tuple(x.shape[d] for d in full)
+    for index in itertools.product(*map(range, x.shape)):
+        assert y[tuple(index[d] for d in full)] == x[index]
+
+
+def test_parts() -> None:
+    x = random(2, 6, 3)
+    t = torch.from_numpy(x)
+    parts = compute("split", x, axis=1, ratios=(1, 2))
+    for ours, theirs in zip(parts, t.split([2, 4], 1), strict=True):
+        same(ours, theirs)
+    same(compute("concat", parts, axis=1), x)
+    slices = compute("unstack", x, axis=2)
+    for ours, theirs in zip(slices, t.unbind(2), strict=True):
+        same(ours, theirs)
+    same(compute("stack", slices, axis=0), torch.stack(t.unbind(2), 0))
+    same(compute("tile", x, repeats=(3, 1, 2)), t.tile(3, 1, 2))
+    assert len(compute("copy_n", x, times=3)) == 3
+    same(compute("add_n", [x, x[:, :1], np.asarray(1.0)]), t + t[:, :1] + 1.0)
+    same(compute("add_n", []), 0.0)
+
+
+def test_slice() -> None:
+    x = random(5, 7)
+    same(compute("slice", x, axes=(1,), begin=(2,), end=(0,)), x[:, 2:])
+    same(compute("slice", x, axes=(1, 0), begin=(-6, 1), end=(-1, 5)), x[1:5, 1:6])
+    same(compute("slice", x, axes=(1,), begin=(1,), end=(6,), stride=(2,)), x[:, 1:6:2])
+    same(compute("slice", x, axes=(0,), begin=(-1,), end=(-99,), stride=(-1,)), x[::-1])
+    same(compute("slice", x, axes=(1,), begin=(5,), end=(0,), stride=(-2,)), x[:, 5:0:-2])
+    same(compute("slice", x, axes=(1,), begin=(1,), end=(99,), stride=(1,)), x[:, 1:])
+    same(compute("slice", x, axes=(1,), begin=(1,), end=(0,), stride=(1,)), x[:, 1:])
+
+
+@pytest.mark.parametrize("border", ["constant", "replicate", "reflect"])
+@moderate
+@given(
+    padding=st.tuples(st.integers(-1, 3), st.integers(-1, 3)),
+    rows=st.tuples(st.integers(-1, 2), st.integers(-1, 2)),
+)
+def test_pad(border: str, padding: tuple[int, int], rows: tuple[int, int]) -> None:
+    x = random(1, 4, 5)
+    mode = {"constant": "constant", "replicate": "replicate", "reflect": "reflect"}[border]
+    theirs = torch.nn.functional.pad(
+        torch.from_numpy(x)[None],
+        (*padding, *rows),
+        mode,
+        *((-1.5,) if mode == "constant" else ()),
+    )
+    ours = compute("pad", x, padding=((0, 0), rows, padding), border=border, value=-1.5)
+    same(ours, theirs[0])
+
+
+def test_pad_of_nothing_is_the_value() -> None:
+    pad = operations()["pad"].reference
+    assert pad is not None
+    same(pad(np.zeros((2, 0)), padding=((0, 1), (2, 1)), value=7.0), np.full((3, 3), 7.0))
+
+
+@given(padding=st.tuples(st.integers(0, 4), st.integers(0, 4)))
+def test_pad_reflect_even(padding: tuple[int, int]) -> None:
+    """By the formula of "Border Modes"."""
+    x, z = random(4), 4
+    extended = [
+        x[-i - 1] if i < 0 else x[i] if i < z else x[z - 1 - (i - z)]
+        for i in range(-padding[0], z + padding[1])
+    ]
+    same(compute("pad", x, padding=(padding,), border="reflect-even", value=0.0), extended)
+
+
+@given(padding=st.tuples(st.integers(0, 9), st.integers(0, 9)))
+def test_pad_reflects_again_beyond_the_extent(padding: tuple[int, int]) -> None:
+    x = random(3)
+    for border, mode in (("reflect", "reflect"), ("reflect-even", "symmetric")):
+        ours = compute("pad", x, padding=(padding,), border=border, value=0.0)
+        same(ours, np.pad(x, padding, mode=mode))  # type: ignore[call-overload]
+
+
+def test_gather() -> None:
+    x = random(2, 4, 3)
+    i = np.asarray([[3, 0], [1, 1]])
+    theirs = torch.from_numpy(x).index_select(1, torch.from_numpy(i.ravel()))
+    same(compute("gather", x, i, axis=1), theirs.reshape(2, 2, 2, 3))
+    assert compute("gather", np.arange(4.0), np.asarray([-1, -4, 7, -7])).tolist() == [3, 0, 3, 0]
+
+
+# -- products
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("batches", [((), ()), ((2,), (2,)), ((1,), (3,)), ((2, 1), (1, 3))])
+def test_matmul(transpose_a: bool, transpose_b: bool, batches: tuple[Any, Any]) -> None:
+    a = random(*batches[0], *((4, 3) if transpose_a else (3, 4)))
+    b = random(*batches[1], *((2, 4) if transpose_b else (4, 2)), seed=1)
+    rows = f"...{'li' if transpose_a else 'il'},...{'jl' if transpose_b else 'lj'}->...ij"
+    theirs = torch.einsum(rows, torch.from_numpy(a), torch.from_numpy(b))
+    same(compute("matmul", a, b, transposeA=transpose_a, transposeB=transpose_b), theirs)
+
+
+def test_linear() -> None:
+    x, w, b = random(3, 4), random(5, 4, seed=1), random(1, 5, seed=2)
+    theirs = torch.nn.functional.linear(*map(torch.from_numpy, (x, w, b[0])))
+    same(compute("linear", x, w, b), theirs)
+
+
+# -- quantization
+
+
+def levels(x: float, low: float, high: float, steps: int) -> float:
+    """4.9.5 for one item."""
+    z = max(min(x, high), low)
+    return math.floor((z - low) / (high - low) * steps + 0.5) / steps * (high - low) + low
+
+
+def test_linear_quantize() -> None:
+    x, low, high = random(4, 3), np.asarray(-1.0), random(4) + 4.0
+    for bits in (1, 3, 8, 16):
+        ours = compute("linear_quantize", x, low, high, bits=bits)
+        steps = 2**bits - 1
+        same(ours, by_item(lambda v, a, b, s=steps: levels(v, a, b, s), x, low, high))
+        signed = {"bits": bits + 1, "signed": True, "symmetric": True}
+        ours = compute("min_max_linear_quantize", x, low, high, **signed)
+        steps = 2 ** (bits + 1) - 2
+        same(ours, by_item(lambda v, a, b, s=steps: levels(v, a, b, s), x, low, high))
+
+
+def test_range_without_extent_has_one_level() -> None:
+    x, one = np.asarray([-1.0, 1.0, 5.0]), np.asarray(1.0)
+    assert compute("linear_quantize", x, one, one, bits=8).tolist() == [1, 1, 1]
+    assert compute("linear_quantize", x, one, -one, bits=8).tolist() == [1, 1, 1]
+    flags = {"bits": 8, "signed": False, "symmetric": False}
+    zero = np.asarray(0.0)
+    result = compute("zero_point_linear_quantize", x, np.asarray(3), zero, **flags)
+    assert result.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("signed", "symmetric", "low", "high"),
+    [(True, False, -8, 7), (True, True, -7, 7), (False, False, 0, 15), (False, True, 0, 15)],
+)
+@pytest.mark.parametrize("zero_point", [0, 3])
+def test_zero_point(signed: bool, symmetric: bool, low: int, high: int, zero_point: int) -> None:
+    x = random(4, 5) + 1 / 64  # no ties, which PyTorch rounds to even
+    theirs = torch.fake_quantize_per_tensor_affine(
+        torch.from_numpy(x).float(), 0.25, zero_point, low, high
+    )
+    flags = {"bits": 4, "signed": signed, "symmetric": symmetric}
+    scale = np.asarray(0.25)
+    ours = compute("zero_point_linear_quantize", x, np.asarray(zero_point), scale, **flags)
+    same(ours, theirs)
+
+
+def test_logarithmic_quantize() -> None:
+    x = np.asarray([0.0, 0.01, -0.3, 0.75, 1.0, 3.0, -100.0])
+
+    def item(v: float) -> float:
+        m, r = math.ceil(math.log2(3.0)), 2**2 - 1
+        if v == 0:
+            return 0.0
+        q = math.floor(max(min(math.log2(abs(v)), m), m - r) + 0.5)
+        return math.copysign(2.0**q, v)
+
+    same(compute("logarithmic_quantize", x, np.asarray(3.0), bits=2), [item(v) for v in x])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
+def test_constants_may_have_no_items(shape: tuple[int, ...]) -> None:
+    assert compute("constant", shape=shape, value=np.zeros(shape)).shape == shape

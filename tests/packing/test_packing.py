@@ -1,0 +1,205 @@
+"""Packings against their description, item by item; and back."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnefc.packing import NAMES, pack, packing, size
+from nnefc.packing.inverse import Packed, View, restorable, restore
+from tests.models.test_block_quantized import decoded, random_blocks
+
+Array = np.ndarray[Any, Any]
+Parameters = tuple[Any, ...]
+
+small = st.integers(1, 5)
+
+
+def packed(name: str, source: Array, parameters: Parameters) -> Array:
+    """In memory that held something else."""
+    other = np.nan if source.dtype.kind == "f" else 0xAA
+    result = np.full(size(name, source.shape, parameters), other, source.dtype)
+    pack(name, source, parameters, result)
+    return result
+
+
+def whole(shape: tuple[int, ...]) -> View:
+    strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+    return View(0, shape, strides)
+
+
+def numbered(shape: tuple[int, ...]) -> Array:
+    return np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> tuple[Array, Parameters]:
+    """(filter, parameters) of `direct`; sometimes only some of the taps."""
+    shape = tuple(draw(st.tuples(small, st.integers(1, 9), st.integers(1, 9), small, small)))
+    every = list(itertools.product(*map(range, shape[3:])))
+    taps = draw(st.lists(st.sampled_from(every), unique=True) | st.permutations(every))
+    step, width, piece = draw(st.tuples(small, small, small))
+    return numbered(shape), (tuple(taps), step, width, piece)
+
+
+@given(filters())
+def test_filters_lie_as_described(case: tuple[Array, Parameters]) -> None:
+    source, parameters = case
+    taps, step, width, piece = parameters
+    groups, outputs, inputs = source.shape[:3]
+    expected: list[float] = []
+    entries = [(i, t) for i in range(0, inputs, step) for t in taps] or [(inputs, ())]
+    for g in range(groups):
+        for first in range(0, len(entries), piece):
+            for tile in range(0, outputs, width):
+                expected += _tile(source[g], entries[first : first + piece], tile, step, width)
+    np.testing.assert_array_equal(packed("direct", source, parameters), expected)
+
+
+def _tile(group: Array, entries: list[Any], tile: int, step: int, width: int) -> list[float]:
+    """The weights of some entries for the outputs of a tile."""
+    outputs, inputs = group.shape[:2]
+    return [
+        group[(o, i, *taps)] if o < outputs and i < inputs else 0.0
+        for first, taps in entries
+        for i in range(first, first + step)
+        for o in range(tile, tile + width)
+    ]
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> tuple[Array, Parameters]:
+    shape = tuple(draw(st.lists(small, max_size=2))) + draw(st.tuples(small, st.integers(1, 20)))
+    unit = draw(small)
+    return numbered(shape), (draw(st.integers(1, -(-shape[-1] // unit))), unit)
+
+
+@given(matrices())
+def test_panels_lie_as_described(case: tuple[Array, Parameters]) -> None:
+    source, (parts, unit) = case
+    *batch, depth, count = source.shape
+    units = -(-count // unit)
+    widths = [unit * (units // parts + (i < units % parts)) for i in range(parts)]
+    expected: list[float] = []
+    for index in np.ndindex(*batch):
+        start = 0
+        for width in widths:
+            for row in range(depth):
+                columns = range(start, start + width)
+                expected += [source[(*index, row, c)] if c < count else 0.0 for c in columns]
+            start += width
+    np.testing.assert_array_equal(packed("panels", source, (parts, unit)), expected)
+
+
+@given(
+    st.tuples(small, small),
+    st.sampled_from([(3, 3), (1, 3), (5, 1)]),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+)
+def test_winograd_filters_are_products_of_matrices(
+    channels: tuple[int, int], taps: tuple[int, int], tiles: tuple[int, int]
+) -> None:
+    from nnefc.kernels.convolution.winograd_matrices import filter_matrix
+
+    outputs, inputs = channels
+    grid = tuple(m + t - 1 if t > 1 else 1 for m, t in zip(tiles, taps))
+    source = np.random.default_rng(1).standard_normal((*channels, *taps)).astype(np.float32)
+    g, h = (
+        np.array(filter_matrix(n, t), np.float64) if t > 1 else np.ones((1, 1))
+        for n, t in zip(grid, taps)
+    )
+    every = np.einsum("iu,okuv,jv->ijko", g, source.astype(np.float64), h)
+    entry, panels = 2, ((4, 1), (8, 1))
+    result = packed("winograd", source, (grid, entry, panels)).reshape(*grid, -1)
+    depth = -(-inputs // entry) * entry
+    matrices = np.concatenate(
+        [
+            result[..., : depth * 4].reshape(*grid, depth, 4),
+            result[..., depth * 4 :].reshape(*grid, depth, 8),
+        ],
+        axis=-1,
+    )
+    np.testing.assert_allclose(matrices[:, :, :inputs, :outputs], every, rtol=1e-6, atol=1e-6)
+    assert not matrices[:, :, inputs:].any()
+    assert not matrices[..., outputs:].any()
+
+
+def test_planes_of_winograd_filters_are_one_after_the_other() -> None:
+    source = np.random.default_rng(1).standard_normal((3, 5, 4, 3, 3)).astype(np.float32)
+    grid, entry, columns = (6, 6), 2, 4
+    parameters = (grid, entry, ((columns, 1),))
+    result = packed("winograd", source, parameters).reshape(*grid, 4, 6, columns)
+    for plane in range(4):
+        alone = packed("winograd", source[:, :, plane], parameters).reshape(*grid, 6, columns)
+        np.testing.assert_array_equal(result[:, :, plane], alone)
+
+
+@given(filters() | matrices())
+def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
+    source, parameters = case
+    name = "direct" if isinstance(parameters[0], tuple) else "panels"
+    piece = Packed(whole(source.shape), name, parameters)
+    taps = cast(Any, parameters[0])
+    complete = name == "panels" or len(taps) == math.prod(source.shape[3:])
+    assert restorable(source.size, [piece]) == complete
+    if complete:
+        array = np.full_like(source, np.nan)
+        restore(array, [(piece, packed(name, source, parameters))])
+        np.testing.assert_array_equal(array, source)
+
+
+def test_pieces_of_an_array_are_put_together() -> None:
+    source = numbered((6, 10))
+    views = [View(0, (6, 4), (10, 1)), View(4, (6, 6), (10, 1))]
+    pieces = [Packed(view, "panels", (1, 4)) for view in views]
+    assert [view.last for view in views] == [53, 59]
+    assert restorable(60, pieces)
+    assert not restorable(60, pieces[:1])
+    assert not restorable(60, [*pieces, pieces[0]])
+    array = np.empty_like(source)
+    restore(array, [(p, packed("panels", p.view.of(source), p.parameters)) for p in pieces])
+    np.testing.assert_array_equal(array, source)
+
+
+def test_sums_cannot_be_restored() -> None:
+    piece = Packed(whole((2, 2, 3, 3)), "winograd", ((4, 4), 2, ((4, 1),)))
+    assert not restorable(36, [piece])
+
+
+@given(
+    st.sampled_from(["q4_0", "q4_0_legacy", "q8_1"]),
+    st.integers(1, 9),
+    st.integers(1, 3),
+    st.sampled_from([4, 8]),
+)
+def test_blocks_are_columns_of_panels(name: str, columns: int, blocks: int, lanes: int) -> None:
+    source = random_blocks(name, columns, blocks, columns)
+    nbytes = 34 if name == "q8_1" else 18
+    result = packed("blocks", source, (name, lanes)).reshape(-1, blocks, nbytes * lanes)
+    got = np.zeros((len(result) * lanes, blocks, 32))
+    for panel, block, lane in np.ndindex(len(result), blocks, lanes):
+        data = result[panel, block]
+        scale = float(data[: 2 * lanes].view("<f2")[lane])
+        codes = data[2 * lanes :]
+        for k in range(32):
+            if name == "q8_1":
+                code = int(codes.view(np.int8)[k * lanes + lane])
+            else:
+                word = int(codes.view("<u4")[k // 8 * lanes + lane])
+                code = (word >> 8 * (k % 4) + 4 * (k % 8 // 4) & 15) - 8
+            got[panel * lanes + lane, block, k] = code * scale
+    want = decoded(source, name).reshape(columns, blocks, 32)
+    np.testing.assert_array_equal(got[:columns], want)
+    assert not got[columns:].any()
+
+
+def test_packings_are_known_by_name() -> None:
+    assert all(packing(name) for name in NAMES)
+    with pytest.raises(KeyError):
+        packing("os")

@@ -1,0 +1,97 @@
+"""Passes keep what networks compute, and those of a machine give right layouts.
+
+The oracle is the interpreter, for which all tensors are row-major; `tests/passes/test_compiled.py`
+runs such networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+
+from nnefc.ir import Blocked, Graph, print_graph
+from nnefc.ir.verify import check
+from nnefc.ops.core.window_arithmetic import Padding
+from nnefc.ops.tools.reference import evaluate
+from nnefc.passes.analysis import blocked_rules
+from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS, halo_needed, tensors
+from nnefc.passes.analysis.known_data import Known
+from nnefc.passes.base import Pass
+from nnefc.passes.pipeline import DEFAULT, Ran, for_machine, rule_problems, run_pipeline
+from tests.helpers.graphs import sample_inputs
+from tests.helpers.networks import networks, random_network
+
+MACHINE = for_machine(4)
+
+quick = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(networks())
+@quick
+def test_networks_as_they_are_compiled(graph: Graph) -> None:
+    keeps_values(graph, DEFAULT, 1e-5)  # weights that are folded are rounded to float32
+    keeps_values(graph, MACHINE, 1e-12)
+    check_layouts(graph)
+
+
+@given(networks())
+@quick
+def test_networks_of_operations_that_were_not_fused(graph: Graph) -> None:
+    keeps_values(graph, MACHINE, 1e-12)
+    check_layouts(graph)
+
+
+def keeps_values(graph: Graph, passes: Sequence[Pass], tolerance: float) -> None:
+    """Run passes; after each of them results are the same, to `tolerance` of their largest item."""
+    text, inputs = print_graph(graph), sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs
+
+    def hook(graph: Graph, ran: Ran) -> None:
+        if not ran.changed:
+            return
+        check(graph, rule_problems, after=ran.name)
+        found = evaluate(graph, inputs).outputs
+        assert list(found) == list(wanted)
+        for name, want in wanted.items():
+            near = tolerance * np.abs(want).max(initial=1)
+            np.testing.assert_allclose(found[name], want, 0, near, err_msg=f"{text}\n{ran.name}")
+
+    run_pipeline(graph, passes, hook=hook)
+
+
+def check_layouts(graph: Graph) -> None:
+    """Operations on blocks have blocked tensors, with halos that they read; others have none."""
+    known = Known(graph)
+    for op in graph.ops:
+        blocked = {i for i, v in enumerate(op.inputs) if v.type.layout is not None}
+        results = {v.type.layout is not None for v in op.outputs}
+        if op.name == "layout":
+            assert op.output.type.layout != op.inputs[0].type.layout
+        elif True not in results:
+            assert op.name not in CONVOLUTIONS
+            assert not blocked, op
+        else:
+            assert results == {True}, op
+            assert blocked == set(tensors(op, known)), op
+            assert all(_is_covered(op.inputs[i].type.layout, halo_needed(op, i)) for i in blocked)
+    assert all(v.type.layout is None for v in (*graph.inputs, *graph.outputs))
+
+
+def _is_covered(layout: Blocked | None, needed: Padding) -> bool:
+    assert layout is not None
+    pairs = zip(layout.halo, needed, strict=True)
+    return all(a >= c and b >= d for (a, b), (c, d) in pairs)
+
+
+def test_networks_have_every_blocked_operation() -> None:
+    seen: set[str] = set()
+    for seed in range(100):
+        graph = random_network(seed, 12)
+        run_pipeline(graph, (*DEFAULT, *MACHINE))
+        seen |= {
+            op.name for op in graph.ops if op.outputs and op.outputs[0].type.layout is not None
+        }
+    rules = blocked_rules._RULES  # pyright: ignore[reportPrivateUsage]
+    assert not {*rules, *CONVOLUTIONS, "fused"} - seen - {"min_reduce"}

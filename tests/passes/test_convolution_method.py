@@ -1,0 +1,154 @@
+"""Which method a convolution gets: what Winograd's can do, and where it pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
+from nnefc.ops.core.winograd_tiles import largest_tile
+from nnefc.passes.cost.convolution import cost, methods, operation_key, winograd_choice
+from nnefc.symbolic.integers import Trace
+
+
+def _choice(*convolution: Any, **attributes: Any) -> str | None:
+    """Of what `_convolution` makes."""
+    return winograd_choice(_convolution(*convolution, **attributes))
+
+
+def _convolution(
+    inputs: int,
+    outputs: int,
+    extents: tuple[int, ...],
+    taps: tuple[int, ...],
+    batch: int = 1,
+    groups: int = 1,
+    **attributes: Any,
+) -> Op:
+    """With as many outputs as inputs along each dimension."""
+    graph = Graph("g")
+    shapes = [(batch, inputs, *extents), (outputs, inputs // groups, *taps), (1, outputs)]
+    types = [TensorType(DType.FLOAT32, shape) for shape in shapes]
+    values = [graph.add_input(type_, f"x{i}") for i, type_ in enumerate(types)]
+    steps = {
+        "padding": tuple(((k - 1) // 2, k // 2) for k in taps),
+        "stride": (1,) * len(taps),
+        "dilation": (1,) * len(taps),
+        "groups": groups,
+        "border": "constant",
+        "expression": Expression((DType.FLOAT32,), (), (0,)),
+    }
+    result = TensorType(DType.FLOAT32, (batch, outputs, *extents))
+    return Op("fused_conv", values, steps | attributes, [result])
+
+
+@pytest.mark.parametrize("extent", [7, 14, 28, 56, 112])
+def test_networks(extent: int) -> None:
+    """3x3 layers of ResNet: the smaller the map, the less their filter may grow."""
+    channels = 3584 // extent
+    chosen = _choice(channels, channels, (extent, extent), (3, 3))
+    assert chosen is not None
+    assert (chosen == "winograd2") == (extent == 7)
+
+
+def test_a_batch_makes_up_for_a_larger_filter() -> None:
+    assert _choice(512, 512, (7, 7), (3, 3), batch=64) not in (None, "winograd2")
+
+
+@pytest.mark.parametrize(
+    ("taps", "extents"),
+    [
+        ((5, 5), (28, 28)),
+        ((1, 7), (17, 17)),
+        ((7, 1), (17, 17)),
+        ((3,), (400,)),
+        ((5,), (400,)),
+        ((3, 3, 3), (8, 28, 28)),
+        ((1, 3, 3), (8, 28, 28)),
+        ((3, 1, 3), (8, 56, 56)),
+    ],
+)
+def test_other_filters(taps: tuple[int, ...], extents: tuple[int, ...]) -> None:
+    assert _choice(128, 128, extents, taps) is not None
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"stride": (2, 2)},
+        {"stride": (1, 2)},
+        {"dilation": (1, 2)},
+        {"groups": 2},
+        {"taps": (1, 1)},
+        {"taps": (9, 9)},
+        {"taps": (3, 1, 1), "extents": (8, 56, 56)},
+        {"taps": (3, 3, 3), "extents": (8, 56, 56), "stride": (1, 2, 1)},
+        {"taps": (1, 3, 3, 3), "extents": (2, 8, 28, 28)},
+        {"inputs": 3},
+        {"extents": (1, 1)},
+    ],
+)
+def test_what_it_cannot_do(attributes: dict[str, Any]) -> None:
+    plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
+    assert _choice(**plain) is not None
+    assert _choice(**plain | attributes) is None
+
+
+@pytest.mark.parametrize("taps", [(1, 1), (3, 3), (9, 9)])
+def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
+    """What is made for them is only makeshift where something was left out."""
+    trace = Trace()
+    extents = (trace.symbol(56), trace.symbol(56))
+    assert methods(_convolution(64, 64, extents, taps)) == ("direct",)
+    assert trace.is_makeshift == (_choice(64, 64, (56, 56), taps) is not None)
+
+
+@settings(max_examples=100, derandomize=True)
+@given(st.data())
+def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 2))
+    taps, extents = (
+        tuple(data.draw(st.integers(1, most)) for _ in range(rank)) for most in (9, 60)
+    )
+    channels = st.sampled_from((1, 8, 40, 128, 512))
+    chosen = _choice(data.draw(channels), data.draw(channels), extents, taps)
+    if chosen is not None:
+        assert 2 <= int(chosen.removeprefix("winograd")) <= largest_tile(taps)
+
+
+def test_the_choice_is_what_costs_least() -> None:
+    op = _convolution(64, 64, (56, 56), (3, 3))
+    costs = {method: cost(op, method) for method in methods(op)}
+    assert winograd_choice(op) == min(costs, key=lambda method: costs[method])
+    assert cost(op, "direct", warm=True) < costs["direct"]
+
+
+def test_keys_tell_apart_what_takes_different_times() -> None:
+    plain: dict[str, Any] = {"inputs": 64, "outputs": 64, "extents": (56, 56), "taps": (3, 3)}
+    key = operation_key(_convolution(**plain))
+    relu = Expression((DType.FLOAT32,), (Step("relu", (0,), DType.FLOAT32),), (1,))
+    others: list[dict[str, Any]] = [
+        {"inputs": 32},
+        {"outputs": 32},
+        {"extents": (56, 57)},
+        {"taps": (3, 5)},
+        {"batch": 2},
+        {"groups": 2},
+        {"stride": (2, 1)},
+        {"dilation": (1, 2)},
+        {"padding": ((0, 2), (1, 1))},
+        {"expression": relu},
+    ]
+    assert len({key, *(operation_key(_convolution(**plain | other)) for other in others)}) == 11
+    unwritten: dict[str, Any] = {"padding": (), "stride": (), "dilation": ()}
+    assert operation_key(_convolution(**plain | unwritten)) == key
+
+
+def test_the_choice_is_one_of_the_methods() -> None:
+    for extent in range(2, 40):
+        op = _convolution(64, 64, (extent, extent), (3, 3))
+        assert methods(op)[0] == "direct"
+        assert winograd_choice(op) in (None, *methods(op))

@@ -1,0 +1,134 @@
+"""Passes keep what a graph computes, leave it whole, and find nothing to do the second time.
+
+The oracle is the interpreter, which knows nothing of passes.  Scalars are float64, so that
+rounding to the item type changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nnefc.ir import Graph, print_graph
+from nnefc.ir.verify import check, verify
+from nnefc.ops.tools.reference import Evaluation, evaluate
+from nnefc.passes.base import Pass
+from nnefc.passes.canonicalise.canonicalise import Canonicalise
+from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
+from nnefc.passes.cleanup.eliminate_common_subexpressions import EliminateCommonSubexpressions
+from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from nnefc.passes.cleanup.merge_affine import MergeAffine
+from nnefc.passes.cleanup.nest_concats import NestConcats
+from nnefc.passes.cleanup.sink_transposes import SinkTransposes
+from nnefc.passes.fold.fold_affine import FoldAffine
+from nnefc.passes.fold.fold_constants import FoldConstants
+from nnefc.passes.fuse.fuse_attention import FuseAttention
+from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
+from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
+from nnefc.passes.fuse.fuse_normalization import FuseNormalization
+from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
+from tests.helpers.graphs import graphs, sample_data, sample_inputs
+
+EXACT: list[Pass] = [
+    Canonicalise(),
+    FoldConstants(),
+    FoldConstants(growth=0, small=2),
+    EliminateCommonSubexpressions(),
+    EliminateDeadCode(),
+    NestConcats(),
+    SinkTransposes(),
+    FuseNormalization(),
+    FuseElementwise(),
+    FuseElementwise(steps=3, inputs=2, copies=1),
+    FuseEpilogue(),
+    FuseAttention(),
+]
+
+CLOSE: list[Pass] = [FoldAffine(), MergeAffine()]
+"""These round other numbers than before, and do not look at the signs of zeros."""
+
+quick = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+
+
+def _evaluate(graph: Graph) -> Evaluation:
+    """A run in which the variables that are updated have other values than the graph holds."""
+    sources = [op.inputs[0].op for op in graph.ops if op.name == "update"]
+    labels = {op.attributes["label"].lower() for op in sources if op is not None}
+    state = {label: sample_data(f"new {label}", graph.variables[label].type) for label in labels}
+    return evaluate(graph, sample_inputs(graph), state)
+
+
+def _same(
+    before: Evaluation, after: Evaluation, rtol: float, text: str, *, zeros: bool = True
+) -> None:
+    """`zeros`: those that are zero in both have the same sign."""
+    for kind in ("outputs", "variables"):
+        old, new = getattr(before, kind), getattr(after, kind)
+        assert list(old) == list(new)
+        for name in old:
+            assert old[name].dtype == new[name].dtype
+            np.testing.assert_allclose(new[name], old[name], rtol, rtol, err_msg=text)
+            both = (old[name] == 0) & (new[name] == 0) & ~np.isnan(new[name])
+            signs = np.signbit(old[name] * 1.0) == np.signbit(new[name] * 1.0)
+            assert not zeros or np.all(signs | ~both), f"sign of zero in {name}: {text}"
+
+
+@pytest.mark.parametrize("pass_", EXACT, ids=repr)
+@given(graph=graphs())
+@quick
+def test_pass_keeps_values(pass_: Pass, graph: Graph) -> None:
+    before, text = _evaluate(graph), print_graph(graph)
+    names = {v.name for v in graph.inputs}
+    changed = pass_.run(graph)
+    after = print_graph(graph)
+    check(graph, rule_problems, after=pass_.name)
+    assert changed == (after != text)
+    assert {v.name for v in graph.inputs} == names
+    # pow(x, 2) and x * x may differ in the last bit
+    _same(before, _evaluate(graph), 1e-12, f"{text}\n{after}")
+    assert not pass_.run(graph), print_graph(graph)
+    assert print_graph(graph) == after
+
+
+@pytest.mark.parametrize("pass_", CLOSE, ids=repr)
+@given(graph=graphs(smooth=True))
+@quick
+def test_pass_keeps_values_closely(pass_: Pass, graph: Graph) -> None:
+    before, text = _evaluate(graph), print_graph(graph)
+    changed = pass_.run(graph)
+    after = print_graph(graph)
+    check(graph, rule_problems, after=pass_.name)
+    assert changed == (after != text)
+    _same(before, _evaluate(graph), 1e-9, f"{text}\n{after}", zeros=False)
+    assert not pass_.run(graph), print_graph(graph)
+
+
+@given(graph=graphs(smooth=True))
+@quick
+def test_expansion_keeps_values(graph: Graph) -> None:
+    before, text = _evaluate(graph), print_graph(graph)
+    changed = ExpandCompounds().run(graph)
+    assert changed == (print_graph(graph) != text)
+    assert verify(graph, rule_problems) == []
+    _same(before, _evaluate(graph), 1e-9, text)
+    assert not ExpandCompounds().run(graph)
+
+
+@given(graph=graphs(smooth=True, max_ops=20))
+@quick
+def test_pipeline_keeps_values(graph: Graph) -> None:
+    before, text = _evaluate(graph), print_graph(graph)
+    run_pipeline(graph, hook=verify_hook)
+    _same(before, _evaluate(graph), 1e-9, f"{text}\n{print_graph(graph)}")
+
+
+@given(graph=graphs(), data=st.data())
+@quick
+def test_passes_in_any_order(graph: Graph, data: st.DataObject) -> None:
+    before, text = _evaluate(graph), print_graph(graph)
+    for pass_ in data.draw(st.permutations(EXACT)):
+        pass_.run(graph)
+        check(graph, rule_problems, after=pass_.name)
+    _same(before, _evaluate(graph), 1e-12, text)

@@ -1,0 +1,415 @@
+"""Stages: cut anywhere, with any number of items at a time, results stay what they were."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from nnefc.cli.compile.explain import Recorder
+from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
+from nnefc.ir.stages import Carried, Stage
+from nnefc.ir.verify import check
+from nnefc.ops.tools.build import build
+from nnefc.ops.tools.reference import apply, evaluate
+from nnefc.ops.tools.sample import instance
+from nnefc.ops.tools.table import operations
+from nnefc.passes.analysis.batch_rules import resized, separable
+from nnefc.passes.cost.batch import Costs, divisors, work_of
+from nnefc.passes.machine.split_batch import (
+    MAX_STEPS,
+    STORED,
+    SplitBatch,
+    batch_of,
+    computing,
+    rows_of,
+)
+from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
+from nnefc.support.machine_model import PEAK_MACS_PER_NS
+from tests.helpers.graphs import random_graph, sample_inputs
+
+Array = np.ndarray[Any, Any]
+
+quick = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+
+
+def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:
+    """Outputs by number, from running the graph of every stage in float64, turn by turn."""
+    memory: dict[Carried, Array] = {}
+    outputs: dict[int, Array] = {}
+    for stage in stages:
+        check(stage.graph, rule_problems)
+        for carried in stage.inputs:
+            if carried.input is not None:
+                memory[carried] = inputs[carried.input]
+        for carried in stage.outputs:
+            memory[carried] = np.full(carried.type.dims, 99, carried.type.dtype.numpy)
+        for turn in range(stage.turns):
+            given = {
+                v.name: slice_of(memory[c], v.type, turn)
+                for c, v in zip(stage.inputs, stage.graph.inputs, strict=True)
+            }
+            found = evaluate(stage.graph, given).outputs.values()
+            for c, v, y in zip(stage.outputs, stage.graph.outputs, found, strict=True):
+                slice_of(memory[c], v.type, turn)[...] = y
+        for carried in stage.outputs:
+            if carried.output is not None:
+                outputs[carried.output] = memory[carried]
+    return outputs
+
+
+def slice_of(whole: Array, type_: TensorType, turn: int) -> Array:
+    """What a turn sees: a slice along dimension 0, or everything."""
+    if whole.shape == type_.dims:
+        return whole
+    (first, *rest), (extent, *others) = type_.dims, whole.shape
+    assert rest == others
+    assert extent % first == 0
+    return whole[first * turn : first * (turn + 1)]
+
+
+def name_values(graph: Graph) -> None:
+    """Give every value a name: those that become inputs of stages are then told apart."""
+    for i, value in enumerate(v for op in graph.ops for v in op.outputs):
+        value.name = value.name or f"v{i}"
+
+
+def same(graph: Graph, stages: list[Stage]) -> None:
+    inputs = sample_inputs(graph)
+    wanted = evaluate(graph, inputs).outputs.values()
+    found = run_stages(stages, [inputs[v.name] for v in graph.inputs])
+    assert sorted(found) == list(range(len(graph.outputs)))
+    for i, want in enumerate(wanted):
+        np.testing.assert_allclose(found[i], want, 1e-9, 1e-9, err_msg=str(graph))
+
+
+@st.composite
+def cuts(draw: st.DrawFn) -> tuple[Graph, list[int], int]:
+    """(graph, items at a time of each operation, batch)"""
+    batch = draw(st.integers(2, 6))
+    seed = draw(st.integers(0, 2**32 - 1))
+    graph = random_graph(seed, draw(st.integers(3, 15)), smooth=True, batch=batch)
+    assume(not any(op.name == "update" for op in graph.ops))
+    if draw(st.booleans()):
+        run_pipeline(graph)
+    steps = computing(graph)
+    _, apart = rows_of(graph, steps, batch)
+    items: list[int] = []
+    for separate in apart:
+        before = items[-1] if items and draw(st.integers(0, 2)) else None
+        choices = divisors(batch) if separate else [batch]
+        items.append(before if before in choices else draw(st.sampled_from(choices)))
+    name_values(graph)
+    return graph, items, batch
+
+
+@given(cuts())
+@quick
+def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
+    graph, items, batch = cut
+    stages = SplitBatch(items=items).run(graph)
+    if any(n < batch for n in items):
+        turns = [batch // n for n, _ in itertools.groupby(items)]
+        assert [stage.turns for stage in stages][: len(turns)] == turns
+        assert len(stages) - len(turns) in (0, 1)
+    else:
+        assert [stage.graph for stage in stages] == [graph]
+    same(graph, stages)
+
+
+class Free(Costs):
+    """Launches cost nothing, so that small graphs are worth a cut."""
+
+    @cached_property
+    def launch(self) -> float:
+        return 0.0
+
+
+@given(cuts())
+@quick
+def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
+    graph, _, _ = cut
+    same(graph, SplitBatch(costs=Free(reach=64)).run(graph))
+
+
+RULED = [
+    name
+    for name, spec in operations().items()
+    if spec.expand is None and spec.reference is not None and spec.pure and name not in STORED
+]
+
+
+def test_operations_without_a_rule() -> None:
+    """Of all others some sample can be cut; those of `sample` are of one item.
+
+    `scatter_nd` writes to any item; blocks are of weights; numbers in a row are computed of none.
+    """
+    without = {name for name in RULED if not any(_separations(name))}
+    roi = {"avg_roi_pool", "max_roi_pool", "roi_resample"}
+    assert without == {*roi, "sample", "scatter_nd", "dequantize_blocks", "iota", "tri"}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("name", RULED)
+def test_slices_of_results_are_results_of_slices(name: str) -> None:
+    for op, operands, rows, batch in _separations(name):
+        found = separable(op, rows, batch)
+        whole = apply(op, operands)
+        for i in range(batch):
+            given = [x[r * i : r * (i + 1)] if r else x for x, r in zip(operands, rows)]
+            part = _part(op, given, found)
+            for y, want in zip(apply(part, given), whole, strict=True):
+                np.testing.assert_allclose(y, want[found * i : found * (i + 1)], 1e-12, 1e-12)
+
+
+def _separations(name: str) -> Any:
+    """(op, operands, rows, batch) of all samples that can be cut, with any operands shared."""
+    for sample in operations()[name].samples:
+        one = instance(operations()[name], sample, scalar=DType.FLOAT64, integer=DType.INT64)
+        (op,) = (op for op in one.graph.ops if op.name == name)
+        if any(v.op is not None for v in op.inputs):
+            continue  # defaults that became constants
+        operands = list(one.inputs.values())
+        for batch in (2, 3):
+            choices = [
+                (0, x.shape[0] // batch) if x.ndim and x.shape[0] % batch == 0 else (0,)
+                for x in operands
+            ]
+            for rows in itertools.product(*choices):
+                if any(rows) and separable(op, rows, batch):
+                    yield op, operands, rows, batch
+
+
+def _part(op: Op, operands: list[Array], rows: int) -> Op:
+    """The operation on one item."""
+    types = [TensorType(v.type.dtype, (rows, *v.type.dims[1:])) for v in op.outputs]
+    values = [Value(TensorType(v.type.dtype, x.shape)) for v, x in zip(op.inputs, operands)]
+    return Op(op.name, values, resized(op, rows, 1), types)
+
+
+# -- what costs suggest
+
+PICTURES = """
+graph net(%x: float32[8,16,96,96]) -> (y = %y) {
+  %w: float32[32,16,1,1] = variable() {label = "w", shape = [32, 16, 1, 1]}
+  %v: float32[1000,32] = variable() {label = "v", shape = [1000, 32]}
+  %b: float32[] = constant() {shape = [], value = [0.0]}
+  %a: float32[8,32,96,96] = conv(%x, %w, %b) {border = "constant",
+    dilation = [], groups = 1, padding = [], stride = []}
+  %c: float32[8,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
+  %d: float32[8,32] = reshape(%c) {axis_count = -1, axis_start = 0, shape = [0, 32]}
+  %y: float32[8,1000] = matmul(%d, %v) {transposeA = false, transposeB = true}
+}
+"""
+FIRST = """
+graph net(%x: float32[1,16,96,96]) -> (output0 = %c) {
+  %w: float32[32,16,1,1] = variable() {label = "w", shape = [32, 16, 1, 1]}
+  %b: float32[] = constant() {shape = [], value = [0.0]}
+  %a: float32[1,32,96,96] = conv(%x, %w, %b) {border = "constant",
+    dilation = [], groups = 1, padding = [], stride = []}
+  %c: float32[1,32,1,1] = sum_reduce(%a) {axes = [2, 3], normalize = true}
+}
+"""
+SECOND = """
+graph net(%c: float32[8,32,1,1]) -> (output0 = %y) {
+  %d: float32[8,32] = reshape(%c) {axis_count = -1, axis_start = 0, shape = [0, 32]}
+  %v: float32[1000,32] = variable() {label = "v", shape = [1000, 32]}
+  %y: float32[8,1000] = matmul(%d, %v) {transposeA = false, transposeB = true}
+}
+"""
+
+
+def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
+    graph = parse_graph(PICTURES)
+    stages = SplitBatch().run(graph)
+    assert [stage.turns for stage in stages] == [8, 1]
+    wanted = [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
+    assert [print_graph(stage.graph) for stage in stages] == wanted
+    (between,) = stages[0].outputs
+    assert stages[1].inputs == (between,)
+    assert (between.type.dims, between.input, between.output) == ((8, 32, 1, 1), None, None)
+    assert stages[0].inputs[0].input == stages[1].outputs[0].output == 0
+
+
+@pytest.mark.parametrize("shape", [(8, 16, 8, 8), (1, 16, 96, 96)], ids=str)
+def test_what_is_in_reach_or_alone_stays_whole(shape: tuple[int, ...]) -> None:
+    text = PICTURES.replace("8,", f"{shape[0]},").replace("96,96", f"{shape[2]},{shape[3]}")
+    graph = parse_graph(text)
+    (stage,) = SplitBatch().run(graph)
+    assert (stage.graph, stage.turns) == (graph, 1)
+
+
+def test_no_more_than_so_many_steps() -> None:
+    """A batch of millions of rows in reach of nobody."""
+    text = "graph g(%x: float32[1048576,64]) -> (y = %y) {%y: float32[1048576,64] = exp(%x)}"
+    stages = SplitBatch().run(parse_graph(text))
+    assert 1 < stages[0].turns <= MAX_STEPS
+
+
+def test_stages_are_told_as_one_graph() -> None:
+    """Operations of all stages, and as much work as there was."""
+    graph, recorder = parse_graph(PICTURES), Recorder()
+    turns: list[int] = []
+
+    def hook(stage: Graph, ran: Ran) -> None:
+        recorder(stage, ran)
+        turns.append(ran.turns)
+
+    recorder(graph, Ran(0, "import", True, 0.0))
+    run_split(graph, SplitBatch(), 0, hook=hook)
+    before, after = recorder.facts()
+    assert turns == [8, 1]
+    assert after["macs"] == before["macs"]
+    assert after["operations"] == before["operations"]
+
+
+def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NNEFC_DUMP", str(tmp_path))
+    run_split(parse_graph(PICTURES), SplitBatch(), 0)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["010_split_batch_00_x8.ir", "010_split_batch_01_x1.ir"]
+    texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
+    assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
+
+
+# -- what no item feeds
+
+
+def shared_product(width: int, *, of_mean: bool = False) -> Graph:
+    """Convolutions, and amid them a product of two inputs of the model, which have no items.
+
+    The convolutions that follow read some of it.  `of_mean`: its first operand is a mean over the
+    batch instead, of what two convolutions before it give.
+    """
+    graph = Graph("shared")
+    x, a, b = (
+        graph.add_input(TensorType(DType.FLOAT32, dims), name)
+        for name, dims in {"x": (16, 32, 128, 128), "a": (width,) * 2, "b": (width,) * 2}.items()
+    )
+
+    def convolve(y: Value) -> Value:
+        for _ in range(2):
+            filter_ = {"shape": (32, 32, 3, 3), "value": (0.1,)}
+            operands = (
+                build(graph, "constant", (), attributes, dtype=DType.FLOAT32).output
+                for attributes in (filter_, {"shape": (), "value": (0.0,)})
+            )
+            y = build(graph, "conv", [y, *operands], {"border": "constant"}).output
+        return y
+
+    y = convolve(x)
+    if of_mean:
+        mean = build(graph, "mean_reduce", [y], {"axes": (0, 1)}).output
+        a = build(graph, "reshape", [mean], {"shape": (128, 128)}).output
+    y = convolve(y)
+    product = build(graph, "matmul", [a, b]).output
+    largest = build(graph, "max_reduce", [product], {"axes": (0, 1)}).output
+    factor = build(graph, "reshape", [largest], {"shape": ()}).output
+    graph.add_output(convolve(build(graph, "mul", [y, factor]).output), "y")
+    graph.add_output(product, "product")
+    run_pipeline(graph)
+    return graph
+
+
+def turns_of(stages: list[Stage], name: str) -> list[int]:
+    """Of the stages that have operations of this name, which are none of copied graphs."""
+    return [stage.turns for stage in stages for op in stage.graph.ops if name in op.name]
+
+
+def test_what_no_item_feeds_is_computed_once() -> None:
+    stages = SplitBatch().run(shared_product(512))
+    assert [stage.turns for stage in stages] == [1, 16]
+    assert turns_of(stages, "matmul") == [1]
+
+
+def test_what_follows_the_whole_batch_is_computed_beside_it() -> None:
+    """After the mean, before convolutions go on item by item."""
+    stages = SplitBatch().run(shared_product(128, of_mean=True))
+    assert [stage.turns for stage in stages] == [16, 1, 16]
+    assert turns_of(stages, "matmul") == [1]
+
+
+def test_trifles_are_computed_again_in_every_turn() -> None:
+    """Where a cut would cost more."""
+    (stage,) = SplitBatch().run(shared_product(2))
+    assert stage.turns == 16
+
+
+def test_arithmetic_that_every_turn_repeats_is_charged() -> None:
+    graph = shared_product(512)
+    (product,) = (op for op in graph.ops if "matmul" in op.name)
+    costs = Costs()
+    work = work_of(product, {}, 16)
+    once = costs.work(work, 16)
+    assert once > 512**3 / PEAK_MACS_PER_NS
+    assert costs.work(work, 1) == pytest.approx(16 * once)
+
+
+# -- attention
+
+
+@st.composite
+def attentions(draw: st.DrawFn) -> Graph:
+    """softmax(q k^T) v over views of tensors whose dimensions are in any order."""
+    graph = Graph("attention")
+    extents = [2, draw(st.sampled_from((1, 2))), 3, 4]  # batch, heads, rows, width
+    operands: list[Value] = []
+    for name in "qkv":
+        order = draw(st.permutations(range(3)))
+        stored = draw(st.sampled_from((1, 2))) if name != "q" else 2  # one for all items?
+        shape = [stored, *extents[1:]]
+        x = graph.add_input(TensorType(DType.FLOAT64, (*(shape[i] for i in order), 4)), name)
+        back = tuple(order.index(i) for i in range(3))
+        operands.append(build(graph, "transpose", [x], {"axes": back}).output)
+    q, k, v = operands
+    scores = build(graph, "matmul", [q, k], {"transposeB": True}).output
+    weights = build(graph, "softmax", [scores], {"axes": (3,)}).output
+    y = build(graph, "matmul", [weights, v]).output
+    order = tuple(draw(st.permutations(range(3))))
+    graph.add_output(build(graph, "transpose", [y], {"axes": order}).output, "y")
+    run_pipeline(graph)
+    name_values(graph)
+    return graph
+
+
+@given(attentions())
+@quick
+def test_attention_is_cut_where_items_lie_apart(graph: Graph) -> None:
+    """The batch is what dimension 0 of the first input happens to be."""
+    steps, batch = computing(graph), batch_of(graph)
+    assume(batch > 1)
+    _, apart = rows_of(graph, steps, batch)
+    same(graph, SplitBatch(items=[1 if separate else batch for separate in apart]).run(graph))
+
+
+def test_attention_over_the_items_of_a_batch_is_cut() -> None:
+    """From a product with the weights of queries, keys and values, as in a transformer."""
+    graph = Graph("attention")
+    x = graph.add_input(TensorType(DType.FLOAT64, (4, 5, 3, 2, 6)), "x")
+    parts = build(graph, "split", [x], {"axis": 2, "ratios": (1, 1, 1)}).outputs
+    q, k, v = (
+        build(
+            graph,
+            "transpose",
+            [build(graph, "squeeze", [part], {"axes": (2,)}).output],
+            {"axes": (0, 2, 1)},
+        ).output
+        for part in parts
+    )
+    scores = build(graph, "matmul", [q, k], {"transposeB": True}).output
+    weights = build(graph, "softmax", [scores], {"axes": (3,)}).output
+    y = build(graph, "matmul", [weights, v]).output
+    graph.add_output(build(graph, "transpose", [y], {"axes": (0, 2, 1)}).output, "y")
+    run_pipeline(graph)
+    name_values(graph)
+    (op,) = computing(graph)
+    assert op.name == "attention"
+    stages = SplitBatch(items=[2]).run(graph)
+    assert [stage.turns for stage in stages] == [2]
+    same(graph, stages)

@@ -1,0 +1,52 @@
+"""What the page about PyTorch and its examples say is so."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch_to_nnef", reason="the exporter is not installed")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "pytorch.md"
+SMALL = {
+    "vision_transformer": ("--layers", "1", "--seconds", "0"),
+    "text_classifier": ("--layers", "1", "--seconds", "0"),
+    "decoder": ("--layers", "1", "--tokens", "3"),
+}
+
+
+def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {"__name__": "guide"}
+    for snippet in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S):
+        exec(compile(snippet, "pytorch.md", "exec"), scope)
+    nnefc, torch = scope["nnefc"], scope["torch"]
+    for path, module, given in (
+        ("network.nnef.tgz", scope["network"], scope["x"]),
+        ("classifier.nnef.tgz", scope["classifier"], scope["ids"]),
+    ):
+        with torch.no_grad():
+            wanted = module.eval()(given).numpy()
+        found = nnefc.compile(path)(given)
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    assert scope["longer"].shape == (1, 3)
+    assert scope["y"].shape == (1, 4, 8)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_examples_compare_with_pytorch(name: str) -> None:
+    script = ROOT / "examples" / "pytorch" / f"{name}.py"
+    printed = subprocess.run(
+        [sys.executable, script, *SMALL[name]], check=True, capture_output=True, text=True
+    ).stdout
+    differences = re.findall(r"difference (\S+?)[;\n]", printed)
+    assert differences
+    assert all(float(each) < 1e-4 for each in differences), printed
+    assert "nnefc" in printed and "PyTorch" in printed

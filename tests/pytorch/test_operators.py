@@ -1,0 +1,40 @@
+"""What torch_to_nnef writes of modules of PyTorch computes what PyTorch does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch_to_nnef", reason="the exporter is not installed")
+
+from tests.helpers import (
+    pytorch_arithmetic,
+    pytorch_networks,
+    pytorch_patterns,
+    pytorch_sequences,
+    pytorch_tensors,
+)
+from tests.helpers.pytorch_cases import Case
+from tests.helpers.pytorch_exports import check
+
+MODULES = (
+    pytorch_arithmetic,
+    pytorch_tensors,
+    pytorch_networks,
+    pytorch_sequences,
+    pytorch_patterns,
+)
+CASES = [pytest.param(case, id=case.name) for module in MODULES for case in module.cases()]
+
+
+@pytest.mark.filterwarnings("ignore::nnefc.NnefWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_as_exported(case: Case, tmp_path: Path) -> None:
+    check(case, tmp_path)
+
+
+def test_names_are_unique() -> None:
+    names: list[Any] = [case.id for case in CASES]
+    assert len(names) == len(set(names))

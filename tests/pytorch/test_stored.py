@@ -1,0 +1,39 @@
+"""Archives that torch_to_nnef has written compute what PyTorch did; without either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from tests.helpers.arrays_close import Array, assert_close
+
+FOLDER = Path(__file__).parent / "data"
+ARCHIVES = sorted(FOLDER.glob("*.nnef.tgz"))
+
+
+def test_some_are_here() -> None:
+    assert ARCHIVES
+
+
+@pytest.mark.parametrize("path", ARCHIVES, ids=lambda path: path.name.split(".")[0])
+def test_compiled_as_stored(path: Path) -> None:
+    arrays = dict(np.load(path.with_name(path.name.replace(".nnef.tgz", ".npz"))))
+    tolerance = float(arrays.pop("tolerance"))
+    model = nnefc.compile(path)
+    for run in sorted({name.split("/")[0] for name in arrays}):
+        found: Any = model(*numbered(arrays, f"{run}/x"))
+        listed: list[Any] = list(found) if isinstance(found, tuple) else [found]  # pyright: ignore[reportUnknownArgumentType]
+        wanted = numbered(arrays, f"{run}/y")
+        assert len(listed) == len(wanted)
+        for y, want in zip(listed, wanted, strict=True):
+            assert_close(y, want, tolerance)
+
+
+def numbered(arrays: dict[str, Array], prefix: str) -> list[Array]:
+    """The arrays of a prefix and a number, by number."""
+    count = sum(name.startswith(prefix) for name in arrays)
+    return [arrays[f"{prefix}{i}"] for i in range(count)]

@@ -1,0 +1,240 @@
+"""Kernels that are compiled ahead: after those of a model, for the next ones."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc import NnefError
+from nnefc.driver import typical_graphs
+from nnefc.driver.compile import lowered
+from nnefc.driver.sketch import Sketch
+from nnefc.ir import Graph
+from nnefc.kernels import template
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.runtime.compile import kernel_compiler
+from nnefc.runtime.compile import pool as compile_pool
+from nnefc.runtime.compile.kernel_compiler import Source, expecting, key_of, object_codes
+from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
+
+RELATIVES = [Kernel("movement.layout.unblock", (8,)), Kernel("reduce.softmax.rows", ("float32",))]
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """This process knows no kernel and has workers for any; the processes that were started."""
+    yield from watched_pool(monkeypatch)
+
+
+@pytest.fixture
+def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """A cache with room for all, empty; copying has relatives, one of which does not compile."""
+    entries: dict[str, bytes] = {}
+
+    def keep(key: Any, code: bytes) -> None:
+        entries[key.name] = code
+
+    relatives = [*RELATIVES, SOURCES[1], Kernel("movement.strided.copy", ("no size",))]
+    assert Kernel("movement.strided.copy", (4,)).relatives()  # which registers the family
+    monkeypatch.setitem(template._relatives, "movement.strided.copy", lambda itemsize: relatives)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "serves", lambda: True)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "find", lambda key: entries.get(key.name))  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "keep", keep)  # pyright: ignore
+    return entries
+
+
+def test_workers_compile_relatives_too(kept: dict[str, bytes]) -> None:
+    steps: list[tuple[int, int, str]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        steps.append((done, total, label))
+
+    found = object_codes(SOURCES, progress)
+    assert found == [emitted(source) for source in SOURCES]
+    assert kept == {name_of(source): emitted(source) for source in [*SOURCES, *RELATIVES]}
+    assert list(kept)[-1] in {name_of(relative) for relative in RELATIVES}
+    assert {total for _, total, _ in steps} == {7}
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert steps[-1] == (7, 7, "")
+
+
+def test_relatives_that_the_cache_has_are_left_alone(
+    kept: dict[str, bytes], pool: list[Any]
+) -> None:
+    kept.update({name_of(relative): b"code" for relative in RELATIVES})
+    object_codes(SOURCES)
+    assert len(pool) == 2
+    assert len(kept) == len(SOURCES) + len(RELATIVES)
+    assert all(kept[name_of(relative)] == b"code" for relative in RELATIVES)
+
+
+def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make that the reason why nothing is compiled ahead."""
+    if reason == "one job":
+        monkeypatch.setenv("NNEFC_JOBS", "1")
+    elif reason == "no cache":
+        monkeypatch.setattr(kernel_compiler.cache, "serves", lambda: False)  # pyright: ignore
+    elif reason == "another machine":
+        monkeypatch.setattr(kernel_compiler, "NATIVE", "")
+    else:
+        monkeypatch.setattr(compile_pool, "_SHARE", 1e9)
+
+
+@pytest.mark.parametrize("reason", ["one job", "no cache", "another machine", "little to do"])
+def test_no_relatives(kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hinder(reason, monkeypatch)
+    object_codes(SOURCES)
+    assert kept.keys() == {name_of(source) for source in SOURCES}
+
+
+def test_relatives_of_all_families_are_kernels() -> None:
+    lanes = lanes_of("float32")
+    kernels = [
+        Kernel("convolution.direct.convolution", (3, 1, False)),
+        Kernel("convolution.depthwise.convolution", (lanes, 1, 5, True, 1, (1, 1, 0))),
+        Kernel("movement.strided.copy", (4,)),
+        Kernel("window.pooling.window", ("sum", lanes, None)),
+        Kernel("convolution.winograd.transform_input", ((1, 7), 4)),
+        Kernel("convolution.winograd.transform_output", ((1, 7), 4)),
+    ]
+    for kernel in kernels:
+        relatives = kernel.relatives()
+        assert relatives and kernel not in relatives
+        for relative in relatives:
+            assert key_of(relative, host()) is not None
+            assert callable(relative.function())
+    assert {kernel.family for kernel in kernels} >= template._relatives.keys()  # pyright: ignore
+
+
+# -- what callers expect
+
+
+EXPECTED = [Kernel("movement.strided.strided", (4,)), Kernel("movement.strided.transpose", (4,))]
+
+
+class Asked:
+    """Gives what is expected, and then an error if there is one; counts how often it is asked."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.times = 0
+        self._error = error
+
+    def __call__(self) -> Iterator[Kernel]:
+        self.times += 1
+        yield from [RELATIVES[0], *EXPECTED, SOURCES[0]]  # pyright: ignore
+        if self._error is not None:
+            raise self._error
+
+
+def test_what_is_expected_comes_last(
+    kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def workers_for(sources: Iterable[Source]) -> int:
+        return 1
+
+    monkeypatch.setattr(compile_pool, "workers_for", workers_for)
+    totals: set[int] = set()
+    with expecting(Asked()):
+        found = object_codes(SOURCES, lambda done, total, label: totals.add(total))
+    assert found == [emitted(source) for source in SOURCES]
+    names = [{name_of(each) for each in group} for group in (SOURCES, RELATIVES, EXPECTED)]
+    order = list(kept)
+    assert [set(order[:4]), set(order[4:6]), set(order[6:])] == names
+    assert kept[name_of(EXPECTED[0])] == emitted(EXPECTED[0])
+    assert totals == {9}  # with the relative that does not compile
+
+
+def test_an_error_of_what_is_expected_is_none_of_the_model(kept: dict[str, bytes]) -> None:
+    with expecting(Asked(ValueError("no graph"))):
+        assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
+    assert kept.keys() == {name_of(source) for source in [*SOURCES, *RELATIVES, *EXPECTED]}
+
+
+def test_an_interrupt_while_workers_start_stops_them(
+    kept: dict[str, bytes], pool: list[Any]
+) -> None:
+    with pytest.raises(KeyboardInterrupt), expecting(Asked(KeyboardInterrupt())):
+        object_codes(SOURCES)
+    assert len(pool) == 2
+    assert not kept
+
+
+def test_nothing_is_expected_after_the_block(kept: dict[str, bytes]) -> None:
+    asked = Asked()
+    with pytest.raises(KeyError), expecting(asked):
+        raise KeyError
+    object_codes(SOURCES)
+    assert not asked.times
+
+
+@pytest.mark.parametrize("reason", ["one job", "no cache", "another machine", "little to do"])
+def test_nobody_asks_what_is_expected(
+    kept: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Asked()
+    hinder(reason, monkeypatch)
+    with expecting(asked):
+        object_codes(SOURCES)
+    assert not asked.times
+
+
+# -- models
+
+
+def of_one_op(name: str) -> Graph:
+    sketch = Sketch(name)
+    sketch.op(name, sketch.input(4, 64))
+    return sketch.finish()
+
+
+def usual() -> Iterator[Graph]:
+    yield of_one_op("exp")
+    raise NnefError.of("internal/ir", "a graph that cannot be made")
+
+
+(USUAL,) = lowered(of_one_op("exp"), threads=1).kernels
+
+
+def test_models_are_compiled_with_kernels_of_the_usual_graphs(
+    kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as these can be made."""
+    monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
+    model = nnefc.compile(of_one_op("sqrt"), threads=1)
+    assert (model(np.full((4, 64), 9, np.float32)) == 3).all()
+    assert name_of(USUAL) in kept
+
+
+def test_models_that_are_kept_are_so_too(
+    kept: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
+    monkeypatch.setattr("nnefc.model_cache.entry.LEAST_BYTES", 0)
+    monkeypatch.setenv("NNEFC_CACHE", str(tmp_path / "cache"))
+    archive = tmp_path / "sqrt.tgz"
+    nnefc.save_archive(archive, of_one_op("sqrt"))
+    nnefc.compile(archive, threads=1)
+    assert any((tmp_path / "cache").rglob("*"))
+    assert name_of(USUAL) in kept
+
+
+def test_who_watches_the_passes_sees_those_of_the_model_alone(
+    kept: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(typical_graphs, "usual_graphs", usual)
+    monkeypatch.setenv("NNEFC_DUMP", str(tmp_path / "dump"))
+    nnefc.compile(of_one_op("sqrt"), threads=1)
+    dumped = [file.read_text() for file in (tmp_path / "dump").iterdir()]
+    assert dumped
+    assert all("graph sqrt" in text for text in dumped)
+    assert kept
+    assert name_of(USUAL) not in kept

@@ -1,0 +1,256 @@
+"""Kernels compiled by other processes: what workers give, and how many there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from nnefc.kernels.codegen import object_code
+from nnefc.kernels.target.isa import host
+from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.runtime.compile import kernel_compiler
+from nnefc.runtime.compile import pool as compile_pool
+from nnefc.runtime.compile.kernel_compiler import Source, object_codes
+from nnefc.support.errors import NnefError
+from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """This process knows no kernel and has workers for any; the processes that were started."""
+    yield from watched_pool(monkeypatch)
+
+
+def apart(
+    groups: Iterable[Mapping[Source, str]], count: int = 2
+) -> tuple[dict[Source, bytes], list[Source]]:
+    """What workers give, in this order, and of what they were said to be under way."""
+    found: dict[Source, bytes] = {}
+    begun: list[Source] = []
+    compile_pool.compile_apart(groups, count, host(), begin=begun.append, keep=found.__setitem__)
+    return found, begun
+
+
+def named(sources: list[Source]) -> dict[Source, str]:
+    return {source: name_of(source) for source in sources}
+
+
+def test_workers_give_what_this_process_gives() -> None:
+    found, begun = apart([named(SOURCES)])
+    assert found == {source: emitted(source) for source in SOURCES}
+    assert set(begun) <= set(SOURCES)
+
+
+def test_groups_come_one_after_the_other() -> None:
+    large = Kernel("convolution.direct.convolution", (1, 1, False))
+    groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
+    found, begun = apart(map(named, groups), 1)
+    assert list(found) == begun == [SOURCES[0], large, SOURCES[1], SOURCES[2]]
+
+
+def test_an_error_of_a_group_stops_the_workers(pool: list[Any]) -> None:
+    def groups() -> Iterator[Mapping[Source, str]]:
+        yield named(SOURCES)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apart(groups())
+    assert len(pool) == 2
+
+
+def test_workers_without_threads_do_nothing(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of which there may be as many as the system allows."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert apart([named(SOURCES)]) == ({}, [])
+    assert len(pool) == 2
+
+
+def test_what_others_cannot_know_is_left_to_this_process() -> None:
+    mine = Kernel("test_compile_pool.mine", (lambda: None,))
+    here = Kernel("elementwise.map.mine")
+    family("elementwise.map.mine")(lambda: _nothing)
+    other = Kernel("tile.blocked.zero_halo")
+    names = dict.fromkeys([mine, here, other], "a name that no worker finds")
+    assert apart([{**names, **named(SOURCES[:1])}])[0].keys() == {SOURCES[0]}
+
+
+def _nothing(bases: int, params: int, first: int, last: int) -> None:
+    pass
+
+
+def test_a_call_uses_workers_for_what_they_can_do(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family("test_compile_pool.nothing")(lambda: _nothing)
+    mine = Kernel("test_compile_pool.nothing")
+    here: list[str] = []
+    real = object_code.emit
+
+    def emit(function: KernelFunction, symbol: str, isa: Any) -> bytes:
+        here.append(symbol)
+        return real(function, symbol, isa)
+
+    monkeypatch.setattr(object_code, "emit", emit)
+    steps: list[tuple[int, int, str, int]] = []
+
+    def progress(done: int, total: int, label: str) -> None:
+        steps.append((done, total, label, threading.get_ident()))
+
+    found = object_codes([mine, *SOURCES], progress)
+    assert here == [mine.symbol]
+    assert len(pool) == 2
+    assert found == [emitted(source) for source in [mine, *SOURCES]]
+    done = [step[0] for step in steps]
+    assert done == sorted(done)
+    assert set(done) == {*range(6)}
+    assert steps[-1][:3] == (5, 5, "")
+    assert {step[1] for step in steps} == {5}
+    assert {step[3] for step in steps} == {threading.get_ident()}
+    assert {step[2] for step in steps[:-1]} <= {kernel_compiler.label(s) for s in [mine, *SOURCES]}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "import sys; sys.stdin.buffer.read(9)",
+        "print('this is no answer' * 1000)",
+        "import sys; sys.stdin.buffer.read(9); sys.stdout.buffer.write(b'\\xff' * 7)",
+        "import time; time.sleep(1000)",
+        "import signal, sys; signal.pause()",
+    ],
+)
+def test_workers_that_do_not_work(
+    pool: list[Any], program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_pool, "_command", lambda: [sys.executable, "-c", program])
+    monkeypatch.setattr(compile_pool, "_PATIENCE", 0.5)
+    assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
+    assert len(pool) == 2
+
+
+def test_a_worker_that_is_killed(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter(range(100))
+
+    def progress(done: int, total: int, label: str) -> None:
+        if next(steps) == 0:
+            pool[0].kill()
+
+    assert object_codes(SOURCES, progress) == [emitted(source) for source in SOURCES]
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError])
+def test_workers_that_cannot_be_started(
+    pool: list[Any], error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command() -> list[str]:
+        raise error
+
+    monkeypatch.setattr(compile_pool, "_command", command)
+    assert object_codes(SOURCES[:2]) == [emitted(source) for source in SOURCES[:2]]
+    assert not pool
+
+
+def test_an_error_of_the_caller_stops_the_workers(pool: list[Any]) -> None:
+    def progress(done: int, total: int, label: str) -> None:
+        raise KeyError(label)
+
+    with pytest.raises(KeyError):
+        object_codes(SOURCES, progress)
+    assert len(pool) == 2
+    assert len(object_codes(SOURCES[:1])) == 1
+
+
+def test_an_interrupt_while_a_thread_begins(
+    pool: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are closed when it has come to its end."""
+    raised: list[Any] = []
+    begun: list[threading.Thread] = []
+    start, read = threading.Thread.start, compile_pool.read_message
+
+    def later(stream: Any) -> bytes | None:
+        time.sleep(0.2)
+        return read(stream)
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        begun.append(thread)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    monkeypatch.setattr(compile_pool, "read_message", later)
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apart([named(SOURCES)])
+    assert len(pool) == 2
+    assert not any(thread.is_alive() for thread in begun)
+    assert not raised
+
+
+# -- how many
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """`machine(cpus, bytes, kernels)`: how many workers there are then."""
+    monkeypatch.delenv("NNEFC_JOBS", raising=False)
+
+    def workers(cpus: int, free: int | None, kernels: int) -> int:
+        monkeypatch.setattr("nnefc.runtime.run.team.usable_cpus", lambda: cpus)
+        monkeypatch.setattr(compile_pool, "free_memory", lambda: free)
+        return compile_pool.workers_for(
+            Kernel("convolution.direct.convolution", (i,)) for i in range(kernels)
+        )
+
+    return workers
+
+
+def test_there_are_as_many_workers_as_pay(machine: Callable[..., int]) -> None:
+    many = 1 << 40
+    assert machine(8, many, 0) == 0
+    assert machine(8, many, 1) == 0
+    assert machine(1, many, 100) == 0
+    assert machine(2, many, 100) == machine(2, None, 100) == 2
+    assert machine(64, many, 200) == 64
+    assert 2 < machine(64, many, 20) < 20
+    assert machine(64, 1 << 30, 100) == 4
+    assert machine(64, 1 << 20, 100) == 0
+
+
+def test_the_user_says_how_many(
+    machine: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for jobs, count in [("1", 0), ("3", 3), ("", 2)]:
+        monkeypatch.setenv("NNEFC_JOBS", jobs)
+        assert machine(2, None, 100) == count
+    for wrong in ["0", "-1", "all", "1.5"]:
+        monkeypatch.setenv("NNEFC_JOBS", wrong)
+        with pytest.raises(NnefError, match="NNEFC_JOBS") as caught:
+            machine(2, None, 100)
+        assert caught.value.errors[0].rule == "input/environment"
+
+
+def test_programs_that_are_no_interpreter_are_not_started_again(
+    machine: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ["/opt/editor", "", None]:
+        monkeypatch.setattr(sys, "executable", program)
+        assert machine(2, None, 100) == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert machine(2, None, 100) == 0

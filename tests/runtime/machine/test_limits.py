@@ -1,0 +1,148 @@
+"""The limits of the machine: what the kernels that measure them do, not how fast."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, BASES
+from nnefc.kernels.codegen.object_code import emit_assembly
+from nnefc.kernels.measure import limits as kernels
+from nnefc.kernels.parameters import Words
+from nnefc.kernels.target.isa import TABLE
+from nnefc.kernels.template import Kernel
+from nnefc.kernels.vector import builder
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.runtime.compile.executable_memory import compile_kernels
+from nnefc.runtime.machine import limits as machine
+from nnefc.runtime.machine.limits import Machine, measure, reading
+from nnefc.runtime.run.team import Team
+from tests.helpers.one_op import Array, guarded
+
+
+def run(kernel: Kernel, words: Words, arrays: Sequence[Array], first: int, last: int) -> None:
+    """Some tiles of a kernel; references in `words` are indices into `arrays`."""
+    code = compile_kernels([kernel])
+    params = np.array([0 if word is None else word for word in words], np.int64)
+    bases = np.zeros(BASES + len(arrays), np.int64)
+    bases[[BASE_CODE, BASE_PARAMS, BASE_ARENA]] = code.address, params.ctypes.data, 0
+    bases[BASES:] = [x.ctypes.data for x in arrays]
+    code.call(kernel, bases.ctypes.data, params.ctypes.data, first, last)
+
+
+def vector_sum(slots: Array, tile: int) -> float:
+    """What the tile's vector of sums adds up to."""
+    return float(slots[16 * tile :][: lanes_of("float32")].sum(dtype=np.float64))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_every_chain_does_every_step(steps: int) -> None:
+    sums = guarded((3 * 16,), np.float32)
+    sums[:] = -1
+    words = kernels.CHAIN.pack(sums=BASES, steps=steps)
+    run(Kernel("measure.limits.multiply_add", ("float32",)), words, [sums], 1, 3)
+    chains, lanes = kernels.chains(), lanes_of("float32")
+    want = lanes * chains * (chains + 1) / 2 * (1 + 2.0**-14) ** steps
+    assert vector_sum(sums, 1) == pytest.approx(want, rel=1e-5)
+    assert vector_sum(sums, 2) == vector_sum(sums, 1)
+    assert (sums[:16] == -1).all()
+    assert kernels.step_flops("float32") == 2 * lanes * chains
+
+
+def test_reading_sees_every_item_once() -> None:
+    items = 4 * kernels.GROUP // 4
+    x, sums = guarded((3 * items,), np.float32), guarded((3 * 16,), np.float32)
+    x[:] = np.random.default_rng(1).integers(-8, 8, x.shape)
+    sums[:] = -1
+    words = kernels.STREAM.pack(x=BASES, y=BASES + 1, nbytes=4 * items)
+    run(Kernel("measure.limits.read"), words, [x, sums], 1, 3)
+    assert vector_sum(sums, 1) == x[items : 2 * items].sum()
+    assert vector_sum(sums, 2) == x[2 * items :].sum()
+    assert (sums[:16] == -1).all()
+
+
+def test_copying_copies_its_tiles() -> None:
+    items = 3 * kernels.GROUP // 4
+    x, y = guarded((3 * items,), np.float32), guarded((3 * items,), np.float32)
+    x[:] = np.random.default_rng(2).random(x.shape)
+    y[:] = -1
+    words = kernels.STREAM.pack(x=BASES, y=BASES + 1, nbytes=4 * items)
+    run(Kernel("measure.limits.copy"), words, [x, y], 1, 3)
+    assert (y[items:] == x[items:]).all()
+    assert (y[:items] == -1).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_limits_are_measured(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "largest_cache", lambda: 0)
+    found = measure(threads, seconds=0.01)
+    assert found.threads <= threads
+    assert min(found.fma_gflops, found.read_gbps, found.copy_gbps) > 0
+
+
+def test_no_limit_is_that_of_a_single_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time there is: the one run may be the one that was interrupted."""
+    launches: Counter[int] = Counter()
+    really = Team.run
+
+    def run(self: Team, first: int, count: int, bases: int) -> None:
+        launches[first] += 1
+        really(self, first, count, bases)
+
+    monkeypatch.setattr(machine, "largest_cache", lambda: 0)
+    monkeypatch.setattr(Team, "run", run)
+    measure(1, seconds=0.0)
+    arithmetic, *memory = (launches[first] for first in sorted(launches))
+    assert arithmetic >= 20
+    assert sum(memory) >= 2 * 20
+
+
+def test_double_precision_has_half_the_peak() -> None:
+    limits = Machine(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=15.0)
+    assert limits.peak_gflops(4) == 100
+    assert limits.peak_gflops(8) == 50
+
+
+def test_caches_are_found_where_the_system_tells() -> None:
+    assert machine.largest_cache() == 0 or machine.largest_cache() >= 1 << 18
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spill in the loop would make memory the limit; a chain folded away is not counted."""
+    isa = TABLE[name]
+    for module in (kernels, builder):
+        monkeypatch.setattr(module, "host", lambda: isa)
+    kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    try:
+        text = emit_assembly(kernels.make_multiply_add("float32"), "f", isa)
+    finally:
+        kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    products = re.findall(r"^\s+(?:vfmadd\w+|mulps|fmla|fmul)\s.*$", text, re.M)
+    assert len(products) >= isa.registers * 3 // 4
+    assert not re.search(r"[xyz]mm\d+.*\(%rsp\)|\(%rsp\).*[xyz]mm|\bq\d+, \[sp", text)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("nbytes", [1, 20 << 20, 700 << 20])
+def test_about_as_much_is_read_as_is_wanted(
+    nbytes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "largest_cache", lambda: 0)
+    runs: list[int] = []
+    run = Team.run
+
+    def counted(self: Team, launches: int, count: int, bases: int, parallel: bool = True) -> None:
+        runs.append(count)
+        run(self, launches, count, bases, parallel)
+
+    monkeypatch.setattr(Team, "run", counted)
+    read = reading(nbytes, threads)
+    found = {read() for _ in range(3)}
+    assert found == {runs[0] * (8 << 20)}
+    assert len(set(runs)) == 1
+    assert abs(runs[0] * (8 << 20) - nbytes) <= 8 << 20

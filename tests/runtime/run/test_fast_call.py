@@ -1,0 +1,148 @@
+"""Calls of small models that CPython makes directly: the same answers, the same errors."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.ops.tools.build import build
+from nnefc.runtime.run.model import CompiledModel
+from nnefc.support.errors import NnefError
+
+Array = np.ndarray[Any, Any]
+
+
+def added(*shapes: tuple[int, ...], dtype: DType = DType.FLOAT32) -> CompiledModel:
+    """x0 + x1 + ..., or x0 + x0."""
+    graph = Graph("sum")
+    values = [graph.add_input(TensorType(dtype, s), f"x{i}") for i, s in enumerate(shapes)]
+    total = values[0]
+    for value in values[1:] or values:
+        total = build(graph, "add", [total, value], {}).output
+    graph.add_output(total, "y")
+    return nnefc.compile(graph, threads=1)
+
+
+def is_fast(model: CompiledModel, *arrays: Any) -> bool:
+    fast = model._fast  # pyright: ignore[reportPrivateUsage]
+    return fast is not None and fast.call(*arrays) is not NotImplemented
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT32, DType.FLOAT64])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (2, 1, 3, 1, 2)])
+def test_results_are_new_arrays(shape: tuple[int, ...], dtype: DType) -> None:
+    model = added(shape, shape, dtype=dtype)
+    x = np.arange(np.prod(shape, dtype=int), dtype=dtype.numpy).reshape(shape)
+    assert is_fast(model, x, x)
+    first, second = model(x, x), model(x + 1, x)
+    assert type(first) is np.ndarray
+    assert (first.shape, first.dtype) == (shape, dtype.numpy)
+    assert first.flags.owndata
+    assert first.flags.writeable
+    np.testing.assert_array_equal(first, 2 * x)
+    np.testing.assert_array_equal(second, 2 * x + 1)
+
+
+class Named(np.ndarray[Any, Any]):
+    """Another type of array."""
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+SLOW = {
+    "strided": np.stack([X, X], -1)[..., 0],
+    "transposed": np.asfortranarray(X),
+    "subclass": X.view(Named),
+}
+WRONG = {
+    "shape": X.reshape(4, 3),
+    "rank": X.reshape(3, 4, 1),
+    "type": X.astype(np.float64),
+    "byte order": X.astype(">f4"),
+    "integers": X.astype(np.int32),
+    "list": X.tolist(),
+    "nothing": None,
+    "number": 3.0,
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_other_arrays_go_the_ordinary_way(name: str) -> None:
+    model = added((3, 4))
+    assert not is_fast(model, SLOW[name])
+    np.testing.assert_array_equal(model(SLOW[name]), 2 * X)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_does_not_fit_is_an_error(name: str) -> None:
+    model = added((3, 4))
+    assert not is_fast(model, WRONG[name])
+    with pytest.raises(NnefError):
+        model(WRONG[name])
+
+
+def test_too_few_and_too_many() -> None:
+    model = added((3, 4), (3, 4))
+    for arrays in ((), (X,), (X, X, X)):
+        assert not is_fast(model, *arrays)
+        with pytest.raises(NnefError, match="expected 2"):
+            model(*arrays)
+
+
+def test_arrays_that_were_pickled_are_fast() -> None:
+    copy = pickle.loads(pickle.dumps(X))
+    assert is_fast(added((3, 4)), copy)
+
+
+def test_nothing_is_kept_or_lost() -> None:
+    model = added((3, 4))
+    model(X)
+    counted = (X, X.dtype, NotImplemented, np.ndarray)
+    gc.collect()
+    before = [sys.getrefcount(x) for x in counted]
+    kept = [model(X) for _ in range(1000)]
+    del kept
+    for _ in range(1000):
+        with pytest.raises(NnefError):
+            model(X.reshape(4, 3))
+    gc.collect()
+    after = [sys.getrefcount(x) for x in counted]
+    # a call that took or gave one too many would show a thousand
+    assert all(abs(b - a) < 500 for a, b in zip(before, after, strict=True))
+
+
+def test_the_function_outlives_nothing_it_needs() -> None:
+    fast = added((3, 4))._fast  # pyright: ignore[reportPrivateUsage]
+    assert fast is not None
+    del fast
+    gc.collect()
+    np.testing.assert_array_equal(added((3, 4))(X), 2 * X)
+
+
+def test_many_threads() -> None:
+    model = added((3, 4), (3, 4))
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        x = np.full((3, 4), number, np.float32)
+        for _ in range(2000):
+            if not (model(x, x) == 2 * number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_large_models_let_other_threads_run() -> None:
+    assert not is_fast(added((1000, 1000)), np.zeros((1000, 1000), np.float32))

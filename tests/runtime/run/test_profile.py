@@ -1,0 +1,109 @@
+"""Profiles of runs: every tile once, in order, on the thread that did it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnefc import NnefError, compile
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.lower import lower
+from nnefc.ops.tools.build import build
+from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.profile import Profile, _threads  # pyright: ignore[reportPrivateUsage]
+
+
+def chain(rows: int, *, threads: int) -> CompiledModel:
+    """exp, then a transpose, then a sum: several launches of several tiles."""
+    graph = Graph("chain")
+    x = graph.add_input(TensorType(DType.FLOAT32, (rows, 512)), "x")
+    y = build(graph, "exp", [x], {}).output
+    z = build(graph, "transpose", [y], {"axes": [1, 0]}).output
+    graph.add_output(build(graph, "sum_reduce", [z], {"axes": [0]}).output, "y")
+    return CompiledModel.of(lower(graph), graph, threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_tile_runs_once_and_launches_follow_each_other(threads: int) -> None:
+    model = chain(2048, threads=threads)
+    assert max(launch.tiles for launch in model.launches) > 2
+    found = model.profile(np.zeros((2048, 512), np.float32), seconds=0.05)
+    tiles = [launch.tiles for launch in model.launches]
+    assert found.launch_of.tolist() == np.repeat(range(len(tiles)), tiles).tolist()
+    assert found.start.shape == found.end.shape == found.thread.shape == (found.runs, sum(tiles))
+    ran = found.end > 0
+    assert (ran == (found.start > 0)).all()
+    assert (found.end >= found.start).all()
+    if model.threads == 2:
+        assert ran.all()
+    assert found.threads <= model.threads
+    assert set(np.unique(found.thread)) <= set(range(found.threads))
+    for run in range(found.runs):
+        ends = 0
+        for launch in range(len(tiles)):
+            mine = (found.launch_of == launch) & ran[run]
+            assert mine.any()
+            assert found.start[run, mine].min() >= ends
+            ends = found.end[run, mine].max()
+        for thread in range(found.threads):
+            mine = (found.thread[run] == thread) & ran[run]
+            spans = sorted(zip(found.start[run, mine], found.end[run, mine], strict=True))
+            assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
+    assert (found.wall.sum(axis=1) <= found.total + 1e-12).all()
+    assert (found.busy <= found.wall * found.threads + 1e-12).all()
+
+
+def test_runs_of_a_profile_compute_what_calls_compute(tmp_path: Path) -> None:
+    path = tmp_path / "graph.nnef"
+    path.write_text(
+        "version 1.0;\ngraph g( x ) -> ( y )\n{\n x = external(shape = [1]);\n"
+        "n = variable(shape = [1], label = 'n');\n y = add(n, x);\n u = update(n, y);\n}\n"
+    )
+    model = compile(path, random_weights=1)
+    model.variables["n"] = np.zeros(1, np.float32)
+    found = model.profile(np.ones(1, np.float32), seconds=0.01)
+    assert model.variables["n"] == found.runs + 2  # and two to warm up
+
+
+def test_a_profile_takes_what_a_call_takes() -> None:
+    model = chain(2, threads=1)
+    with pytest.raises(NnefError, match="0 arrays given"):
+        model.profile()
+    with pytest.raises(NnefError, match="input/shape"):
+        model.profile(np.zeros((2, 511), np.float32))
+
+
+def test_a_plan_without_launches_has_no_profile() -> None:
+    graph = Graph("empty")
+    with pytest.raises(NnefError, match="nothing to profile"):
+        CompiledModel.of(lower(graph), graph).profile()
+
+
+def test_times_of_launches() -> None:
+    """Two launches, of three tiles and one; in the second run one thread does the first alone."""
+    found = Profile(
+        step_of=np.array([0, 0, 0, 1]),
+        launch_of_step=np.array([0, 1]),
+        threads=2,
+        start=np.array([[10, 20, 12, 50], [5, 0, 0, 40]]),
+        end=np.array([[20, 40, 30, 60], [35, 0, 0, 45]]),
+        thread=np.array([[0, 0, 1, 1], [0, 0, 0, 0]]),
+    )
+    assert found.wall == pytest.approx(1e-9 * np.array([[30, 10], [30, 5]]))
+    assert found.busy == pytest.approx(1e-9 * np.array([[48, 10], [30, 5]]))
+    assert found.total == pytest.approx([50e-9, 40e-9])
+    assert found.typical == 0
+
+
+def test_threads_are_known_by_their_stacks() -> None:
+    """The caller is the first, whoever else there is; 0 is no address."""
+    main, worker, other = 0x7FFF_0000_1000, 0x7F00_0000_0000, 0x7F00_0080_0000
+    stacks = np.array([[main, worker, 0], [other, main + 512, worker - 96]])
+    numbers, count = _threads(stacks, main + 128)
+    assert count == 3
+    assert numbers[0, 0] == numbers[1, 1] == 0
+    assert numbers[0, 1] == numbers[1, 2] == 1
+    assert numbers[1, 0] == 2

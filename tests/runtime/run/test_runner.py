@@ -1,0 +1,44 @@
+"""Memory for values between launches, which the plans of a model have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nnefc.runtime.run.runner import IDLE, Arenas
+from nnefc.support.hardware import ALIGNMENT
+
+Array = np.ndarray[Any, Any]
+
+
+def kept(arenas: Arenas, given: list[Array], nbytes: int) -> int:
+    """How many of some arenas are given again."""
+    for arena in given:
+        arenas.give(arena)
+    taken = [arenas.take(nbytes) for _ in range(len(given) + 1)]
+    assert len({id(x) for x in taken}) == len(taken)
+    return sum(any(x is y for y in given) for x in taken)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "most", "count"),
+    [(100, None, IDLE), (100, 250, 2), (100, 1000, IDLE), (100, 50, 1), (0, 0, IDLE)],
+)
+def test_arenas_are_kept_for_a_few_calls_and_so_many_bytes(
+    nbytes: int, most: int | None, count: int
+) -> None:
+    arenas = Arenas(most)
+    given = [arenas.take(nbytes) for _ in range(12)]
+    assert kept(arenas, given, nbytes) == count
+
+
+def test_an_arena_has_room_for_all_that_a_call_needs() -> None:
+    arenas = Arenas(1000)
+    for nbytes in (10, 300, 20, 1000, 999, 5000, 0, 5001, 5600, 7):
+        arena = arenas.take(nbytes)
+        assert arena.size >= nbytes
+        assert arena.ctypes.data % ALIGNMENT == 0
+        arena[:nbytes] = 1
+        arenas.give(arena)

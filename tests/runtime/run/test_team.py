@@ -1,0 +1,363 @@
+"""The executor and the thread team: every tile once, launches in order, lives and deaths."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nnefc
+from nnefc.ir import DType, Graph, TensorType
+from nnefc.kernels.executor.team_state import MAX_TILES
+from nnefc.kernels.vector.memory import LOAD, STORE, load_word
+from nnefc.ops.tools.build import build
+from nnefc.runtime.compile.executable_memory import compile_functions
+from nnefc.runtime.run.team import Team, supports_threads, team, usable_cpus
+
+_load, _store = LOAD["int64"], STORE["int64"]
+
+needs_threads = pytest.mark.skipif(not supports_threads(), reason="threads need Linux")
+
+
+def mark(bases: int, params: int, first: int, last: int) -> None:
+    """Tile t may run only if the launch before is complete: out[t] += 1 + sum of its marks."""
+    out = load_word(bases + 16) + load_word(params)
+    before = load_word(bases + 16) + load_word(params + 8)
+    total = 0
+    for i in range(load_word(params + 16)):
+        total += _load(before, i)
+    for t in range(first, last):
+        _store(out, t, _load(out, t) + total + 1)
+
+
+CODE = compile_functions([("mark", mark)])
+
+
+class Plan:
+    """Launches of random numbers of tiles, and what they must leave behind."""
+
+    def __init__(
+        self, rng: random.Random, counts: Sequence[int] = (1, 1, 2, 3, 7, 30), most: int = 12
+    ) -> None:
+        while True:
+            tiles = [rng.choice(counts) for _ in range(rng.randint(1, most))]
+            expected: list[int] = []
+            total = 0
+            for count in tiles:
+                expected += [total + 1] * count
+                total = (total + 1) * count
+            if total < 1 << 50:
+                break
+        starts = np.concatenate([[0], np.cumsum(tiles)])
+        self.params = np.array(
+            [
+                [8 * starts[i], 8 * starts[i - 1] if i else 0, tiles[i - 1] if i else 0]
+                for i in range(len(tiles))
+            ],
+            np.int64,
+        )
+        self.launches = np.array(
+            [[CODE.symbols["mark"], 24 * i, count, 0] for i, count in enumerate(tiles)], np.int64
+        )
+        self.out = np.zeros(starts[-1], np.int64)
+        self.expected = np.array(expected)
+        addresses = [CODE.address, self.params.ctypes.data, self.out.ctypes.data]
+        self.bases = np.array(addresses, np.int64)
+
+    def run(self, on: Team, parallel: bool = True) -> bool:
+        """Whether every tile ran once and in order."""
+        self.out[:] = 0
+        on.run(self.launches.ctypes.data, len(self.launches), self.bases.ctypes.data, parallel)
+        return bool((self.out == self.expected).all())
+
+
+def test_alone() -> None:
+    alone = Team(1)
+    rng = random.Random(0)
+    assert all(Plan(rng).run(alone) for _ in range(50))
+    plan = Plan(rng)
+    alone.run(plan.launches.ctypes.data, 0, plan.bases.ctypes.data)  # nothing to do
+    assert not plan.out.any()
+
+
+@needs_threads
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_as_many_tiles_as_there_may_be(threads: int) -> None:
+    rng, each = random.Random(2), Team(threads)
+    plans = [Plan(rng, (511, 512, MAX_TILES - 1, MAX_TILES), 4) for _ in range(10)]
+    assert all(plan.run(each) for plan in plans for _ in range(3))
+    each.close()
+
+
+def wide() -> nnefc.CompiledModel:
+    """A model that two threads share."""
+    graph = Graph("wide")
+    x = graph.add_input(TensorType(DType.FLOAT32, (1, 512, 1024)), "x")
+    graph.add_output(build(graph, "exp", [build(graph, "sin", [x], {}).output], {}).output, "y")
+    return nnefc.compile(graph, threads=2)
+
+
+@needs_threads
+def test_one_thread_takes_tiles_from_the_front_the_other_from_the_end() -> None:
+    model = wide()
+    profile = model.profile(np.zeros((1, 512, 1024), np.float32), seconds=0.2)
+    assert max(launch.tiles for launch in model.launches) > 3
+    shared = 0
+    for run in range(profile.runs):
+        for launch in range(profile.launches):
+            tiles = profile.launch_of == launch
+            mine = (profile.thread[run, tiles] == 0) & (profile.end[run, tiles] > 0)
+            others = (profile.thread[run, tiles] == 1) & (profile.end[run, tiles] > 0)
+            if mine.any() and others.any():
+                shared += 1
+                assert np.flatnonzero(mine).max() < np.flatnonzero(others).min()
+    assert shared > 0
+
+
+@needs_threads
+def test_random_plans_by_several_callers_on_several_teams() -> None:
+    """Teams larger than the machine, that sleep at once or spin for long."""
+    rng = random.Random(1)
+    teams = [Team(n, spins) for n in (2, 3, 5) for spins in (0, 50, 2000)]
+    end = time.monotonic() + 3
+    wrong: list[Plan] = []
+    runs = [0] * 4
+
+    def caller(seed: int) -> None:
+        pick = random.Random(seed)
+        plans = [Plan(pick) for _ in range(30)]
+        while time.monotonic() < end and not wrong:
+            plan = pick.choice(plans)
+            if not plan.run(pick.choice(teams)):
+                wrong.append(plan)
+            runs[seed] += 1
+            if pick.random() < 0.01:
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=caller, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert all(runs)
+    for each in teams:
+        each.close()
+        assert Plan(rng).run(each)  # workers start again
+        each.close()
+
+
+@needs_threads
+def test_a_team_really_shares_the_work() -> None:
+    """With a tile held by one thread, another finishes the rest: no barrier inside a launch."""
+    two = Team(2)
+    plan = Plan(random.Random(3))
+    for _ in range(200):
+        assert plan.run(two)
+    assert len(two._workers) == 1  # pyright: ignore[reportPrivateUsage]
+    two.close()
+
+
+def test_teams_are_shared_and_bounded() -> None:
+    assert team(2) is team(2)
+    assert Team(10_000).threads <= 65
+    assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
+
+
+@needs_threads
+def test_usable_cpus_follow_the_affinity_mask() -> None:
+    script = """
+        import os
+        from nnefc.runtime.run.team import usable_cpus
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        assert usable_cpus() == 1
+    """
+    assert _child(script) == 0
+
+
+def _child(script: str, timeout: float = 100) -> int:
+    """Exit code of a process that has a team with a running worker (`t`) and a plan (`p`)."""
+    head = """
+        import gc, os, random, signal, sys, threading, time
+        from tests.runtime.run.test_team import Plan, Team
+        p, t = Plan(random.Random(5)), Team(2)
+        before = set(map(int, os.listdir("/proc/self/task")))
+        assert p.run(t)
+    """
+    text = textwrap.dedent(head) + textwrap.dedent(script)
+    return subprocess.run([sys.executable, "-c", text], timeout=timeout).returncode
+
+
+LIVES = {
+    "workers asleep at exit": "time.sleep(.1)",
+    "workers spinning at exit": "p.run(t)",
+    "another thread inside a run at exit": """
+        threading.Thread(target=lambda: [p.run(t) for _ in range(10**7)], daemon=True).start()
+        time.sleep(.05)
+    """,
+    "os._exit": "os._exit(0)",
+    "interrupt during runs": """
+        threading.Timer(.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            while True: p.run(t)
+        except KeyboardInterrupt: assert p.run(t)
+    """,
+    "fork in a fork": """
+        a = os.fork()
+        b = os.fork()
+        assert p.run(t)
+        if b: assert os.waitpid(b, 0)[1] == 0
+        if a and b: assert os.waitpid(a, 0)[1] == 0
+    """,
+    "fork while another thread is inside a run": """
+        other = Plan(random.Random(6))
+        thread = threading.Thread(target=lambda: [other.run(t) for _ in range(3000)])
+        thread.start()
+        time.sleep(.01)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if p.run(t) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()
+    """,
+    "a team that is dropped": "t.close(); del t; gc.collect()",
+    "a team that is dropped without closing it": "del t; gc.collect(); time.sleep(.05)",
+}
+
+
+MASKS = {
+    "all threads are narrowed": """
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        runs()
+        assert mask() == {one}, mask()
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one, other})
+        runs()
+        assert mask() == {one, other}, mask()
+    """,
+    "a worker is kept where the caller is not": """
+        os.sched_setaffinity(worker, {other})
+        os.sched_setaffinity(me, {one})
+        runs()
+        assert mask() == {other}, mask()
+        os.sched_setaffinity(worker, {one})
+        runs()
+        assert mask() == {one}, mask()
+    """,
+    "what was steered comes back": """
+        os.sched_setaffinity(worker, {one})
+        steered(me, other)
+        assert mask() == {one, other}, mask()
+    """,
+    "what was narrowed after it was steered does not": """
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(me, other)
+        assert mask() == {one}, mask()
+    """,
+    "a worker woke it, which is kept elsewhere itself": """
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(worker, other)
+        assert mask() == {one, other}, mask()
+    """,
+    "the thread that woke it is gone": """
+        gone = threading.Thread(target=int)
+        gone.start()
+        gone.join()
+        for thread in [me, worker]: os.sched_setaffinity(thread, {one})
+        steered(gone.native_id, other)
+        assert mask() == {one, other}, mask()
+    """,
+}
+
+
+@needs_threads
+@pytest.mark.skipif(usable_cpus() < 2, reason="needs two processors")
+@pytest.mark.parametrize("name", MASKS)
+def test_affinity_masks_are_left_as_they_are(name: str) -> None:
+    head = """
+        from nnefc.kernels.executor import team_state as state
+        one, other, *_ = sorted(os.sched_getaffinity(0))
+        me, [worker] = os.getpid(), set(map(int, os.listdir("/proc/self/task"))) - before
+        mask = lambda: os.sched_getaffinity(worker)
+        everything = os.sched_getaffinity(me)
+
+        def asleep():
+            while t._get(state.PLACES) != state.ASLEEP or not t._get(state.SLEEPERS):
+                time.sleep(.001)
+
+        def runs():
+            for _ in range(3):
+                asleep()
+                assert p.run(t)
+            asleep()
+
+        def steered(waker, cpu):
+            "A run for which the worker is woken as if a thread had kept it from `cpu`."
+            asleep()
+            t._put(state.PLACES, state.STEERED + (waker << state.CPU_BITS | cpu))
+            assert p.run(t)
+            asleep()
+
+        runs()
+        assert mask() == everything
+    """
+    assert _child(textwrap.dedent(head) + textwrap.dedent(MASKS[name])) == 0
+
+
+@needs_threads
+@pytest.mark.parametrize("name", LIVES)
+def test_life_and_death(name: str) -> None:
+    assert _child(LIVES[name]) == 0
+
+
+@needs_threads
+def test_models_that_nobody_calls_use_no_processor() -> None:
+    """A thread that looks for work all the time would use all of a second."""
+    script = """
+        import numpy as np
+        from tests.runtime.run.test_team import team, wide
+        model, x = wide(), np.ones((1, 512, 1024), np.float32)
+        y = model(x)
+        assert team(2)._workers
+        for _ in range(2):
+            time.sleep(.2)
+            before = time.process_time()
+            time.sleep(1)
+            assert time.process_time() - before < .015
+            assert (model(x) == y).all()
+    """
+    assert _child(script) == 0
+
+
+def test_the_executor_has_no_undefined_symbol_for_any_instruction_set() -> None:
+    from nnefc.kernels.codegen.linker import link
+    from nnefc.kernels.codegen.object_code import emit
+    from nnefc.kernels.executor.executor import FUNCTIONS
+    from nnefc.kernels.target.isa import TABLE
+
+    for isa in TABLE.values():
+        image = link([emit(function, symbol, isa) for symbol, function in FUNCTIONS])
+        assert len(image.symbols) == len(FUNCTIONS)
+
+
+def test_state_of_the_team_fits() -> None:
+    from nnefc.kernels.executor import team_state as state
+
+    offsets: dict[str, Any] = {k: v for k, v in vars(state).items() if isinstance(v, int)}
+    words_of_workers, masks = 8 * state.MAX_WORKERS, state.MASK_BYTES * state.MAX_WORKERS
+    assert state.TIDS + words_of_workers <= state.PLACES
+    assert state.PLACES + words_of_workers <= state.MASKS
+    assert state.MASKS + masks <= state.STATE_BYTES
+    assert 1 << state.CPU_BITS == 8 * state.MASK_BYTES
+    words = [offsets[k] for k in ("TICKET", "DONE", "WAKE", "FINISHED", "LAUNCHES", "STOP")]
+    assert len({w // 128 for w in words}) == len(words)  # no false sharing
+    assert ctypes.sizeof(ctypes.c_int64) == 8

@@ -1,0 +1,59 @@
+"""Modules that register something can be imported again, as after an interrupt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from nnefc.frontends.tract.registry import operator, operators
+from nnefc.kernels.template import Kernel, family
+from nnefc.lower import load_lowerings
+from nnefc.lower.context import lowering
+from nnefc.support.registration import is_taken
+
+AGAIN = """
+import sys
+from importlib import import_module
+from pathlib import Path
+import nnefc.kernels
+from nnefc.frontends.tract.registry import operators
+from nnefc.lower import load_lowerings
+operators()
+load_lowerings()
+kernels = Path(nnefc.kernels.__file__).parent
+for path in kernels.rglob("*.py"):
+    module = path.relative_to(kernels).with_suffix("")
+    import_module(".".join(("nnefc", "kernels", *module.parts)).removesuffix(".__init__"))
+names = [name for name in sys.modules
+         if name.startswith(("nnefc.lower.", "nnefc.frontends.tract.operators.", "nnefc.kernels."))
+         and name not in ("nnefc.lower.context", "nnefc.kernels.template")]
+assert len(names) > 50
+for name in names:
+    del sys.modules[name]
+for name in names:
+    import_module(name)
+"""
+
+
+def test_what_an_interrupted_import_has_registered_is_registered_again() -> None:
+    subprocess.run([sys.executable, "-c", AGAIN], check=True, timeout=120)
+
+
+def tract_core_gather(*_: object) -> Any: ...
+
+
+def test_another_function_is_told() -> None:
+    operators()
+    load_lowerings()
+    assert not is_taken(None, tract_core_gather)
+    assert not is_taken(tract_core_gather, tract_core_gather)
+    with pytest.raises(ValueError, match="'transpose' has a lowering already"):
+        lowering("transpose")(tract_core_gather)
+    Kernel("movement.strided.strided").relatives()
+    with pytest.raises(ValueError, match=r"family 'movement\.strided' is registered already"):
+        family("movement.strided.strided")(tract_core_gather)
+    with pytest.raises(ValueError, match="operator 'tract_core_gather' is registered already"):
+        operator("tract_core")(tract_core_gather)
