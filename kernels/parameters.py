@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.symbolic.base import Later, float_bits
+from nnefc.symbolic.base import SymIntBase, float_bits
 
 Words = list[Any]
 """64-bit integers; a reference to memory stands in its two slots as (reference, None)."""
@@ -63,4 +63,4 @@ class Layout:
 
 
 def _integer(value: Any) -> Any:
-    return value if isinstance(value, Later) else int(value)
+    return value if isinstance(value, SymIntBase) else int(value)

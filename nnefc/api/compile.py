@@ -204,7 +204,7 @@ def compile(
     Raises:
         NnefError: With all errors found.
     """
-    from nnefc.model_cache.entry import Kept, NotKept
+    from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
 
     check_names("compile", options, OPTIONS)
     threads = check_threads(threads)
@@ -220,9 +220,9 @@ def compile(
         _, shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))
         options |= {"shapes": shapes, "random_weights": seed}
         kept = None
-        with suppress(NotKept):
+        with suppress(NotCacheable):
             if keep:
-                kept = Kept.of(
+                kept = ModelCacheEntry.of(
                     source,
                     options,
                     strict=strict,

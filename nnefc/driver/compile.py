@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnefc.passes.pipeline import Hook
     from nnefc.program.program import Program
     from nnefc.runtime.compile.kernel_compiler import Progress
-    from nnefc.runtime.memory.weight_pool import SharedMemory
+    from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.run.model import CompiledModel
 
 
@@ -25,7 +25,7 @@ def compile_with(
     accuracy: str = "fast",
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
-    shared: SharedMemory | None = None,
+    shared: WeightPool | None = None,
 ) -> CompiledModel:
     """`compile` for callers that look at the graph between passes, which `hook` is called with.
 

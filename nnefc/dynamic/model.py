@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from nnefc.dynamic.plan_cache import Plans, needs_shapes
+from nnefc.dynamic.plan_cache import PlanCache, needs_shapes
 from nnefc.dynamic.states import States, only_sessions
 from nnefc.frontends.common.graph_names import kept_by, settled
 from nnefc.options.arguments import check_shapes
@@ -147,7 +147,7 @@ class DynamicModel(CompiledModel):
         self._values = source.symbol_values(shapes)
         """Of the symbols, as far as these shapes tell."""
         how = {"threads": threads, "accuracy": accuracy, "methods": methods}
-        self._plans = Plans(source, how, progress)
+        self._plans = PlanCache(source, how, progress)
         self._own = Session(self)
         self.input_names = list(source.inputs)
         """Names of what a call takes, in order."""

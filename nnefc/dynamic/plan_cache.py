@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.dynamic.states import only_sessions
 from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.tract.sample_shapes import try_out
-from nnefc.runtime.memory.weight_pool import SharedMemory
+from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.run.forks import renew_after_fork
 from nnefc.runtime.run.model import CompiledModel
 from nnefc.support.errors import Diagnostics, NnefError
-from nnefc.symbolic.integers import Extent, Trace
+from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
@@ -43,12 +43,12 @@ calls; more if that of one call is more.
 """
 PATTERNS: Final = 64
 """Patterns that a model keeps."""
-REACH: Final = 6
+MAX_LOG2_DISTANCE: Final = 6
 """What is chosen for lengths of inputs is good for others that have so many bits more or less; for
 lengths of states, which are read once, it is for all.  BERT and CNNs take as long, by 3 %, with a
 pattern that was made for inputs some 25 times as short or long as with one of their own.
 """
-SETTLED: Final = 8
+RESPECIALIZE_AFTER: Final = 8
 """Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
 UNTRACED: tuple[type[Exception], ...] = (Exception,)
 """What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors
@@ -60,7 +60,7 @@ one shape alone.
 """
 
 
-class _Asked:
+class ShapeKey:
     """The shapes of the inputs of a graph, of states behind the others, one after the other."""
 
     __slots__ = ("extents", "names", "ranks")
@@ -77,7 +77,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pattern:
+class SymbolicPlan:
     """A model for many shapes, and what has to be the same of all of them.
 
     Of a token this is all that is looked at: some hundred extents, compared at once.
@@ -86,7 +86,7 @@ class _Pattern:
     model: ParametricModel
     symbols: tuple[str, ...]
     """Those that shapes of inputs tell, in the order of the function's parameters."""
-    like: _Asked
+    like: ShapeKey
     """What it was made for."""
     groups: Sequence[Sequence[int]]
     """Places of extents of states that are one symbol: they are equal."""
@@ -102,7 +102,7 @@ class _Pattern:
         pairs = zip(values, self.bits, strict=False)  # lengths of states come behind
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
-    def values(self, symbols: Mapping[str, int], asked: _Asked) -> list[int] | None:
+    def values(self, symbols: Mapping[str, int], asked: ShapeKey) -> list[int] | None:
         """What the function takes; None if shapes are not like those it was made for."""
         like = self.like
         if asked.names != like.names or asked.ranks != like.ranks:
@@ -127,7 +127,7 @@ class _Made:
     calls: int = 0
 
 
-class Plans:
+class PlanCache:
     """The plans of a model by the shapes of a call; weights are in memory once."""
 
     def __init__(
@@ -139,11 +139,11 @@ class Plans:
         self._source = source
         self._how = dict(how)
         self._progress = progress
-        self._shared = SharedMemory(PLAN_BYTES)
+        self._shared = WeightPool(PLAN_BYTES)
         for array in source.weights.arrays():
             self._shared.keep(array)
         self._made: OrderedDict[Any, _Made] = OrderedDict()
-        self._patterns: list[_Pattern] = []
+        self._patterns: list[SymbolicPlan] = []
         """The one that was used last is the first."""
         self._failed = 0
         self._before: Shapes = {}
@@ -172,7 +172,7 @@ class Plans:
             before, self._before = self._before, states
             found = self._kept_or_made(key, lambda: self._planned(shapes, states, before))
             found.calls += 1
-            if found.is_makeshift and found.calls > SETTLED:
+            if found.is_makeshift and found.calls > RESPECIALIZE_AFTER:
                 del self._made[key]
                 found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
             return found.model
@@ -224,7 +224,7 @@ class Plans:
 
         `before`: shapes of states in the call before.
         """
-        symbols, asked = self._source.symbol_values(shapes), _Asked(shapes, states)
+        symbols, asked = self._source.symbol_values(shapes), ShapeKey(shapes, states)
         for pattern, values in self._near(symbols, asked):
             if (found := pattern.model.at(values)) is not None:
                 self._patterns.remove(pattern)
@@ -250,16 +250,18 @@ class Plans:
         self._failed += tried
         return _Made(model)
 
-    def _near(self, symbols: Mapping[str, int], asked: _Asked) -> list[tuple[_Pattern, list[int]]]:
+    def _near(
+        self, symbols: Mapping[str, int], asked: ShapeKey
+    ) -> list[tuple[SymbolicPlan, list[int]]]:
         """Patterns that may hold, with the values that their functions take; the nearest first."""
-        found: list[tuple[int, _Pattern, list[int]]] = []
+        found: list[tuple[int, SymbolicPlan, list[int]]] = []
         for pattern in self._patterns:
             values = pattern.values(symbols, asked)
-            if values is not None and (distance := pattern.distance(values)) <= REACH:
+            if values is not None and (distance := pattern.distance(values)) <= MAX_LOG2_DISTANCE:
                 found.append((distance, pattern, values))
         return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
 
-    def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> _Pattern:
+    def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
         """A new pattern; any exception if there cannot be one."""
         from nnefc.driver.compile import lowered
         from nnefc.driver.kernels_ahead import expecting_usual
@@ -291,18 +293,18 @@ class Plans:
             )
         taken = [value.type.dims for value in graph.inputs[: len(shapes)]]
         dims = list(chain.from_iterable([*taken, *lifted.values()]))
-        return _Pattern(
+        return SymbolicPlan(
             model,
             tuple(symbols),
-            _Asked(shapes, states),
+            ShapeKey(shapes, states),
             [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
-            [i for i, x in enumerate(dims) if not isinstance(x, Extent)],
+            [i for i, x in enumerate(dims) if not isinstance(x, SymInt)],
             tuple(value.bit_length() for value in symbols.values()),
             trace.is_makeshift,
         )
 
 
-def _holds_for_others(pattern: _Pattern, values: Sequence[int]) -> bool:
+def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
     """Whether a pattern is worth it: it holds where one of its symbols is a little more or less."""
     return any(
         pattern.model.holds([*values[:i], other, *values[i + 1 :]])

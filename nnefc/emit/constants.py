@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from nnefc.kernels.embedded.state import HEADER_WORDS, MAGIC
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build import Constant, Packing, Part
 from nnefc.runtime.memory.tensors import holds_places
 from nnefc.support.digests import blake2b
@@ -73,7 +73,7 @@ class Constants:
             packed = constant.packed
             source = packed.view.of(self._arrays[constant.array])
             dtype = numpy_type(packed.dtype) if packed.dtype else None
-            return Derived(source, packed.packing, packed.parameters, dtype).array()
+            return PackedWeight(source, packed.packing, packed.parameters, dtype).array()
         if isinstance(constant, Part):
             whole = self._arrays[constant.array]
             start = constant.offset // whole.itemsize

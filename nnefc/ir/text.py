@@ -26,7 +26,7 @@ from nnefc.ir.expression import Expression
 from nnefc.ir.graph import Attribute, Graph, Value, Variable
 from nnefc.ir.types import DType
 from nnefc.support.digests import blake2b
-from nnefc.symbolic.integers import Extent
+from nnefc.symbolic.integers import SymInt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def print_attribute(value: Attribute, data: Data | None = None) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return _quote(value)
-    if isinstance(value, int | float | Extent):
+    if isinstance(value, int | float | SymInt):
         return repr(value)
     if isinstance(value, DType):
         return value.value

@@ -15,7 +15,7 @@ from typing import Final
 from nnefc.ir import Graph, Op, Value
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.ops.tools.cost import is_stored, largest_live_bytes
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update": 1}
 """Operations whose results are the memory of the operand with this index."""
@@ -152,7 +152,7 @@ def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
     changes = [0] * (len(graph) + 2)
     for value, position in first.items():
         if value in last and not is_stored(value) and value.op is not None:
-            nbytes = now(value.type.nbytes)
+            nbytes = hint(value.type.nbytes)
             changes[position] += nbytes
             changes[last[value] + 1] -= nbytes
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.program.program import Buffer, Program, Ref
 from nnefc.runtime.memory.array_views import address, owner, view
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,9 +59,9 @@ class Constants:
             self._alive.append(array)
         return found
 
-    def table(self, array: Array | Table) -> Ref:
+    def table(self, array: Array | TracedArray) -> Ref:
         """`place` for tables that many operations have in common: equal ones are kept once."""
-        is_computed = isinstance(array, Table)
+        is_computed = isinstance(array, TracedArray)
         key = array.name if is_computed else (array.dtype.name, array.tobytes())
         found = self._tables.get(key)
         if found is None:
@@ -69,7 +69,7 @@ class Constants:
             self._tables[key] = found
         return found
 
-    def _computed(self, table: Table) -> Ref:
+    def _computed(self, table: TracedArray) -> Ref:
         """Memory for what depends on symbols: each plan has its own."""
         found = Ref(Buffer("constant", table.value.nbytes, len(self._kept)))
         self._kept.append(table)
@@ -97,13 +97,13 @@ class Constants:
         """Memory that holds `source` as `nnefc.packing` arranges it, as items of `dtype`; the same
         is made once.
         """
-        from nnefc.program.packed_weight import Derived
+        from nnefc.program.packed_weight import PackedWeight
 
         key = (*view(source), packing, parameters, dtype)
         found = self._derived.get(key)
         if found is None:
             converted = None if source.dtype == dtype else dtype
-            derived = Derived(source, packing, parameters, converted)
+            derived = PackedWeight(source, packing, parameters, converted)
             found = Ref(Buffer("constant", derived.nbytes, len(self._kept)))
             self._kept.append(derived if self._keep_sources else derived.array(release))
             self._remember(key, [source], found)

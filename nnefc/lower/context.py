@@ -23,7 +23,7 @@ from nnefc.lower.constants import Constants, Key
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.registration import is_taken
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +174,7 @@ class Lowering:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned."""
         return self._constants.place(array)
 
-    def table(self, array: Array | Table) -> Ref:
+    def table(self, array: Array | TracedArray) -> Ref:
         """`constant` for tables that many operations have in common: equal ones are kept once."""
         return self._constants.table(array)
 

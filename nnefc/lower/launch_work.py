@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from nnefc.ir import Op, Value
 from nnefc.ops.tools.cost import flops
 from nnefc.program.program import Buffer, Launch, Ref, Work
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 
 def count_work(
@@ -21,13 +21,13 @@ def count_work(
     operation, which may be parts of buffers, otherwise buffers to their end; and where several
     launches name the same buffer, each has it to the place where another one starts.
     """
-    arithmetic = now(flops(op)) if op else 0
+    arithmetic = hint(flops(op)) if op else 0
     working = [one for one in launches if not one.kernel.moves] or launches
     extents: dict[tuple[Buffer, int], int] = {}
     for value in (*op.inputs, *op.outputs) if op else ():
         if (place := find(value)) is not None:
-            key = place.buffer, now(place.offset)
-            extents[key] = max(extents.get(key, 0), now(value.type.nbytes))
+            key = place.buffer, hint(place.offset)
+            extents[key] = max(extents.get(key, 0), hint(value.type.nbytes))
     read = _nbytes(launches, extents, writes=False)
     written = _nbytes(launches, extents, writes=True)
     for i, launch in enumerate(launches):
@@ -40,7 +40,7 @@ def _nbytes(
 ) -> list[int]:
     """Bytes that each launch reads, or writes."""
     named = [
-        {(r.buffer, now(r.offset)) for r in one.refs if r.writes is writes} for one in launches
+        {(r.buffer, hint(r.offset)) for r in one.refs if r.writes is writes} for one in launches
     ]
     every = {place for places in named for place in places}
     starts: dict[Buffer, list[int]] = {}
@@ -49,7 +49,7 @@ def _nbytes(
 
     def extent(buffer: Buffer, offset: int) -> int:
         following = starts[buffer][bisect_right(starts[buffer], offset) :]
-        end = following[0] if following else now(buffer.nbytes)
+        end = following[0] if following else hint(buffer.nbytes)
         return min(extents.get((buffer, offset), end - offset), end - offset)
 
     return [sum(extent(*place) for place in places) for places in named]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nnefc.support.machine_model import START_NS, TICKET_NS
-from nnefc.symbolic.integers import largest, now, smallest
+from nnefc.symbolic.integers import hint, largest, smallest
 
 LATE: Final = 0.25
 """Threads are done at different moments: they wait for such a part of a tile."""
@@ -23,11 +23,11 @@ CHOICES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 def per_tile(count: int, cost: float, threads: int, start: float = 0.0) -> int:
     """Units of a tile, for `count` units of `cost` nanoseconds each; a tile takes `start` more."""
     parts = [1, *(sharing(threads) * each for each in CHOICES)]
-    sizes = {max(ceil_div(now(count), n), ceil_div(now(count), TILES)): n for n in parts}
+    sizes = {max(ceil_div(hint(count), n), ceil_div(hint(count), TILES)): n for n in parts}
     best = min(
         sorted(sizes, reverse=True),
         key=lambda size: makespan(
-            ceil_div(now(count), size), now(start) + size * now(cost), threads
+            ceil_div(hint(count), size), hint(start) + size * hint(cost), threads
         ),
     )
     # as many parts are right for any count
@@ -36,7 +36,7 @@ def per_tile(count: int, cost: float, threads: int, start: float = 0.0) -> int:
 
 def portion(count: int, cost: float) -> int:
     """How many of `count` steps of `cost` nanoseconds are worth to be a unit."""
-    return smallest([max(int(PORTION_NS / max(now(cost), 1)), 1), count])
+    return smallest([max(int(PORTION_NS / max(hint(cost), 1)), 1), count])
 
 
 def bands(pixels: int, threads: int) -> int:

@@ -9,7 +9,7 @@ from nnefc.kernels.executor import slices
 from nnefc.kernels.template import Kernel
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.errors import NnefError
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 Move = tuple[Buffer, Ref]
 """A slice, and where it is from now on."""
@@ -51,7 +51,7 @@ def repeat(
     if start + turns * (1 + len(turn)) > MAX_STEPS:
         raise NnefError.of(
             "limit/turns",
-            f"{now(turns)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
+            f"{hint(turns)} turns of {len(turn)} launches are more than the {MAX_STEPS} steps"
             " that a plan may have",
         )
     program.launches.insert(start, first)

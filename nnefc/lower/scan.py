@@ -17,7 +17,7 @@ from nnefc.lower.graphs import is_computed, lower_graph
 from nnefc.lower.repeated_launches import Move, moving, repeat, slice_buffer
 from nnefc.ops.internal.scan import NAME, Parts
 from nnefc.program.program import Buffer, Launch, Ref
-from nnefc.symbolic.integers import Extent
+from nnefc.symbolic.integers import SymInt
 
 
 @lowering(NAME)
@@ -119,7 +119,7 @@ class _Loop:
         if home is not None:
             return _State(before, initial, home=home)
         nbytes, turns = new.type.nbytes, self._parts.turns
-        if isinstance(turns, Extent):  # either may be the last
+        if isinstance(turns, SymInt):  # either may be the last
             both = self._lower.scratch(2 * nbytes, new.name)
             places = both, replace(both, offset=nbytes)
         else:

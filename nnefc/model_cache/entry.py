@@ -39,7 +39,7 @@ _ABSENT: Final = "there is no such document"
 _NO_ARCHIVE: Final = "it is neither an archive nor a folder without links in it"
 
 
-class NotKept(Exception):
+class NotCacheable(Exception):
     """A model is not one of those that are kept; the message says why."""
 
 
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class ModelCacheEntry:
     """The place of a compiled model among those that are kept."""
 
     folder: CacheFolder
@@ -80,7 +80,7 @@ class Kept:
         accuracy: str = "fast",
         methods: Mapping[str, str] | None = None,
         folder: CacheFolder | None = None,
-    ) -> Kept:
+    ) -> ModelCacheEntry:
         """The arguments are those of `compile`.  `methods`: None: those that `tune` has kept;
         `folder`: None: the one of the user, which is made.
 
@@ -96,16 +96,16 @@ class Kept:
         options = {**options, "shapes": shapes, "random_weights": seed}
         folder = folder or _folder()
         if is_asked_for_passes():
-            raise NotKept("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
+            raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
         document = _look_at(source, folder)
         try:
             digest = document.digest()
         except (OSError, NnefError):
-            raise NotKept(_ABSENT) from None
+            raise NotCacheable(_ABSENT) from None
         methods = methods_for(methods, threads, accuracy)
         how = LoweringOptions(team(threads).threads, accuracy, methods)
         if not sources_are_those_that_run():
-            raise NotKept("sources of nnefc have changed since this process began")
+            raise NotCacheable("sources of nnefc have changed since this process began")
         facts = facts_of(digest, source, options, strict, how)
         return cls(folder, name_of(facts), facts, document, digest, options, strict, how, threads)
 
@@ -134,7 +134,7 @@ class Kept:
         try:
             with memory_for("keep the model"), expecting:
                 self._write(graph, messages, progress)
-        except (OSError, NotKept):
+        except (OSError, NotCacheable):
             return None
         finally:
             release_pages()  # of the document, which is not needed any more
@@ -148,15 +148,15 @@ class Kept:
         from nnefc.runtime.artifact.write import write_artifact
 
         if not registered().keys().isdisjoint(op.name for op in walk(graph)):
-            raise NotKept("what a function of yours gives may be different the next time")
+            raise NotCacheable("what a function of yours gives may be different the next time")
         notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
         with self.folder.writing(self._file) as file:  # first, as it may not be possible
             portable, builds = new_content(graph, self.how, [NATIVE], progress, notes)
             if portable.nbytes > self.folder.limit // _SHARE:
-                raise NotKept("it is too large")
+                raise NotCacheable("it is too large")
             write_artifact(file, portable, builds)
             if not self.document.is_unchanged:  # files are read as late as now
-                raise NotKept("the document has changed")
+                raise NotCacheable("the document has changed")
 
     @property
     def _file(self) -> str:
@@ -223,7 +223,7 @@ def _folder() -> CacheFolder:
 
     folder = cache.weights()
     if folder is None:
-        raise NotKept("there is no cache")
+        raise NotCacheable("there is no cache")
     return folder
 
 
@@ -231,9 +231,9 @@ def _look_at(source: FilePath, folder: CacheFolder) -> Fingerprint:
     """A document that is kept in that folder."""
     document = look_at(source)
     if document is None:
-        raise NotKept(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
+        raise NotCacheable(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
     if document.nbytes < LEAST_BYTES:
-        raise NotKept(f"the document has less than {LEAST_BYTES >> 20} MB")
+        raise NotCacheable(f"the document has less than {LEAST_BYTES >> 20} MB")
     if document.nbytes > folder.limit // _SHARE:
-        raise NotKept(f"the document takes more than 1/{_SHARE} of what the cache may hold")
+        raise NotCacheable(f"the document takes more than 1/{_SHARE} of what the cache may hold")
     return document

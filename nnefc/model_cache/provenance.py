@@ -11,14 +11,14 @@ from nnefc.runtime.run.once import Once
 if TYPE_CHECKING:
     from nnefc.driver.targets import LoweringOptions
     from nnefc.ir import Graph, Variable
-    from nnefc.model_cache.entry import Kept
+    from nnefc.model_cache.entry import ModelCacheEntry
     from nnefc.runtime.artifact.read import Artifact
 
 
 class FromDocument(FromArtifact):
     """The origin of a model that was found among those that are kept."""
 
-    def __init__(self, artifact: Artifact, kept: Kept) -> None:
+    def __init__(self, artifact: Artifact, kept: ModelCacheEntry) -> None:
         super().__init__(artifact)
         self._kept = kept
         self._graph: Once[Graph] = Once()

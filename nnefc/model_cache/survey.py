@@ -15,7 +15,7 @@ from nnefc.runtime.cache.survey import nearest_difference
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.model_cache.entry import Kept
+    from nnefc.model_cache.entry import ModelCacheEntry
     from nnefc.runtime.cache.folder import CacheFolder
 
 
@@ -25,7 +25,7 @@ def is_whole(mapping: mmap.mmap, name: str) -> bool:
     return options.get("kept") == name
 
 
-def why_not(kept: Kept) -> tuple[str, ...]:
+def why_not(kept: ModelCacheEntry) -> tuple[str, ...]:
     """How the nearest model that is kept differs from one that is not, of the same document or
     path; empty if it is kept.
     """
@@ -35,7 +35,7 @@ def why_not(kept: Kept) -> tuple[str, ...]:
     return nearest_difference(alike, kept.facts)
 
 
-def _are_alike(header: Header, kept: Kept) -> bool:
+def _are_alike(header: Header, kept: ModelCacheEntry) -> bool:
     return any(header.facts.get(name) == kept.facts[name] for name in (DOCUMENT, PATH))
 
 

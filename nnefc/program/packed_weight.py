@@ -12,7 +12,7 @@ from nnefc.runtime.memory.large_pages import memory
 Array = np.ndarray[Any, Any]
 
 
-class Derived(NamedTuple):
+class PackedWeight(NamedTuple):
     """`source`, any view of an array, as `nnefc.packing` arranges it."""
 
     source: Array

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from nnefc.symbolic.integers import Extent, now
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.integers import SymInt, hint
+from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nnefc.kernels.parameters import Words
     from nnefc.kernels.template import Kernel
-    from nnefc.program.packed_weight import Derived
+    from nnefc.program.packed_weight import PackedWeight
 
 Space = Literal["arena", "constant", "input", "output", "slice", "state"]
 
@@ -117,7 +117,9 @@ class Program:
     """
 
     launches: list[Launch] = field(default_factory=list["Launch"])
-    constants: list[np.ndarray[Any, Any] | Derived | Table] = field(default_factory=list[Any])
+    constants: list[np.ndarray[Any, Any] | PackedWeight | TracedArray] = field(
+        default_factory=list[Any]
+    )
     """Read-only arrays, C-contiguous, not copied; or what they are to be made of."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
@@ -132,9 +134,9 @@ class Program:
 
         A count that depends on symbols is noted; it cannot within launches that are repeated.
         """
-        if isinstance(count, Extent):
+        if isinstance(count, SymInt):
             self.repeated.append(Repeated(len(self.launches), len(launches), count))
-        self.launches += islice(cycle(launches), now(count))
+        self.launches += islice(cycle(launches), hint(count))
 
     @property
     def distinct(self) -> list[Launch]:

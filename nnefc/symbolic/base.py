@@ -10,8 +10,8 @@ from abc import abstractmethod
 from typing import Any
 
 
-class Later:
-    """A number that is not known before a plan is made: `nnefc.symbolic.integers.Extent`."""
+class SymIntBase:
+    """A number that is not known before a plan is made: `nnefc.symbolic.integers.SymInt`."""
 
     __slots__ = ()
 
@@ -22,6 +22,6 @@ class Later:
 
 def float_bits(number: Any) -> Any:
     """The bits of a float64, as an integer."""
-    if isinstance(number, Later):
+    if isinstance(number, SymIntBase):
         return number.float_bits()
     return struct.unpack("<q", struct.pack("<d", number))[0]

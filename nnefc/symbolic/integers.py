@@ -1,6 +1,6 @@
 """Integers that know how they are computed of symbols: what they tell holds for other values, too.
 
-A `Trace` gives an `Extent` for each symbol.  It behaves like the integer that the symbol stands for
+A `Trace` gives an `SymInt` for each symbol.  It behaves like the integer that the symbol stands for
 now; arithmetic gives further extents, and whatever leaves that world is noted as a condition: the
 outcome of a comparison, or, where an extent becomes a plain integer, that it has this value.  What
 has been computed with extents is then a function of the symbols, which holds for all values for
@@ -26,10 +26,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from nnefc.symbolic.base import Later, float_bits
+from nnefc.symbolic.base import SymIntBase, float_bits
 
 Number = int | float
-ELSEWHERE: Final = 1009
+PROBE_STRIDE: Final = 1009
 """Distance of values that tell what is equal by chance from those of now: a prime number, since
 multiples of tiles are equal more often."""
 Function = Callable[..., "list[Any] | None"]
@@ -56,7 +56,7 @@ class Trace:
         self._pinned: set[str] = set()
         """Symbols that are plain integers somewhere."""
         self._steps: list[_Step] = []
-        self._made: dict[str, Extent] = {}
+        self._made: dict[str, SymInt] = {}
         self.calls: dict[str, tuple[Any, ...]] = {}
         """What functions give, by their calls: see `nnefc.symbolic.traced_array`."""
         self._given: list[Any] = []
@@ -70,19 +70,19 @@ class Trace:
         """An extent that passes for an integer, with its value now."""
         name = f"s{len(self._symbols)}"
         self._symbols.append(name)
-        elsewhere = 3 * value + len(self._symbols) * ELSEWHERE
-        return cast(int, Extent(self, value, name, elsewhere))
+        elsewhere = 3 * value + len(self._symbols) * PROBE_STRIDE
+        return cast(int, SymInt(self, value, name, elsewhere))
 
-    def known(self, text: str) -> Extent | None:
+    def known(self, text: str) -> SymInt | None:
         """What an expression gives, if there has been one with this text."""
         return self._made.get(text)
 
-    def make(self, text: str, value: Number, *uses: Any, elsewhere: Number | None = None) -> Extent:
+    def make(self, text: str, value: Number, *uses: Any, elsewhere: Number | None = None) -> SymInt:
         """What an expression of extents gives, of which there is one for each text."""
         found = self._made.get(text)
         if found is None:
             name = f"v{len(self._made)}"
-            found = self._made[text] = Extent(self, value, name, elsewhere)
+            found = self._made[text] = SymInt(self, value, name, elsewhere)
             self._steps.append(_Step(name, text, _names(uses)))
         return found
 
@@ -111,7 +111,7 @@ class Trace:
             self._conditions.add(text)
             self._steps.append(_Step("", text, _names(uses)))
 
-    def pin(self, extent: Extent) -> None:
+    def pin(self, extent: SymInt) -> None:
         """Note that an extent has the value that it has now."""
         self.require(f"{extent.name} == {text_of(extent.value)}", extent)
         if extent.name in self._symbols:
@@ -163,7 +163,7 @@ class Named:
         self.name = name
 
 
-class Extent(Named, Later):
+class SymInt(Named, SymIntBase):
     """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
 
     __slots__ = ("elsewhere",)
@@ -176,7 +176,7 @@ class Extent(Named, Later):
     ) -> None:
         super().__init__(trace, value, name)
         self.elsewhere = elsewhere
-        """What it is for some other values of the symbols, if that is known: see `same`."""
+        """What it is for some other values of the symbols, if that is known: see `statically_equal`."""
 
     def __repr__(self) -> str:
         return f"{self.value}:{self.name}"
@@ -311,7 +311,7 @@ def text_of(number: Any) -> str:
     return f"({plain!r})" if plain < 0 else repr(plain)
 
 
-_NUMBERS: Final = (int, float, Extent)
+_NUMBERS: Final = (int, float, SymInt)
 
 _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
     ("+", 0): lambda x: x,
@@ -324,7 +324,7 @@ _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
 """What operations with a number on the right give for any integer on the left."""
 
 
-_OF_ITSELF: Final = {"-": 0, "//": 1, "%": 0}
+_WITH_ITSELF: Final = {"-": 0, "//": 1, "%": 0}
 """What operations give for an integer and itself, if it is not 0."""
 
 
@@ -332,17 +332,17 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
     """The result of an operation, one side of which is an extent at least."""
     if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
         return NotImplemented
-    is_whole = isinstance(now(left), int)
+    is_whole = isinstance(hint(left), int)
     if is_whole and isinstance(right, int) and (sign, right) in _SIMPLE:
         return _SIMPLE[sign, right](left)
-    if left is right and is_whole and sign in _OF_ITSELF and (sign == "-" or left != 0):
-        return _OF_ITSELF[sign]
-    trace = left.trace if isinstance(left, Extent) else cast(Extent, right).trace
+    if left is right and is_whole and sign in _WITH_ITSELF and (sign == "-" or left != 0):
+        return _WITH_ITSELF[sign]
+    trace = left.trace if isinstance(left, SymInt) else cast(SymInt, right).trace
     text = f"{text_of(left)} {sign} {text_of(right)}"
     if (known := trace.known(text)) is not None:
         return known
-    value = compute(now(left), now(right))
-    a, b = _elsewhere(left), _elsewhere(right)
+    value = compute(hint(left), hint(right))
+    a, b = _probe(left), _probe(right)
     try:
         elsewhere = None if a is None or b is None else compute(a, b)
     except (ArithmeticError, ValueError):
@@ -350,41 +350,41 @@ def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right
     return trace.make(text, value, left, right, elsewhere=elsewhere)
 
 
-def _elsewhere(number: Any) -> Number | None:
-    return number.elsewhere if isinstance(number, Extent) else number
+def _probe(number: Any) -> Number | None:
+    return number.elsewhere if isinstance(number, SymInt) else number
 
 
 def _compared(
-    left: Extent, sign: str, opposite: str, compute: Callable[[Any, Any], Any], right: Any
+    left: SymInt, sign: str, opposite: str, compute: Callable[[Any, Any], Any], right: Any
 ) -> Any:
     """The outcome of a comparison, which becomes a condition."""
-    if not isinstance(right, Number | Extent):
+    if not isinstance(right, Number | SymInt):
         return NotImplemented
-    holds = bool(compute(left.value, now(right)))
+    holds = bool(compute(left.value, hint(right)))
     if left is not right:
         text = f"{left.name} {sign if holds else opposite} {text_of(right)}"
         left.trace.require(text, left, right)
     return holds
 
 
-def now(number: Any) -> Any:
+def hint(number: Any) -> Any:
     """What a number is now, without a condition: for choices that are right in any case."""
-    return number.value if isinstance(number, Extent) else number
+    return number.value if isinstance(number, SymInt) else number
 
 
-def same(a: Any, b: Any) -> bool:
+def statically_equal(a: Any, b: Any) -> bool:
     """Whether two numbers are equal, which is a condition then; but not where they only happen to
     be so now.  For choices that are right in any case where this is false.
     """
-    if now(a) != now(b):
+    if hint(a) != hint(b):
         return False
-    there = _elsewhere(a), _elsewhere(b)
+    there = _probe(a), _probe(b)
     return (None in there or there[0] == there[1]) and a == b
 
 
-def make_do(number: Any) -> bool:
+def mark_degraded(number: Any) -> bool:
     """Whether a number depends on symbols; what needs a plain one is left out then, and noted."""
-    if not isinstance(number, Extent):
+    if not isinstance(number, SymInt):
         return False
     number.trace.is_makeshift = True
     return True
@@ -401,26 +401,26 @@ def smallest(numbers: Sequence[Any]) -> Any:
 
 
 def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequence[Any]) -> Any:
-    extents = {x.name: x for x in numbers if isinstance(x, Extent)}
-    plain = [x for x in numbers if not isinstance(x, Extent)]
+    extents = {x.name: x for x in numbers if isinstance(x, SymInt)}
+    plain = [x for x in numbers if not isinstance(x, SymInt)]
     several = [*extents.values(), *([choose(plain)] if plain else [])]
     if len(several) == 1 or not extents:
         return several[0]
     text = f"{name}({', '.join(map(text_of, several))})"
     trace = next(iter(extents.values())).trace
-    return trace.make(text, choose(map(now, several)), *several)
+    return trace.make(text, choose(map(hint, several)), *several)
 
 
-def pinned(value: Any) -> Any:
+def specialized(value: Any) -> Any:
     """A value, and what is in it if it is a tuple, with plain numbers in the place of extents."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-        return tuple(pinned(item) for item in items)
-    if isinstance(value, Extent):
+        return tuple(specialized(item) for item in items)
+    if isinstance(value, SymInt):
         return float(value) if isinstance(value.value, float) else int(value)
     return value
 
 
 def is_symbolic(numbers: Iterable[Any]) -> bool:
     """Whether any of some numbers depends on symbols."""
-    return any(isinstance(x, Extent) for x in numbers)
+    return any(isinstance(x, SymInt) for x in numbers)

@@ -1,6 +1,6 @@
 """Arrays that are computed of symbols, by functions that the function of a trace calls.
 
-    pixels, count = computed(offsets, (n, 8))   # a `Table` and an extent, if n is an extent
+    pixels, count = computed(offsets, (n, 8))   # a `TracedArray` and an extent, if n is an extent
 
 What such a function is given and gives are plain arrays and numbers, so it serves where nothing
 depends on symbols as well.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.symbolic.integers import Extent, Named, Number, Trace, text_of
+from nnefc.symbolic.integers import Named, Number, SymInt, Trace, text_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Function = Callable[..., tuple[Any, ...]]
 
 
-class Table(Named):
+class TracedArray(Named):
     """An array that is computed of symbols."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class Table(Named):
         return self.value.nbytes
 
 
-def computed(function: Function, *arguments: Any) -> Any:
+def traced_call(function: Function, *arguments: Any) -> Any:
     """What a function gives for some arguments; where these depend on symbols, so does that.
 
     `function`: one of a module, which gives a tuple of arrays and integers, always of the
@@ -46,20 +46,20 @@ def computed(function: Function, *arguments: Any) -> Any:
 
 
 def _traced(trace: Trace, function: Function, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    uses: list[Extent] = []
+    uses: list[SymInt] = []
     text = f"{trace.bind(function)}{_argument(trace, arguments, uses)}"
     found = trace.calls.get(text)
     if found is None:
         call = trace.assign(text, *uses)
-        results = function(*now_within(arguments))
+        results = function(*hints_within(arguments))
         found = tuple(_result(trace, f"{call}[{i}]", call, x) for i, x in enumerate(results))
         trace.calls[text] = found
     return found
 
 
-def _argument(trace: Trace, value: Any, uses: list[Extent]) -> str:
+def _argument(trace: Trace, value: Any, uses: list[SymInt]) -> str:
     """An argument as it stands in the function."""
-    if isinstance(value, Extent):
+    if isinstance(value, SymInt):
         uses.append(value)
         return value.name
     if isinstance(value, Number):
@@ -70,33 +70,33 @@ def _argument(trace: Trace, value: Any, uses: list[Extent]) -> str:
     return f"({parts})" if type(value) is tuple else f"{trace.bind(type(value))}({parts})"
 
 
-def _result(trace: Trace, text: str, call: str, value: Any) -> Extent | Table:
+def _result(trace: Trace, text: str, call: str, value: Any) -> SymInt | TracedArray:
     if isinstance(value, Number):
         return trace.make(text, value, call)
-    return Table(trace, value, trace.assign(text, call))
+    return TracedArray(trace, value, trace.assign(text, call))
 
 
-def length(table: Array | Table) -> int:
+def length(table: Array | TracedArray) -> int:
     """How many rows there are."""
-    if isinstance(table, Table):
+    if isinstance(table, TracedArray):
         return cast(int, table.trace.make(f"len({table.name})", len(table.value), table))
     return len(table)
 
 
 def trace_of(value: Any) -> Trace | None:
     """The trace that a value, or what is in it if it is a tuple or a dataclass, is of."""
-    if isinstance(value, Extent):
+    if isinstance(value, SymInt):
         return value.trace
     return next(filter(None, map(trace_of, _parts(value))), None)
 
 
-def now_within(value: Any) -> Any:
+def hints_within(value: Any) -> Any:
     """A value, as it is now; what is in it, too."""
     if trace_of(value) is None:
         return value
-    if isinstance(value, Extent):
+    if isinstance(value, SymInt):
         return value.value
-    parts = tuple(map(now_within, _parts(value)))
+    parts = tuple(map(hints_within, _parts(value)))
     return parts if type(value) is tuple else type(value)(*parts)
 
 

@@ -24,8 +24,8 @@ from nnefc.ops.core.window_arithmetic import (
 from nnefc.ops.internal import mean_variance
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
-from nnefc.symbolic.integers import largest, now, smallest
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.integers import hint, largest, smallest
+from nnefc.symbolic.traced_array import traced_call
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
 NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
@@ -65,7 +65,7 @@ def gains(op: Op, block: int, known: Known) -> bool:
     """Whether `op` is so much faster on blocked tensors that changes of layout are worth it."""
     if op.name not in ("max_pool", "box") or math.prod(op.attributes["size"]) == 1:
         return False
-    if now(op.inputs[0].type.nbytes) > CACHED:
+    if hint(op.inputs[0].type.nbytes) > CACHED:
         return False
     return op.output.type.rank > 1 and op.output.type.dims[1] >= block and accepts(op, known)
 
@@ -132,7 +132,7 @@ def _pooling(op: Op) -> bool:
     apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
     if not apart or window.output[:2] != dims[:2]:
         return False
-    return all(all(computed(_meets, window, axis, border)) for axis in range(2, window.rank))
+    return all(all(traced_call(_meets, window, axis, border)) for axis in range(2, window.rank))
 
 
 def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
@@ -183,7 +183,7 @@ def _linear(op: Op) -> bool:
     if any(f > 1 for f in a["factor"][:-2]):
         return False
     pairs = zip(dims[2:], a["factor"], strict=True)
-    return all(all(computed(_inside, *pair, a["method"], a["border"])) for pair in pairs)
+    return all(all(traced_call(_inside, *pair, a["method"], a["border"])) for pair in pairs)
 
 
 def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:

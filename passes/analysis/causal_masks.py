@@ -12,7 +12,7 @@ from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
 from nnefc.ops.tools.reference import apply, evaluate_expression, widen
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import RESHAPES, is_elementwise, splat
-from nnefc.symbolic.integers import pinned
+from nnefc.symbolic.integers import specialized
 
 Array = np.ndarray[Any, Any]
 
@@ -62,7 +62,7 @@ class CausalMasks:
             return _diagonal_of(*found, kind, hidden, scores)
         if mask not in self._known:
             return None
-        key = mask, kind, hidden, pinned(scores[-2:])
+        key = mask, kind, hidden, specialized(scores[-2:])
         if key not in self._diagonals:
             items = self._known.items(mask)
             shown = None if items is None else _shown(items, kind, hidden)

@@ -11,7 +11,7 @@ from nnefc.ir import Attribute, Op, Shape
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.extended.resampling import Taps, resized_axes
 from nnefc.passes.canonicalise.rules import New, Result, rule
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.traced_array import traced_call
 
 EXACT = 1e-6
 """Weights may differ by so much: those of other runtimes do, which compute them in float32."""
@@ -27,7 +27,7 @@ def _resize(op: Op) -> Result:
     """To the same shape; planes by whole factors."""
     shape, sizes, a = op.inputs[0].type.dims, op.output.type.dims, op.attributes
     how = tuple((name, value) for name, value in a.items() if name != "sizes")
-    (number,) = computed(_equivalent, shape, sizes, how)
+    (number,) = traced_call(_equivalent, shape, sizes, how)
     equivalent = EQUIVALENTS[int(number)]
     if not equivalent:
         return None

@@ -6,7 +6,7 @@ from nnefc.ir import Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_window, pooling_window
 from nnefc.passes.base import is_zero
 from nnefc.passes.canonicalise.rules import New, Result, producer, rule
-from nnefc.symbolic.integers import same
+from nnefc.symbolic.integers import statically_equal
 
 Padding = tuple[tuple[int, int], ...]
 
@@ -16,7 +16,7 @@ Padding = tuple[tuple[int, int], ...]
 @rule("pad")
 def _pad(op: Op) -> Result:
     """Of nothing; of a tensor with such a border already."""
-    if all(same(n, 0) for item in op.attributes["padding"] for n in item):
+    if all(statically_equal(n, 0) for item in op.attributes["padding"] for n in item):
         return [op.inputs[0]]
     zeros, inner = _zeros(op.output), _zeros(op.inputs[0])
     if zeros is None or inner is None:
@@ -88,12 +88,12 @@ def _over_everything(op: Op) -> Result:
     window = pooling_window(op.inputs[0].type.dims, op.attributes)
     axes: list[int] = []
     for axis, (size, up, down) in enumerate(zip(window.size, window.up, window.down)):
-        at_once = same(size, up) and same(down, 1)
-        at_once = at_once and (same(size, 1) or window.dilation[axis] == 1)
-        still = same(size, 1) and window.stride[axis] == 1
-        if not (at_once or still) or not all(same(n, 0) for n in window.padding[axis]):
+        at_once = statically_equal(size, up) and statically_equal(down, 1)
+        at_once = at_once and (statically_equal(size, 1) or window.dilation[axis] == 1)
+        still = statically_equal(size, 1) and window.stride[axis] == 1
+        if not (at_once or still) or not all(statically_equal(n, 0) for n in window.padding[axis]):
             return None
-        axes += [axis] if at_once and not same(up, 1) else []
+        axes += [axis] if at_once and not statically_equal(up, 1) else []
     if not axes:
         return None
     reduced = {"axes": tuple(axes)}

@@ -13,7 +13,7 @@ from nnefc.passes.analysis.known_data import Known, constant_op
 from nnefc.passes.base import is_elementwise, only_user, replace, splat, splat_op
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 _ALONG_AXES = frozenset(
     {"sum_reduce", "max_reduce", "min_reduce", "all_reduce", "any_reduce", "softmax", "slice"}
@@ -59,7 +59,7 @@ def _transposed_bytes(graph: Graph) -> int:
     """What the transposes that are left when `graph` is canonical write."""
     Canonicalise().run(graph)
     EliminateDeadCode().run(graph)
-    return sum(now(op.output.type.nbytes) for op in graph.ops if op.name == "transpose")
+    return sum(hint(op.output.type.nbytes) for op in graph.ops if op.name == "transpose")
 
 
 def _sink(graph: Graph, *, shared: bool) -> bool:

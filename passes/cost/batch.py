@@ -26,7 +26,7 @@ from nnefc.support.machine_model import (
     SHARED_LAUNCH_NS,
     WEIGHT_NS,
 )
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
@@ -79,8 +79,8 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
     elif op.name in CONVOLUTIONS:
         multiplied, weights = products(op)
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
-    most = max((now(rows.get(v, 0)) for v in op.outputs), default=0)
-    return Work(batch, now(moved), now(shared), now(multiplied), op.name in JOINED, now(most))
+    most = max((hint(rows.get(v, 0)) for v in op.outputs), default=0)
+    return Work(batch, hint(moved), hint(shared), hint(multiplied), op.name in JOINED, hint(most))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Costs:
         """
         around = (value.op, *value.users)
         joined = any(op is not None and op.name in JOINED for op in around)
-        nbytes = now(value.type.nbytes)
+        nbytes = hint(value.type.nbytes)
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
@@ -139,7 +139,7 @@ def _turn(work: Work, turns: int) -> float:
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
     """Of a cut before each of `steps`."""
-    least = 2 * costs.launch + LEAST_GAIN * now(sum(map(macs, steps))) / PEAK_MACS_PER_NS
+    least = 2 * costs.launch + LEAST_GAIN * hint(sum(map(macs, steps))) / PEAK_MACS_PER_NS
     last: dict[Value, int] = {}
     for i, op in enumerate(steps):
         last.update(dict.fromkeys(op.inputs, i))

@@ -14,7 +14,7 @@ from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolu
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from nnefc.ops.tools.cost import macs
 from nnefc.support.machine_model import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
-from nnefc.symbolic.integers import make_do, now
+from nnefc.symbolic.integers import hint, mark_degraded
 
 BYTE_COST = MEMORY_NS * PEAK_MACS_PER_NS
 """Of a byte of weights that comes from main memory, as it does within a large network."""
@@ -118,7 +118,7 @@ def _winograd_sizes(op: Op) -> list[int]:
     if not sizes:
         return []
     extents = [e for e, taps in zip(window.output[plane], taps_of_plane, strict=True) if taps > 1]
-    if any(map(make_do, window.output)):  # which filters are packed depends on them
+    if any(map(mark_degraded, window.output)):  # which filters are packed depends on them
         return []
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
     return sorted({cut: size for size, cut in cuts.items()}.values())
@@ -129,9 +129,9 @@ def cost(op: Op, method: str, *, warm: bool = False) -> float:
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     size = _winograd_size(method)
     if not size:
-        return products_cost(now(macs(op)), now(math.prod(filter_)), warm=warm)
+        return products_cost(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
     window = convolution_window(x, filter_, op.attributes)
-    tiles, points, elements = _winograd_counts(window, size, now(x[0]))
+    tiles, points, elements = _winograd_counts(window, size, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
     inputs = x[1] * math.prod(window.size[:-2])
     transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * filter_[0])

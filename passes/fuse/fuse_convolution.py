@@ -13,7 +13,7 @@ from nnefc.passes.analysis.blocked_rules import MAX_PLANE, elementwise, in_reach
 from nnefc.passes.analysis.epilogues import absorb, joined, only_used_by, producer
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
-from nnefc.symbolic.integers import largest, make_do
+from nnefc.symbolic.integers import largest, mark_degraded
 
 MOST_PARTS: Final = 4
 """Outputs for each input of a group: kernels are specialised by the part of a block they read."""
@@ -104,7 +104,7 @@ class FuseConvolution:
             return False
         if _is_simple(op, value):
             return True
-        return not (self._share_blocks(producer(value)) or any(map(make_do, value.type.dims)))
+        return not (self._share_blocks(producer(value)) or any(map(mark_degraded, value.type.dims)))
 
     def _share_blocks(self, convolution: Op) -> bool:
         """Whether tiles leave blocks that others complete."""

@@ -16,7 +16,7 @@ from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
 from nnefc.passes.cost.convolution import Chooser
-from nnefc.symbolic.integers import make_do, now
+from nnefc.symbolic.integers import hint, mark_degraded
 
 STORED: Final = ("constant", "variable")
 """Operations that every stage has for itself, as are views and conversions of them that are known:
@@ -63,9 +63,9 @@ class SplitBatch:
         if not items:
             order = _early(steps, rows)
             steps, apart = [steps[i] for i in order], [apart[i] for i in order]
-            items = self._choose(steps, rows, apart, now(batch))
-        assert all(n == now(batch) or apart[i] for i, n in enumerate(items))
-        if all(n == now(batch) for n in items) or make_do(batch):
+            items = self._choose(steps, rows, apart, hint(batch))
+        assert all(n == hint(batch) or apart[i] for i, n in enumerate(items))
+        if all(n == hint(batch) for n in items) or mark_degraded(batch):
             return [single_stage(graph)]
         stages = _Cutter(graph, rows, batch, steps).stages(items)
         for op in (op for stage in stages for op in stage.graph.ops):

@@ -17,7 +17,7 @@ from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity
 from nnefc.packing.inverse import Packed, View
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program
 from nnefc.runtime.compile import support_code as native
 from nnefc.runtime.compile.kernel_compiler import Progress, object_codes
@@ -25,7 +25,7 @@ from nnefc.runtime.memory.tensors import address
 from nnefc.runtime.plan.launch_info import LaunchInfo, launch_infos
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.plan.planner import make_plan
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.traced_array import TracedArray
 
 Array = np.ndarray[Any, Any]
 
@@ -111,10 +111,10 @@ class _Memory:
         self._starts = starts[self._order]
         self._arrays = arrays
 
-    def describe(self, constant: Array | Derived | Table) -> Constant:
+    def describe(self, constant: Array | PackedWeight | TracedArray) -> Constant:
         """What a constant is in terms of the arrays."""
-        assert not isinstance(constant, Table), "plans of patterns are not kept"
-        if isinstance(constant, Derived):
+        assert not isinstance(constant, TracedArray), "plans of patterns are not kept"
+        if isinstance(constant, PackedWeight):
             found = self._find(constant.source)
             if found is None:
                 return constant.array()

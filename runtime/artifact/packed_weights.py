@@ -28,7 +28,7 @@ from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT
 
 if TYPE_CHECKING:
-    from nnefc.program.packed_weight import Derived
+    from nnefc.program.packed_weight import PackedWeight
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
 
 
 def find_or_make(
-    origin: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], Derived]
+    origin: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], PackedWeight]
 ) -> list[Array]:
     """The packed arrays, in their order.
 
@@ -65,7 +65,10 @@ def find_or_make(
 
 
 def _kept(
-    folder: CacheFolder, name: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], Derived]
+    folder: CacheFolder,
+    name: str,
+    wanted: Sequence[Wanted],
+    derive: Callable[[Wanted], PackedWeight],
 ) -> list[Array] | None:
     """The arrays in the file of an entry, which is made if need be; None if there can be none."""
     file = folder.file_name(name)

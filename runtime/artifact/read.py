@@ -28,7 +28,7 @@ from nnefc.support.item_types import numpy_type
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
-    from nnefc.program.packed_weight import Derived
+    from nnefc.program.packed_weight import PackedWeight
     from nnefc.runtime.artifact.packed_weights import Wanted
     from nnefc.runtime.plan.launch_info import LaunchInfo
 
@@ -203,10 +203,10 @@ class Artifact:
             return self.file.weights(facts["weights"])
         return self.file.head(facts["head"])
 
-    def _derive_from_whole(self) -> Callable[[Wanted], Derived]:
+    def _derive_from_whole(self) -> Callable[[Wanted], PackedWeight]:
         """`_derived`, after the weights were compared: what is made of them is kept for others."""
 
-        def derive(wanted: Wanted) -> Derived:
+        def derive(wanted: Wanted) -> PackedWeight:
             if not self._compared:
                 self.file.verify_weights()
                 self._compared = True
@@ -214,11 +214,11 @@ class Artifact:
 
         return derive
 
-    def _derived(self, wanted: Wanted) -> Derived:
-        from nnefc.program.packed_weight import Derived
+    def _derived(self, wanted: Wanted) -> PackedWeight:
+        from nnefc.program.packed_weight import PackedWeight
 
         packed, array = wanted.packed, self.array(wanted.array)
-        return Derived(packed.view.of(array), packed.packing, packed.parameters, wanted.dtype)
+        return PackedWeight(packed.view.of(array), packed.packing, packed.parameters, wanted.dtype)
 
     @property
     def arrays(self) -> list[Array]:

@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.kernels.codegen.image import Image
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import restorable
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build import Array, Build, Constant, Packing, Part
 from nnefc.runtime.artifact.file import Piece
 from nnefc.runtime.artifact.writer import Writer
@@ -143,7 +143,7 @@ class _Stored:
         self._packings[number] = list(packings)
         for each in packings:
             source = each.packed.view.of(self._arrays[number])
-            made = Derived(source, each.packed.packing, each.packed.parameters).array()
+            made = PackedWeight(source, each.packed.packing, each.packed.parameters).array()
             self._pieces[each] = self._writer.weights(made)
 
     def whole(self, number: int) -> dict[str, Piece]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compiled import Compiled
 from nnefc.runtime.compile.executable_memory import compile_kernels
@@ -35,7 +35,7 @@ def compile_program(
     program: Program,
     graph: Graph,
     progress: Progress | None = None,
-    packed: Callable[[Derived], Array] | None = None,
+    packed: Callable[[PackedWeight], Array] | None = None,
 ) -> Compiled:
     """Compile the kernels of `program`, which computes `graph`, and make its plan.
 
@@ -48,7 +48,7 @@ def compile_draft(
     program: Program,
     graph: Graph,
     progress: Progress | None = None,
-    packed: Callable[[Derived], Array] | None = None,
+    packed: Callable[[PackedWeight], Array] | None = None,
 ) -> tuple[Compiled, Draft]:
     """As `compile_program`, and the draft of the plan: numbers may depend on symbols, and the plan
     is that for what they are now.
@@ -61,7 +61,7 @@ def compile_draft(
     for each in program.constants:
         if isinstance(each, np.ndarray):
             arrays.append(each)
-        elif isinstance(each, Derived):
+        elif isinstance(each, PackedWeight):
             arrays.append(packed(each) if packed else each.array())
         else:
             arrays.append(each.value)

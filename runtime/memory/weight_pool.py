@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from nnefc.formats.files import release_pages
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.memory.array_views import owner, view
 from nnefc.runtime.run.runner import Arenas
 
 Array = np.ndarray[Any, Any]
 
 
-class SharedMemory:
+class WeightPool:
     """Weights as kernels read them, made once for all plans, and arenas.
 
     What is made of arrays that are `kept` alive is kept, too; what a plan makes of others belongs
@@ -33,7 +33,7 @@ class SharedMemory:
         kept = owner(array)
         self._kept[id(kept)] = kept
 
-    def packed(self, derived: Derived) -> Array:
+    def packed(self, derived: PackedWeight) -> Array:
         """The items of a constant that is made of another array."""
         source = derived.source
         if id(owner(source)) not in self._kept:

@@ -14,7 +14,7 @@ from typing import Final
 
 from nnefc.program.program import Buffer, Launch
 from nnefc.support.hardware import ALIGNMENT
-from nnefc.symbolic.integers import is_symbolic, largest, now
+from nnefc.symbolic.integers import hint, is_symbolic, largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def arrange(launches: Sequence[Launch]) -> Arena:
     owner = _merge(launches, lifetimes)
     groups = [b for b in lifetimes if owner.get(b, b) is b]
     spans = [lifetimes[b] for b in groups]
-    present = [replace(span, nbytes=now(span.nbytes)) for span in spans]
+    present = [replace(span, nbytes=hint(span.nbytes)) for span in spans]
     offsets = place(present)
     if is_symbolic(span.nbytes for span in spans):
         offsets = _stacked(spans, offsets)

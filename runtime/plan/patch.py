@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class Words(NamedTuple):
+class PlanPatch(NamedTuple):
     """What the words that vary are for some shapes."""
 
     params: Numbers
@@ -30,7 +30,7 @@ class Words(NamedTuple):
 
 
 class Varying(NamedTuple):
-    """What is another one for other `Words`."""
+    """What is another one for other `PlanPatch`."""
 
     params: Numbers
     """Places of parameters."""

@@ -18,7 +18,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.program.program import Program, Ref, Repeated
 from nnefc.runtime.plan.arena import arrange
 from nnefc.runtime.plan.plan import BaseTable, Plan
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,8 +57,8 @@ class Draft:
         """The plan for what numbers are now."""
         import numpy as np
 
-        params = np.array([now(x) for x in self.params], np.int64)
-        tiles = [now(x) for x in self.tiles]
+        params = np.array([hint(x) for x in self.params], np.int64)
+        tiles = [hint(x) for x in self.tiles]
         launches = self.launches(tiles, self.launch_of)
         launches.flags.writeable = params.flags.writeable = False
         return Plan(
@@ -66,7 +66,7 @@ class Draft:
             launch_of=self.launch_of,
             params=params,
             table=self.table,
-            arena_bytes=now(self.arena_bytes),
+            arena_bytes=hint(self.arena_bytes),
             arena_lower_bound=self.arena_lower_bound,
             parallel=max(tiles, default=1) > 1,
         )
@@ -94,7 +94,7 @@ class Draft:
             found.append(self.launch_of[end : each.start])
             period = self.launch_of[each.start : each.start + each.period]
             found.append(np.resize(period, count))
-            end = each.start + now(each.steps)
+            end = each.start + hint(each.steps)
         return np.concatenate([*found, self.launch_of[end:]])
 
 

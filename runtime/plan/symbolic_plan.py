@@ -16,17 +16,17 @@ import numpy as np
 from nnefc.program.program import Appended
 from nnefc.runtime.compile.assemble import compile_draft
 from nnefc.runtime.memory.tensors import TensorSpec
-from nnefc.runtime.plan.patch import Varying, Words
+from nnefc.runtime.plan.patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable
 from nnefc.runtime.run.runner import Runner
-from nnefc.symbolic.integers import Extent, Function, Trace, is_symbolic
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.integers import Function, SymInt, Trace, is_symbolic
+from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.program.program import Program
     from nnefc.runtime.compile.kernel_compiler import Progress
-    from nnefc.runtime.memory.weight_pool import SharedMemory
+    from nnefc.runtime.memory.weight_pool import WeightPool
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[TensorSpec, ...]
@@ -63,17 +63,17 @@ class ParametricModel:
         program: Program,
         graph: Graph,
         progress: Progress | None,
-        shared: SharedMemory,
+        shared: WeightPool,
         *,
         threads: int | None = None,
     ) -> None:
         compiled, self._draft = compile_draft(program, graph, progress, shared.packed)
         draft = self._draft
-        places = [i for i, x in enumerate(draft.params) if isinstance(x, Extent)]
+        places = [i for i, x in enumerate(draft.params) if isinstance(x, SymInt)]
         tables = {
             compiled.plan.table.constants + i: each
             for i, each in enumerate(program.constants)
-            if isinstance(each, Table)
+            if isinstance(each, TracedArray)
         }
         varying = Varying(np.array(places, np.intp), tuple(tables))
         self._runner = Runner(compiled, threads, shared.arenas, varying)
@@ -128,11 +128,11 @@ class ParametricModel:
         steps: list[int],
         nbytes: int,
         tables: list[Array],
-    ) -> Words:
+    ) -> PlanPatch:
         numbers = np.array(params, np.int64)
         tables = [np.require(table, requirements=["C", "A"]) for table in tables]
         if not self._launches_vary:
-            return Words(numbers, None, nbytes, self._parallel, tables)
+            return PlanPatch(numbers, None, nbytes, self._parallel, tables)
         launch_of = self._draft.steps(steps) if steps else self._draft.launch_of
         launches = self._draft.launches(tiles, launch_of)
-        return Words(numbers, launches, nbytes, max(tiles, default=1) > 1, tables)
+        return PlanPatch(numbers, launches, nbytes, max(tiles, default=1) > 1, tables)

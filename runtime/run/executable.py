@@ -16,7 +16,7 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from nnefc.program.program import Appended
     from nnefc.runtime.plan.launch_info import LaunchInfo
-    from nnefc.runtime.plan.patch import Words
+    from nnefc.runtime.plan.patch import PlanPatch
     from nnefc.runtime.plan.plan import Walk
     from nnefc.runtime.run.fast_call import FastCall
     from nnefc.runtime.run.runner import Runner
@@ -41,7 +41,7 @@ class Executable:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         appended: tuple[Appended, ...] = (),
-        words: Words | None = None,
+        words: PlanPatch | None = None,
     ) -> None:
         """`appended`: inputs that a call writes into, behind what it reads there; `words`: of the
         plan, if it is one of several that `runner` runs.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nnefc.program.program import Program
     from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.memory.variables import Variables
-    from nnefc.runtime.memory.weight_pool import SharedMemory
+    from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.run.fast_call import FastCall
     from nnefc.runtime.run.profile import Profile
 
@@ -114,7 +114,7 @@ class CompiledModel(Executable):
         threads: int | None = None,
         progress: Progress | None = None,
         origin: Origin | None = None,
-        shared: SharedMemory | None = None,
+        shared: WeightPool | None = None,
     ) -> CompiledModel:
         """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
         from nnefc.runtime.compile.assemble import compile_program

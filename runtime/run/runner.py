@@ -17,7 +17,7 @@ from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled import Compiled
-    from nnefc.runtime.plan.patch import Varying, Words
+    from nnefc.runtime.plan.patch import PlanPatch, Varying
     from nnefc.runtime.plan.plan import Plan, Walk
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +76,7 @@ class _Context:
         """`own`: the words are to be written."""
         self._bound = bound
         self._params = plan.params.copy() if own else plan.params
-        self._words: Words | None = None
+        self._words: PlanPatch | None = None
         self._arena: Array | None = None
         self.bases = (ctypes.c_int64 * len(bound.table))(*bound.table)
         self.bases[BASE_PARAMS] = address(self._params)
@@ -94,7 +94,7 @@ class _Context:
         assert arena is not None
         return arena
 
-    def write(self, words: Words, varying: Varying) -> None:
+    def write(self, words: PlanPatch, varying: Varying) -> None:
         """Let the plan be that for some shapes."""
         if self._words is words:
             return
@@ -123,7 +123,7 @@ class Runner:
         """`threads` includes the caller; None: all usable CPUs.
 
         `arenas`: those of several runners; None: whoever calls this one has an arena, too.
-        `varying`: what is another one in other `Words`; None: nothing is.
+        `varying`: what is another one in other `PlanPatch`; None: nothing is.
         """
         self.compiled = compiled
         self.variables = Variables(compiled.variables, compiled.states)
@@ -155,7 +155,7 @@ class Runner:
         return context
 
     def run(
-        self, addresses: Sequence[int], words: Words | None = None, walk: Walk | None = None
+        self, addresses: Sequence[int], words: PlanPatch | None = None, walk: Walk | None = None
     ) -> None:
         """Run the plan, that with `words`, or another walk over its launches.
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from nnefc.packing.inverse import Packed, View
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.packed_weights import Wanted, find_or_make, is_whole
 from nnefc.runtime.cache import cache
 from nnefc.runtime.cache.folder import CacheFolder
@@ -47,13 +47,13 @@ class Maker:
     def __init__(self) -> None:
         self.made = 0
 
-    def __call__(self, wanted: Wanted) -> Derived:
+    def __call__(self, wanted: Wanted) -> PackedWeight:
         self.made += 1
         packed = wanted.packed
-        return Derived(packed.view.of(SOURCE), packed.packing, packed.parameters)
+        return PackedWeight(packed.view.of(SOURCE), packed.packing, packed.parameters)
 
 
-def found(maker: Callable[[Wanted], Derived], origin: str = "origin") -> None:
+def found(maker: Callable[[Wanted], PackedWeight], origin: str = "origin") -> None:
     """What is found is right."""
     arrays = find_or_make(origin, WANTED, maker)
     for array, wanted in zip(arrays, WANTED, strict=True):
@@ -116,7 +116,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_fails_leaves_nothing(folder: Path) -> None:
-    def fail(_: Wanted) -> Derived:
+    def fail(_: Wanted) -> PackedWeight:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -138,11 +138,11 @@ def nothing(_folder: CacheFolder, _name: str) -> None:
 # -- what others do meanwhile
 
 
-def in_the_middle(do: Callable[[], object]) -> Callable[[Wanted], Derived]:
+def in_the_middle(do: Callable[[], object]) -> Callable[[Wanted], PackedWeight]:
     """Makes weights; before the last of them something happens."""
     maker = Maker()
 
-    def derive(wanted: Wanted) -> Derived:
+    def derive(wanted: Wanted) -> PackedWeight:
         if maker.made:
             do()
         return maker(wanted)

@@ -20,7 +20,7 @@ from nnefc.cli.support.printing import size
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.target.processor import model_name
 from nnefc.packing.inverse import Packed, View
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact import packed_weights
 from nnefc.runtime.artifact.packed_weights import Wanted
 from nnefc.runtime.cache import cache
@@ -404,7 +404,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
     packed_weights.find_or_make(
         origin,
         [Wanted(0, "", source.dtype, packed)],
-        lambda _: Derived(source, packed.packing, packed.parameters),
+        lambda _: PackedWeight(source, packed.packing, packed.parameters),
     )
     (path,) = set((folder / "weights").glob("*")) - before
     return path

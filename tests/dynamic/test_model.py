@@ -14,8 +14,8 @@ import nnefc
 from nnefc import NnefError
 from nnefc.dynamic import plan_cache
 from nnefc.dynamic.model import DynamicModel
-from nnefc.program.packed_weight import Derived
-from nnefc.runtime.memory.weight_pool import SharedMemory
+from nnefc.program.packed_weight import PackedWeight
+from nnefc.runtime.memory.weight_pool import WeightPool
 from tests.helpers.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
@@ -237,10 +237,10 @@ def test_weights_are_packed_once(linear: DynamicModel) -> None:
 
 def test_weights_are_packed_for_each_type() -> None:
     """The same items may be read as they are stored, and wider, in panels of the same sizes."""
-    shared, stored = SharedMemory(), np.arange(32, dtype=np.float16).reshape(2, 16)
+    shared, stored = WeightPool(), np.arange(32, dtype=np.float16).reshape(2, 16)
     shared.keep(stored)
     for dtype in (None, np.dtype(np.float32)):
-        packed = shared.packed(Derived(stored, "panels", (1, 16), dtype))
+        packed = shared.packed(PackedWeight(stored, "panels", (1, 16), dtype))
         assert packed.dtype == (dtype or stored.dtype)
         np.testing.assert_array_equal(packed, stored.reshape(-1))
 

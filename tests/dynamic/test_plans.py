@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.dynamic.model import DynamicModel
-from nnefc.dynamic.plan_cache import SETTLED
+from nnefc.dynamic.plan_cache import RESPECIALIZE_AFTER
 from nnefc.ir import Op
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.support.errors import NnefError
@@ -235,7 +235,7 @@ def test_a_batch_is_cut_when_its_shapes_come_again(
     }"""
     model = compiled(tmp_path, body)
     times: dict[int, list[int]] = {}
-    for batch in [7, *[5, 6] * (SETTLED + 1)]:
+    for batch in [7, *[5, 6] * (RESPECIALIZE_AFTER + 1)]:
         x = items(batch, 9, 6)
         np.testing.assert_allclose(model(x), softmax(np.tanh(x.astype(np.float64))), rtol=1e-5)
         plan = model.plan_for([x.shape], {})
@@ -243,7 +243,7 @@ def test_a_batch_is_cut_when_its_shapes_come_again(
     assert model._plans.patterns <= 2  # pyright: ignore[reportPrivateUsage]
     assert times[7] == [1]
     for batch in (5, 6):
-        assert times[batch][: SETTLED // 2] == [1] * (SETTLED // 2)
+        assert times[batch][: RESPECIALIZE_AFTER // 2] == [1] * (RESPECIALIZE_AFTER // 2)
         assert times[batch][-1] == batch
 
 

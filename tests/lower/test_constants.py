@@ -19,10 +19,10 @@ from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.lower.constants import COPIED, Constants
 from nnefc.ops.tools.reference import evaluate
-from nnefc.program.packed_weight import Derived
+from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Buffer, Program, Ref
 from nnefc.symbolic.integers import Trace
-from nnefc.symbolic.traced_array import Table
+from nnefc.symbolic.traced_array import TracedArray
 from tests.helpers.graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
@@ -49,8 +49,8 @@ def views(draw: st.DrawFn) -> Array:
 def kept_at(program: Program, place: Ref) -> Array:
     """A constant; one that is not made yet is made."""
     kept = program.constants[place.buffer.index]
-    assert not isinstance(kept, Table)
-    return kept.array() if isinstance(kept, Derived) else kept
+    assert not isinstance(kept, TracedArray)
+    return kept.array() if isinstance(kept, PackedWeight) else kept
 
 
 @given(st.lists(views(), min_size=1, max_size=6))
@@ -122,7 +122,7 @@ def test_packings_are_made_once_or_stay_what_they_are_made_of() -> None:
         ]
         assert [place.buffer.index for place in places] == [0, 1, 0, 1, 2, 3]
         for kept in program.constants:
-            assert isinstance(kept, Derived) == keep_sources
+            assert isinstance(kept, PackedWeight) == keep_sources
             assert kept.nbytes == DATA.nbytes
         np.testing.assert_array_equal(kept_at(program, places[4]), DATA.ravel())
 

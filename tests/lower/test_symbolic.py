@@ -15,7 +15,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
-from nnefc.runtime.memory.weight_pool import SharedMemory
+from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.plan.symbolic_plan import ParametricModel
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import Trace
@@ -81,7 +81,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lowered(traced, threads=1, growing=True)
-        model = ParametricModel(trace, program, traced, None, SharedMemory(), threads=1)
+        model = ParametricModel(trace, program, traced, None, WeightPool(), threads=1)
     except (NnefError, TypeError, AttributeError):
         return 0  # it needs a plain number
     found = 0

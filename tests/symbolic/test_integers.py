@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from nnefc.symbolic.base import float_bits
 from nnefc.symbolic.integers import (
-    Extent,
+    SymInt,
     Trace,
+    hint,
     is_symbolic,
     largest,
-    now,
-    pinned,
-    same,
     smallest,
+    specialized,
+    statically_equal,
 )
 
 BINARY: list[Callable[[Any, Any], Any]] = [
@@ -84,9 +84,9 @@ def test_what_holds_for_others_is_what_others_give(
         traced = numbers_of(steps, [trace.symbol(value) for value in first])
     except (ArithmeticError, ValueError):
         return
-    assert list(map(now, traced)) == numbers_of(steps, list(first))
+    assert list(map(hint, traced)) == numbers_of(steps, list(first))
     function = trace.function(traced)
-    assert function(*first) == list(map(now, traced))
+    assert function(*first) == list(map(hint, traced))
     for pair in others:
         try:
             found = function(*pair)
@@ -119,8 +119,8 @@ def test_a_plain_number_is_a_condition() -> None:
 def test_what_is_only_looked_at_is_no_condition() -> None:
     trace = Trace()
     n = trace.symbol(4)
-    assert now(n + 1) == 5
-    assert now(7) == 7
+    assert hint(n + 1) == 5
+    assert hint(7) == 7
     assert trace.function([largest([n, 10]), smallest([n, 10])])(20) == [20, 10]
     assert not trace.conditions
 
@@ -143,18 +143,18 @@ def test_bits_of_floats() -> None:
     trace = Trace()
     n = trace.symbol(4)
     bits = float_bits(1 / n)
-    assert now(bits) == float_bits(0.25)
+    assert hint(bits) == float_bits(0.25)
     assert trace.function([bits])(8) == [float_bits(0.125)]
 
 
 def test_pinned_tuples_have_no_extents() -> None:
     trace = Trace()
     n = trace.symbol(4)
-    assert pinned(((n, "a"), n / 2, 3)) == ((4, "a"), 2.0, 3)
+    assert specialized(((n, "a"), n / 2, 3)) == ((4, "a"), 2.0, 3)
     assert trace.conditions
     assert is_symbolic([1, n])
-    assert not is_symbolic([1, pinned(n)])
-    assert isinstance(n, Extent)
+    assert not is_symbolic([1, specialized(n)])
+    assert isinstance(n, SymInt)
 
 
 def test_a_trace_ends_when_nothing_varies() -> None:
@@ -169,11 +169,11 @@ def test_a_trace_ends_when_nothing_varies() -> None:
 def test_what_is_equal_by_chance_is_no_condition() -> None:
     trace = Trace()
     n, m = trace.symbol(6), trace.symbol(3)
-    assert not same(n, 2 * m)
-    assert not same(n, 6)
-    assert not same(n, m)
+    assert not statically_equal(n, 2 * m)
+    assert not statically_equal(n, 6)
+    assert not statically_equal(n, m)
     assert not trace.conditions
-    assert same((n + 1) * m, n * m + m)
+    assert statically_equal((n + 1) * m, n * m + m)
     assert len(trace.conditions) == 1
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.symbolic.integers import Trace
-from nnefc.symbolic.traced_array import Table, computed, length
+from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ def places(grid: Grid, first: int, name: str) -> tuple[np.ndarray[Any, Any], int
 def test_arrays_are_computed_by_functions() -> None:
     trace = Trace()
     n, m = trace.symbol(3), trace.symbol(4)
-    table, count = computed(places, Grid((n, 2), 5), m + 1, "given")
-    assert isinstance(table, Table)
+    table, count = traced_call(places, Grid((n, 2), 5), m + 1, "given")
+    assert isinstance(table, TracedArray)
     np.testing.assert_array_equal(table.value, 5 + 5 * np.arange(6))
     function = trace.function([count, table, length(table) * 2])
     for a, b in ((3, 4), (7, 1)):
@@ -44,9 +44,9 @@ def test_arrays_are_computed_by_functions() -> None:
 def test_equal_arrays_are_computed_once() -> None:
     trace = Trace()
     n = trace.symbol(3)
-    first, _ = computed(places, Grid((n, 2), 5), 0, "given")
-    assert computed(places, Grid((n, 2), 5), 0, "given")[0] is first
-    assert computed(places, Grid((n, 2), 6), 0, "given")[0] is not first
+    first, _ = traced_call(places, Grid((n, 2), 5), 0, "given")
+    assert traced_call(places, Grid((n, 2), 5), 0, "given")[0] is first
+    assert traced_call(places, Grid((n, 2), 6), 0, "given")[0] is not first
 
 
 def described(count: int, given: Any, flag: Any) -> tuple[np.ndarray[Any, Any]]:
@@ -57,7 +57,7 @@ def test_what_is_given_keeps_its_type() -> None:
     trace = Trace()
     n = trace.symbol(2)
     every = [((1, 0), 1), ((1.0, 0), 1), ((1, -0.0), 1), ((True, 0), 1), ((1, 0), True)]
-    tables = [computed(described, n, *given)[0] for given in every]
+    tables = [traced_call(described, n, *given)[0] for given in every]
     texts = [repr(given) for given in every]
     assert [table.value[0] for table in tables] == texts
     result = trace.function(tables)(3)
@@ -66,6 +66,6 @@ def test_what_is_given_keeps_its_type() -> None:
 
 
 def test_plain_arguments_give_plain_arrays() -> None:
-    table, count = computed(places, Grid((3, 2), 5), 0, "given")
+    table, count = traced_call(places, Grid((3, 2), 5), 0, "given")
     np.testing.assert_array_equal(table, 5 * np.arange(6))
     assert (count, length(table)) == (6, 6)

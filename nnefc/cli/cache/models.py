@@ -10,7 +10,7 @@ from nnefc.cli.support.printing import progress, reading
 from nnefc.support.errors import Diagnostics
 
 if TYPE_CHECKING:
-    from nnefc.model_cache.entry import Kept
+    from nnefc.model_cache.entry import ModelCacheEntry
     from nnefc.runtime.cache.folder import CacheFolder
 
 
@@ -34,11 +34,13 @@ class ModelAnswer(NamedTuple):
     reasons: Sequence[str]
 
 
-def kept_model(model: str, folder: CacheFolder | None = None, **how: Unpack[How]) -> Kept:
+def kept_model(
+    model: str, folder: CacheFolder | None = None, **how: Unpack[How]
+) -> ModelCacheEntry:
     """Where `nnefc.compile` keeps a model with the same options; raises NotKept."""
-    from nnefc.model_cache.entry import Kept
+    from nnefc.model_cache.entry import ModelCacheEntry
 
-    return Kept.of(
+    return ModelCacheEntry.of(
         model_path(model),
         {
             "shapes": parse_shapes(how.get("shapes")),
@@ -55,13 +57,13 @@ def kept_model(model: str, folder: CacheFolder | None = None, **how: Unpack[How]
 
 def explain_model(model: str, **how: Unpack[How]) -> ModelAnswer:
     """Whether `nnefc.compile` would find the model; nothing is compiled."""
-    from nnefc.model_cache.entry import NotKept
+    from nnefc.model_cache.entry import NotCacheable
     from nnefc.model_cache.survey import why_not
     from nnefc.runtime.cache.cache import opened_weights
 
     try:
         kept = kept_model(model, opened_weights(), **how)
-    except NotKept as error:
+    except NotCacheable as error:
         return ModelAnswer(None, [str(error)])
     return ModelAnswer(kept.name, why_not(kept))
 
@@ -73,11 +75,11 @@ def keep_model(model: str, **how: Unpack[How]) -> bool:
     """
     from nnefc.api.compile import read_with
     from nnefc.ir import Graph
-    from nnefc.model_cache.entry import NotKept
+    from nnefc.model_cache.entry import NotCacheable
 
     try:
         kept = kept_model(model, **how)
-    except NotKept:
+    except NotCacheable:
         return False
     if kept.find():
         return True

@@ -29,7 +29,7 @@ from nnefc.ops.tools.reference import widen
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
-from nnefc.symbolic.integers import is_symbolic, same
+from nnefc.symbolic.integers import is_symbolic, statically_equal
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -322,7 +322,7 @@ class Maker:
         return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
-        if any(same(n, 0) for n in repeats):
+        if any(statically_equal(n, 0) for n in repeats):
             dims = tuple(r * n for r, n in zip(repeats, x.type.dims, strict=True))
             return Nothing(TensorType(x.type.dtype, dims))
         if isinstance(x, Known) and not is_symbolic(repeats):

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nnefc.ir import DType, TensorType, Value
-from nnefc.symbolic.integers import Extent, now
+from nnefc.symbolic.integers import SymInt, hint
 
 Array = np.ndarray[Any, Any]
 
@@ -259,12 +259,12 @@ def named_type(name: Any) -> DatumType:
     return datum_type(name)
 
 
-def number(value: Number | Extent) -> Known:
+def number(value: Number | SymInt) -> Known:
     """A literal as a tensor of rank 0."""
     if isinstance(value, bool):
         return Known(np.array(value), DType.BOOL)
-    if isinstance(value, int | Extent):
-        if not -(1 << 63) <= now(value) < 1 << 63:
+    if isinstance(value, int | SymInt):
+        if not -(1 << 63) <= hint(value) < 1 << 63:
             raise Wrong("tract/number", f"{value} does not fit in 64 bits")
         return Known(integer_array(value), DType.INT64, is_extent=True)
     with np.errstate(over="ignore"):
@@ -279,7 +279,7 @@ def extents(shape: Sequence[int]) -> Known:
 def integer_array(items: Any) -> Array:
     """Integers as int64, or, if some depend on symbols, as they are."""
     array = np.array(items, object)
-    symbolic = any(isinstance(item, Extent) for item in array.flat)
+    symbolic = any(isinstance(item, SymInt) for item in array.flat)
     return array if symbolic else array.astype(np.int64)
 
 
@@ -287,7 +287,7 @@ def operand(value: Any) -> Operand:
     """Any value as a tensor: numbers have rank 0, arrays of numbers one more than their items."""
     if isinstance(value, Value | Known):
         return value
-    if isinstance(value, bool | int | float | Extent):
+    if isinstance(value, bool | int | float | SymInt):
         return number(value)
     if isinstance(value, Quantized):
         raise Wrong("tract/quantized", "this operator does not take quantized tensors")
@@ -327,7 +327,7 @@ def integers(value: Any) -> tuple[int, ...]:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(i for item in items for i in integers(item))
-    if isinstance(value, Extent):
+    if isinstance(value, SymInt):
         return (cast(int, value),)
     if isinstance(value, bool | int):
         return (int(value),)
@@ -355,7 +355,7 @@ def _not_known(value: Any, what: str) -> Wrong:
 
 def scalar(value: Any) -> float:
     """A known number."""
-    if isinstance(value, bool | int | float | Extent):
+    if isinstance(value, bool | int | float | SymInt):
         return float(value)
     if isinstance(value, Known) and value.array.size == 1 and value.dtype is not DType.STRING:
         return float(value.array.reshape(()))

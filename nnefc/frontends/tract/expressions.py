@@ -20,7 +20,7 @@ from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
 from nnefc.ir import Value
 from nnefc.ops.core.common import sequence
-from nnefc.symbolic.integers import Extent
+from nnefc.symbolic.integers import SymInt
 from nnefc.syntax import ast
 
 EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -98,7 +98,7 @@ class Expressions(ABC):
             return BROKEN
         if isinstance(value, Unbound):
             return value
-        if isinstance(value, int | float | Extent):
+        if isinstance(value, int | float | SymInt):
             return {"-": -value, "+": value, "!": not value}[node.operator]
         return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
 
@@ -120,7 +120,7 @@ class Expressions(ABC):
             exact = EXACT[node.operator](left, right)
             if not -(1 << 63) <= exact < 1 << 63:
                 raise Wrong("tract/number", f"{exact} does not fit in 64 bits")
-        if isinstance(left, int | float | Extent) and isinstance(right, int | float | Extent):
+        if isinstance(left, int | float | SymInt) and isinstance(right, int | float | SymInt):
             # numbers stay numbers, which take the type of what they meet
             return value.array.reshape(()).item() if isinstance(value, Known) else value
         return value

@@ -25,8 +25,8 @@ from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.integers import now
-from nnefc.symbolic.traced_array import computed, length
+from nnefc.symbolic.integers import hint
+from nnefc.symbolic.traced_array import length, traced_call
 
 MAX_PATTERNS = 24
 """With more different shuffles than this, items are moved one by one."""
@@ -175,9 +175,9 @@ class _Assembly:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
             table, kernel = table[:1], Kernel("movement.channels.lanes", (size,))
         pixels = math.prod(y.spatial)
-        parts = bands(now(pixels), lower.threads)
-        (runs,) = computed(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
-        parts *= max(now(pixels) // (parts * UNIT_PIXELS), 1)
+        parts = bands(hint(pixels), lower.threads)
+        (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)
+        parts *= max(hint(pixels) // (parts * UNIT_PIXELS), 1)
         run_count = length(runs)
         run_block = ceil_div(run_count, parts)
         units = y.batch * len(self.numbers) * ceil_div(run_count, run_block)

@@ -20,7 +20,7 @@ from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import largest
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[Any]
 
@@ -96,7 +96,7 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
 def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
-    (offsets,) = computed(_offsets, blocked.plane)
+    (offsets,) = traced_call(_offsets, blocked.plane)
     units = dense.batch * blocked.blocks * ceil_div(pixels, pixel_block)
     unit_block = per_tile(units, pixel_block * lanes / VECTOR_ITEMS_PER_NS, lower.threads)
     words = LAYOUT.pack(

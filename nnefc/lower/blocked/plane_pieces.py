@@ -17,8 +17,8 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import Ending, Unit
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.program.program import Ref
-from nnefc.symbolic.integers import now
-from nnefc.symbolic.traced_array import Table, length
+from nnefc.symbolic.integers import hint
+from nnefc.symbolic.traced_array import TracedArray, length
 
 Records = npt.NDArray[np.int32]
 
@@ -86,8 +86,8 @@ def launch(
     kernel: Kernel,
     x: Tensor,
     y: Tensor,
-    pieces: Records | Table,
-    taps: npt.NDArray[np.int32] | Table,
+    pieces: Records | TracedArray,
+    taps: npt.NDArray[np.int32] | TracedArray,
     plane_ns: float,
     *,
     other: Tensor | None = None,
@@ -106,9 +106,9 @@ def launch(
     third, weights = other or y, weights or Weights(x.at, 0)
     blocks = range(y.blocks) if blocks is None else blocks
     first, every = blocks.start, blocks.step
-    count, plane_ns = length(pieces), now(plane_ns)
-    least = bands(now(math.prod(y.spatial)), lower.threads)
-    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, now(count))
+    count, plane_ns = length(pieces), hint(plane_ns)
+    least = bands(hint(math.prod(y.spatial)), lower.threads)
+    parts = min(max(round(plane_ns / BAND_NS / least), 1) * least, hint(count))
     band = ceil_div(count, parts)
     units = x.batch * len(blocks) * ceil_div(count, band)
     unit_block = per_tile(units, plane_ns / parts, lower.threads)
@@ -136,7 +136,7 @@ def launch(
     if ending is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
-    if isinstance(pieces, Table):
+    if isinstance(pieces, TracedArray):
         raise TypeError("units that end in an expression are listed one by one")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     made = [

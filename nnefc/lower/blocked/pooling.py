@@ -20,7 +20,7 @@ from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_block
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.ops.core.window_arithmetic import Window, pooling_window
-from nnefc.symbolic.traced_array import computed, length
+from nnefc.symbolic.traced_array import length, traced_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
 
 
 def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
-    found, table, in_tiles = computed(_pieces, pool, x.plane, y.plane, tuple(axes))
+    found, table, in_tiles = traced_call(_pieces, pool, x.plane, y.plane, tuple(axes))
     usual = (axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     plane_pieces.launch(
@@ -219,7 +219,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
     """Over all spatial dimensions."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     pixels = math.prod(x.spatial)
-    (runs,) = computed(_runs, x.plane)
+    (runs,) = traced_call(_runs, x.plane)
     planes = x.batch * x.blocks
     plane_block = per_tile(planes, pixels / 2 + 10, lower.threads)
     words = PLANES.pack(

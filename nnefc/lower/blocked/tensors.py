@@ -16,7 +16,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.traced_array import computed, length
+from nnefc.symbolic.traced_array import length, traced_call
 
 Offsets = npt.NDArray[np.int32]
 
@@ -169,7 +169,7 @@ def write_blocked(lower: Lowering, value: Value) -> Tensor:
 
 def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
-    gaps, nbytes = computed(_gaps, tensor.plane)
+    gaps, nbytes = traced_call(_gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
     plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * ITEM), lower.threads)
     words = HALO.pack(

@@ -14,7 +14,7 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.ops.core.window_arithmetic import Interpolation, interpolation
-from nnefc.symbolic.traced_array import Table, computed
+from nnefc.symbolic.traced_array import TracedArray, traced_call
 
 PIXEL_NS = 3
 """Nanoseconds per pixel of the output, about."""
@@ -25,7 +25,7 @@ def nearest(lower: Lowering, op: Op) -> None:
     """Every pixel is repeated: the windows lie side by side."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     factors = tuple(map(int, op.attributes["size"][2:]))  # extents of the result, divided
-    (rows,) = computed(_repeated_rows, x.plane, y.plane, factors[:-1])
+    (rows,) = traced_call(_repeated_rows, x.plane, y.plane, factors[:-1])
     kernel = Kernel("window.upsample.nearest", (x.layout.block, factors[-1]))
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
 
@@ -48,7 +48,7 @@ def linear(lower: Lowering, op: Op) -> None:
     """The last two dimensions are interpolated; the others, if any, have the factor 1."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
-    rows, columns = computed(_between, x.plane, y.plane, *how)
+    rows, columns = traced_call(_between, x.plane, y.plane, *how)
     _launch(lower, Kernel("window.upsample.linear", (x.layout.block,)), x, y, rows, columns)
 
 
@@ -90,8 +90,8 @@ def _launch(
     kernel: Kernel,
     x: Tensor,
     y: Tensor,
-    found: plane_pieces.Records | Table,
-    taps: npt.NDArray[np.int32] | Table,
+    found: plane_pieces.Records | TracedArray,
+    taps: npt.NDArray[np.int32] | TracedArray,
 ) -> None:
     plane_ns = math.prod(y.spatial) * PIXEL_NS
     plane_pieces.launch(lower, kernel, x, y, found, taps, plane_ns, other=x)

@@ -22,7 +22,7 @@ from nnefc.lower.convolution.phases import Tap, axis_phases, axis_taps
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.support.machine_model import MACS_PER_NS
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.traced_array import traced_call
 
 Array = npt.NDArray[np.float32]
 
@@ -43,7 +43,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
     planes = (each.plane for each in (x, y, end.residual or y))
-    found, taps = computed(_pieces, window, row, inputs, *planes)
+    found, taps = traced_call(_pieces, window, row, inputs, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks that meet the same part of their input block
     parts = outputs // inputs

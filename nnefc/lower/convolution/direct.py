@@ -25,8 +25,8 @@ from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile,
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import MACS_PER_NS
-from nnefc.symbolic.integers import now
-from nnefc.symbolic.traced_array import computed, length
+from nnefc.symbolic.integers import hint
+from nnefc.symbolic.traced_array import length, traced_call
 
 Array = npt.NDArray[np.float32]
 
@@ -129,7 +129,7 @@ def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
     places = tuple(tuple(number for number, _ in tap) for tap in taps)
     step = it.x.layout.entry
     depth = ceil_div(it.filter.shape[2], step) * len(taps) if taps else 1
-    macs = now(it.x.batch * pixels_of(phase)) * depth * step
+    macs = hint(it.x.batch * pixels_of(phase)) * depth * step
     for share in _shares(it, macs):
         panels, groups = share.panels, slice(share.groups.start, None, share.groups.step)
         columns = slice(share.first, share.first + panels.width * panels.count)
@@ -230,7 +230,7 @@ def _launch_tiles(
     pixels = pixels_of(phase)
     inputs = it.filter.shape[2]
     lane = groups.start * inputs % x.layout.block
-    runs, taps = computed(_runs, phase, x.plane, lane, inputs, depth_block)
+    runs, taps = traced_call(_runs, phase, x.plane, lane, inputs, depth_block)
     filter_bytes = packed.buffer.nbytes
     macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
     pixel_block, part_tiles = _units(it, pixels, share, filter_bytes, lower.threads)
@@ -297,7 +297,7 @@ def _source(lower: Lowering, it: Convolution, phase: Phase, groups: range) -> di
             "x_batch": x.batch_bytes,
             "x_group": groups.step * inputs // x.layout.block * x.plane_bytes,
         }
-    (nowhere,) = computed(_nowhere, pixels_of(phase))
+    (nowhere,) = traced_call(_nowhere, pixels_of(phase))
     return {
         "x": lower.table(np.zeros(x.layout.entry, np.float32)),
         "x_pixels": lower.table(nowhere),
@@ -312,7 +312,7 @@ def _nowhere(pixels: int) -> tuple[npt.NDArray[np.int32]]:
 
 def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Row, ...]) -> Ref:
     """Where the pixels of a grid are."""
-    (offsets,) = computed(_grid_offsets, tensor.plane, grid)
+    (offsets,) = traced_call(_grid_offsets, tensor.plane, grid)
     return lower.table(offsets)
 
 
@@ -352,10 +352,10 @@ def _units(
     of the weights.
     """
     panels, groups = share.panels, len(share.groups)
-    height, count, pixels = tile_pixels(panels.vectors), panels.count, now(pixels)
-    planes = now(it.x.batch) * groups
+    height, count, pixels = tile_pixels(panels.vectors), panels.count, hint(pixels)
+    planes = hint(it.x.batch) * groups
     plane_ns = pixels * (filter_bytes // ITEM) * panels.share / groups / MACS_PER_NS
-    input_bytes = now(it.x.plane_bytes) * it.x.blocks // it.groups
+    input_bytes = hint(it.x.plane_bytes) * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:
         fewest = max(ceil_div(pixels, PIXELS), fewest)

@@ -24,8 +24,8 @@ from nnefc.lower.window.taps import Dimension, dimensions_of
 from nnefc.ops.core.window_arithmetic import convolution_groups, convolution_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import DOT_MACS_PER_NS
-from nnefc.symbolic.integers import now, smallest
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.integers import hint, smallest
+from nnefc.symbolic.traced_array import traced_call
 
 FEW_PIXELS = 4
 """Up to so many, a register tile would be mostly idle."""
@@ -90,7 +90,7 @@ def convolution(lower: Lowering, op: Op) -> None:
     )
     if it.inputs == 1 and it.outputs <= FEW_OUTPUTS:
         _weighted(lower, it)
-    elif now(it.pixels) <= FEW_PIXELS:
+    elif hint(it.pixels) <= FEW_PIXELS:
         _dots(lower, it)
     else:
         _gemm(lower, it)
@@ -136,8 +136,8 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
     planes = it.batch * it.groups
     pixel_blocks = ceil_div(it.pixels, pixel_block)
     work = planes * it.pixels * it.outputs * it.inputs * it.taps
-    wanted = min(16, max(int(now(work) / TILE_FLOPS), 1))
-    parts = max(min(ceil_div(wanted, now(planes * pixel_blocks)), it.outputs // (8 * rows)), 1)
+    wanted = min(16, max(int(hint(work) / TILE_FLOPS), 1))
+    parts = max(min(ceil_div(wanted, hint(planes * pixel_blocks)), it.outputs // (8 * rows)), 1)
     output_block = -(-it.outputs // (parts * rows)) * rows
     units = planes * pixel_blocks * ceil_div(it.outputs, output_block)
     unit_block = per_tile(units, work / units / DOT_MACS_PER_NS, lower.threads)
@@ -162,7 +162,7 @@ def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
     *outer, last = it.dimensions
     pitches = taps.pitches(it.dimensions, it.dtype.itemsize)
     index, starts = taps.index(lower, outer)
-    (decode,) = computed(_decode, tuple(d.taps for d in it.dimensions))
+    (decode,) = traced_call(_decode, tuple(d.taps for d in it.dimensions))
     filled: dict[str, Any] = {
         "x": it.x,
         "y": it.y,

@@ -37,7 +37,7 @@ from nnefc.ops.core.window_arithmetic import convolution_window
 from nnefc.ops.core.winograd_tiles import largest_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import NEAR_NS, PEAK_MACS_PER_NS, REMOTE_NS, STEP_NS, WEIGHT_NS
-from nnefc.symbolic.integers import make_do, now, smallest
+from nnefc.symbolic.integers import hint, mark_degraded, smallest
 
 Array = npt.NDArray[Any]
 
@@ -86,7 +86,7 @@ def lower_winograd(lower: Lowering, op: Op) -> None:
         filter=filter_.reshape(*filter_.shape[:2], *window.size[:-2], *taps),
         bias=read_bias(lower, op.inputs[2], y.channels),
         parts=parts,
-        items=min(max(capacity // tiling.count, 1), now(x.batch)),
+        items=min(max(capacity // tiling.count, 1), hint(x.batch)),
     )
     fields = common_fields(lower, it)
     if apart:
@@ -105,7 +105,7 @@ def block_size(
     itself; `room`: bytes of memory that v and m should keep to.
     """
     in_blocks = plane_taps * x.blocks
-    batch = now(x.batch)
+    batch = hint(x.batch)
     every = tiling.count * batch
     elements = math.prod(tiling.grid)
     tile_bytes = elements * (in_blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
@@ -131,7 +131,7 @@ def block_size(
     room = max(room, LEAST_BYTES, filter_bytes // FILTER_PART)
     fitting = max(min(min(room // threads, MOST_BYTES) // tile_bytes, tiling.count), 1)
     best = min((size for size in parts_of(tiling.count) if size <= fitting), key=apart)
-    if make_do(x.batch):  # the launches of steps are as many as there are blocks
+    if mark_degraded(x.batch):  # the launches of steps are as many as there are blocks
         return True, best
     whole = min(max(min(room, SHARED_BYTES) // tile_bytes, LEAST_TILES), every)
     return (True, best) if apart(best) <= shared(whole) else (False, whole)

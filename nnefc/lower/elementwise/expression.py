@@ -17,7 +17,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.product.pack import Array
 from nnefc.program.program import Ref
 from nnefc.runtime.machine.data_caches import largest_cache
-from nnefc.symbolic.integers import is_symbolic, largest, now, same, smallest
+from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, statically_equal
 
 TILE_BYTES = 64 << 10
 """What a tile writes, at least: some microseconds of work, and it stays in the L2 cache."""
@@ -93,7 +93,7 @@ def launch(
         if len(outputs) == 1
         and v.type.dtype.itemsize == result.dtype.itemsize
         and v.type.rank == result.rank
-        and all(map(same, v.type.dims, shape))
+        and all(map(statically_equal, v.type.dims, shape))
     )
     targets = [Strided(lower.write(v), v.type.dtype, strides(shape, shape)) for v in outputs]
     launch_strided(lower, expression, sources, targets, shape, in_place=in_place)
@@ -212,7 +212,9 @@ def join(
         if extent == 1:
             continue
         inner = [s[axis] for s in strides]
-        if dims and all(same(along[-1], step * extent) for along, step in zip(steps, inner)):
+        if dims and all(
+            statically_equal(along[-1], step * extent) for along, step in zip(steps, inner)
+        ):
             dims[-1] *= extent
             for along, step in zip(steps, inner):
                 along[-1] = step
@@ -239,7 +241,7 @@ def flat_row(
         return None
     access: list[Access] = []
     for i, (*_, step, last) in enumerate(strides):
-        if last == 1 and same(step, inner):
+        if last == 1 and statically_equal(step, inner):
             access.append(Access.CONTIGUOUS)
         elif i >= inputs:
             return None
@@ -277,7 +279,7 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
     Columns are a multiple of `step`, unless they are all of a row.
     """
     items = largest([items, -(-rows * columns // (MAX_TILES // 2))])
-    if now(columns) >= 2 * now(largest([items, step])):
+    if hint(columns) >= 2 * hint(largest([items, step])):
         parts = largest([columns // largest([items, step]), 1])
         return 1, -(-columns // parts // step) * step
     return smallest([largest([items // columns, 1]), rows]), columns

@@ -12,7 +12,7 @@ from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 
 @lowering("sum_reduce")
@@ -87,7 +87,7 @@ def _launch(
     volume = math.prod(extent for extent, _ in reduced)
     item = dtype.itemsize
     units = outputs if row_reduced else outputs * ceil_div(width, CHUNK)
-    row_ns = 8 + min(now(width), CHUNK) / LOOP_ITEMS_PER_NS
+    row_ns = 8 + min(hint(width), CHUNK) / LOOP_ITEMS_PER_NS
     unit_block = per_tile(units, 8 + volume * row_ns, lower.threads)
     words = REDUCE.pack(
         x=x,

@@ -15,7 +15,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.traced_array import Table, length
+from nnefc.symbolic.traced_array import TracedArray, length
 
 
 def gather_rows(
@@ -52,7 +52,7 @@ def repeat_items(
     y: Ref,
     shape: Shape,
     itemsize: int,
-    indices: Mapping[int, npt.NDArray[np.int32] | Table],
+    indices: Mapping[int, npt.NDArray[np.int32] | TracedArray],
 ) -> None:
     """Items of x along some axes, one at least: y[i, j, ...] = x[indices[0][i], j, ...] for axis 0.
 

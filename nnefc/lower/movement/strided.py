@@ -25,7 +25,7 @@ from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Appended, Ref
 from nnefc.runtime.machine.data_caches import largest_cache
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.integers import now, same, smallest
+from nnefc.symbolic.integers import hint, smallest, statically_equal
 
 MOVED_AS = {1: "uint8", 2: "uint16", 4: "float32", 8: "float64"}
 """The type that `pad` moves items of so many bytes as."""
@@ -69,7 +69,7 @@ def copy_strided(
     if family == "transpose":
         cost = width[0] / VECTOR_ITEMS_PER_NS
         # the last cache holds what it is read from as well
-        nbytes = now(itemsize * planes * rows[0] * width[0])
+        nbytes = hint(itemsize * planes * rows[0] * width[0])
         streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
     row_block = portion(rows[0], cost)
     if streams:
@@ -111,7 +111,7 @@ def _join(
         if extent == 1:
             continue
         whole = (x_pitch * extent, y_pitch * extent)
-        if joined and all(map(same, joined[-1][1:], whole)):
+        if joined and all(map(statically_equal, joined[-1][1:], whole)):
             joined[-1] = (joined[-1][0] * extent, x_pitch, y_pitch)
         else:
             joined.append((extent, x_pitch, y_pitch))

@@ -25,7 +25,7 @@ from nnefc.ops.internal.attention import places as attended
 from nnefc.program.program import Ref
 from nnefc.support.hardware import CACHE_LINE
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
-from nnefc.symbolic.integers import is_symbolic, largest, now, smallest
+from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest
 
 FEW_ROWS = 8
 """Up to so many read k and v as they are."""
@@ -108,11 +108,11 @@ def attention(lower: Lowering, op: Op) -> None:
         parts.append(Part(count, k, v, panels, block))
         pitch = largest([pitch, room])
     room = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // heights[-1]
-    macs = now(keys) * now(depth + width)
+    macs = hint(keys) * hint(depth + width)
     cost = heights[-1] * macs * item / (MACS_PER_NS * ITEM)
     m_block = smallest([m_parts if few else even(m_parts, UNIT_NS / cost), room])
     if few:
-        cost = max(cost, macs * item * MEMORY_NS / now(m_block))
+        cost = max(cost, macs * item * MEMORY_NS / hint(m_block))
     units = math.prod(extents) * ceil_div(m_parts, m_block)
     unit_block = units_per_tile(units, cost * m_block)
     named = {"q": q, "y": y}

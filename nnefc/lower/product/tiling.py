@@ -17,7 +17,7 @@ from nnefc.lower.partition import ceil_div, per_tile, sharing
 from nnefc.lower.product.compressed import Compressed
 from nnefc.lower.product.operands import Product
 from nnefc.support.machine_model import MACS_PER_NS, MEMORY_NS
-from nnefc.symbolic.integers import is_symbolic, largest, now, pinned, smallest
+from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, specialized
 
 UNIT_NS = 20_000.0
 """What a unit of work should take: rows and panels that it reads again stay close."""
@@ -60,14 +60,14 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
     m_parts = ceil_div(product.m, tile_rows())
     if lower.growing and product.m < least_rows():
         m_parts = product.m
-    heights = sizes(now(product.m), now(m_parts))
+    heights = sizes(hint(product.m), hint(m_parts))
     widest = tile_width(tile_rows() if lower.growing else heights[-1])
     n_parts = ceil_div(vectors, widest)
     widths = _widths(vectors, n_parts, widest)
     # nanoseconds of one part, and of a block of parts below each other
-    width = widths[-1] * lanes * now(product.depth) * product.dtype.itemsize
+    width = widths[-1] * lanes * hint(product.depth) * product.dtype.itemsize
     part = heights[-1] * width / (MACS_PER_NS * ITEM)
-    m_block = even(m_parts, max(3, UNIT_NS / now(part)))
+    m_block = even(m_parts, max(3, UNIT_NS / hint(part)))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_NS / column)
     if (blocks := ceil_div(n_parts, n_block)) > 1 and m_parts == 1:
@@ -85,14 +85,14 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     """For compressed weights that stay in registers: units of some rows and panels."""
     fixed = weights.stored == IN_FIXED_POINT
     m_parts = ceil_div(product.m, compressed_rows())
-    heights = sizes(now(product.m), now(m_parts))
+    heights = sizes(hint(product.m), hint(m_parts))
     m_block = even(m_parts, FIXED_PARTS) if fixed else m_parts
     m_blocks = ceil_div(m_parts, m_block)
     highest = compressed_rows() if lower.growing else heights[-1]
     rows = smallest([m_block * highest, product.m])
     lanes = lanes_of(str(product.dtype))
     vectors = ceil_div(product.n, lanes)
-    items = now(rows * product.depth)
+    items = hint(rows * product.depth)
     panel_ns = max(weights.panels.step * STREAM_NS, items * lanes / MACS_PER_NS, 1)
     start_ns = STREAM_START_NS + (FIX_NS * items if fixed else 0)
     panels = per_tile(vectors * m_blocks, panel_ns, lower.threads, start_ns)
@@ -142,7 +142,7 @@ def units_per_tile(units: int, cost: float) -> int:
     Units are long already: with the tiles of `per_tile`, fewer and longer, products of two threads
     took up to 3 % more time while others used the processor.
     """
-    return smallest([largest([1, int(UNIT_NS / now(cost)), ceil_div(units, MAX_TILES)]), units])
+    return smallest([largest([1, int(UNIT_NS / hint(cost)), ceil_div(units, MAX_TILES)]), units])
 
 
 def tile_sizes(
@@ -177,10 +177,14 @@ def _widths(vectors: int, parts: int, widest: int) -> tuple[int, ...]:
     if not is_symbolic([vectors]):
         return sizes(vectors, parts)
     least = vectors // parts
-    return (widest - 1, widest) if least >= widest - 1 else sizes(pinned(vectors), pinned(parts))
+    return (
+        (widest - 1, widest)
+        if least >= widest - 1
+        else sizes(specialized(vectors), specialized(parts))
+    )
 
 
 def even(count: int, wanted: float) -> int:
     """A size of blocks, about as wanted, that cuts `count` into nearly equal ones."""
-    blocks = max(1, round(now(count) / max(now(wanted), 1)))
+    blocks = max(1, round(hint(count) / max(hint(wanted), 1)))
     return ceil_div(count, blocks)

@@ -19,7 +19,7 @@ from nnefc.lower.window.sampling import interpolate
 from nnefc.ops.extended.resampling import CUBIC_TAPS, changed_axes, scales_of, taps
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.traced_array import Table, computed, length
+from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,7 @@ def resize(lower: Lowering, op: Op) -> None:
     shape = list(dims)
     how = tuple((name, value) for name, value in op.attributes.items() if name != "sizes")
     for axis in axes:
-        found = computed(_taps, shape[axis], sizes[axis], scales[axis], how)
+        found = traced_call(_taps, shape[axis], sizes[axis], scales[axis], how)
         around = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
         shape[axis] = sizes[axis]
         last = axis == axes[-1]
@@ -60,7 +60,7 @@ def _taps(
 
 def _resample(
     lower: Lowering,
-    found: Sequence[Array | Table],
+    found: Sequence[Array | TracedArray],
     x: Ref,
     y: Ref,
     dtype: DType,

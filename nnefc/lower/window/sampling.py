@@ -16,10 +16,10 @@ from nnefc.lower.window import taps
 from nnefc.ops.core.window_arithmetic import interpolation, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.machine_model import LOOP_ITEMS_PER_NS
-from nnefc.symbolic.traced_array import Table, computed, length
+from nnefc.symbolic.traced_array import TracedArray, length, traced_call
 
 Array = np.ndarray[Any, Any]
-Points = tuple[Array | Table, Array | Table, Array | Table]
+Points = tuple[Array | TracedArray, Array | TracedArray, Array | TracedArray]
 """Low, high and weight of `Interpolation`."""
 
 
@@ -63,7 +63,7 @@ def multilinear_upsample(lower: Lowering, op: Op) -> None:
     axes = [axis for axis, f in enumerate(factor, 2) if f > 1][::-1] or [1]
     for axis in axes:
         extent, f = shape[axis], factor[axis - 2] if axis > 1 else 1
-        points = computed(_points, extent, f, op.attributes["method"], op.attributes["border"])
+        points = traced_call(_points, extent, f, op.attributes["method"], op.attributes["border"])
         around = (math.prod(shape[:axis]), extent, math.prod(shape[axis + 1 :]))
         shape[axis] = extent * f
         last = axis == axes[-1]

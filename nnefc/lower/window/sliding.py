@@ -23,8 +23,8 @@ from nnefc.ops.core.window_arithmetic import Window, pooling_window
 from nnefc.program.program import Ref
 from nnefc.support.errors import NnefError
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
-from nnefc.symbolic.integers import now, same
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.integers import hint, statically_equal
+from nnefc.symbolic.traced_array import traced_call
 
 MAX_TAPS: Final = 1 << 40
 """Items that windows look at where they are not separable in the dimensions: some minutes."""
@@ -43,9 +43,9 @@ def box(lower: Lowering, op: Op) -> None:
     elif normalize:
         divisor = 1.0 * window.volume
     x, y, dtype = lower.read(op.inputs[0]), lower.write(op.output), op.output.type.dtype
-    if op.name == "debox" and same(divisor, 1) and all(d.repeats for d in dimensions):
+    if op.name == "debox" and statically_equal(divisor, 1) and all(d.repeats for d in dimensions):
         moved = [axis for axis, d in enumerate(dimensions) if not d.is_identity] or [0]
-        indices = {axis: computed(_repeated, dimensions[axis])[0] for axis in moved}
+        indices = {axis: traced_call(_repeated, dimensions[axis])[0] for axis in moved}
         repeat_items(lower, x, y, window.input, dtype.itemsize, indices)
         return
     separable(lower, "sum", x, y, dtype, dimensions, window.input, divisor=divisor)
@@ -113,13 +113,13 @@ def separable(
 ) -> None:
     """Sum or maximum over a window: at once if it is small, else dimension by dimension."""
     axes = [i for i, d in enumerate(dimensions) if not d.is_identity]
-    if not same(divisor, 0) and all(dimensions[axis].covers for axis in axes):
+    if not statically_equal(divisor, 0) and all(dimensions[axis].covers for axis in axes):
         reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
         return
     kernel = Kernel(f"window.sliding.{kind}", (str(dtype),))
     sizes = [dimensions[axis].taps for axis in axes]
     rest = list(dimensions)
-    if now(math.prod(sizes)) > 4 * now(sum(sizes)):
+    if hint(math.prod(sizes)) > 4 * hint(sum(sizes)):
         shape_now = list(shape)
         for axis in axes[:-1]:
             only = [
@@ -150,7 +150,9 @@ def launch(
     *outer, last = dimensions
     rows = math.prod(d.outputs for d in outer)
     index, starts = taps.index(lower, outer)
-    count, count_starts = taps.counts(lower, dimensions) if same(divisor, 0) else (x, [])
+    count, count_starts = (
+        taps.counts(lower, dimensions) if statically_equal(divisor, 0) else (x, [])
+    )
     volume = math.prod(d.taps for d in dimensions)
     row_ns = volume * (last.outputs / VECTOR_ITEMS_PER_NS + 16)
     row_block = per_tile(rows, row_ns, lower.threads)

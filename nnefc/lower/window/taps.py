@@ -16,8 +16,8 @@ import numpy.typing as npt
 from nnefc.lower.context import Lowering
 from nnefc.ops.core.window_arithmetic import Window, forward_taps, reverse_taps
 from nnefc.program.program import Ref
-from nnefc.symbolic.integers import same
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.integers import statically_equal
+from nnefc.symbolic.traced_array import traced_call
 
 Indices = npt.NDArray[np.int64]
 
@@ -44,10 +44,10 @@ class Dimension:
     def is_identity(self) -> bool:
         """Whether output i meets item i and nothing else."""
         return (
-            same(self.taps, 1)
-            and same(self.padding, 0)
-            and same(self.outputs, self.inputs)
-            and (same(self.stride, 1) or same(self.outputs, 1))
+            statically_equal(self.taps, 1)
+            and statically_equal(self.padding, 0)
+            and statically_equal(self.outputs, self.inputs)
+            and (statically_equal(self.stride, 1) or statically_equal(self.outputs, 1))
         )
 
     @property
@@ -58,12 +58,12 @@ class Dimension:
     @property
     def covers(self) -> bool:
         """Whether there is one output, which meets every item once and nothing else."""
-        one_by_one = same(self.dilation, 1) and not self.reverse
+        one_by_one = statically_equal(self.dilation, 1) and not self.reverse
         return (
-            same(self.outputs, 1)
-            and same(self.padding, 0)
-            and same(self.taps, self.inputs)
-            and (one_by_one or same(self.taps, 1))
+            statically_equal(self.outputs, 1)
+            and statically_equal(self.padding, 0)
+            and statically_equal(self.taps, self.inputs)
+            and (one_by_one or statically_equal(self.taps, 1))
         )
 
     @property
@@ -71,8 +71,8 @@ class Dimension:
         """Whether every output of a reverse operation meets one item."""
         return self.is_identity or (
             self.reverse
-            and same(self.taps, self.stride)
-            and same(self.dilation, 1)
+            and statically_equal(self.taps, self.stride)
+            and statically_equal(self.dilation, 1)
             and self.padding >= 0
             and self.outputs + self.padding <= self.inputs * self.stride
         )
@@ -127,7 +127,7 @@ def join(dimensions: Sequence[Dimension]) -> list[Dimension]:
             if before.is_plain:
                 joined[-1] = identity(before.inputs * dimension.inputs)
                 continue
-            if same(dimension.inputs, 1):
+            if statically_equal(dimension.inputs, 1):
                 continue
         joined.append(dimension)
     return joined or [identity(1)]
@@ -151,7 +151,7 @@ def index(lower: Lowering, dimensions: Iterable[Dimension]) -> tuple[Ref, list[i
         starts.append(end)
         end += dimension.outputs * dimension.taps
         moving.append(dimension)
-    (words,) = computed(_index, tuple(moving))
+    (words,) = traced_call(_index, tuple(moving))
     return lower.table(words), starts
 
 
@@ -163,7 +163,7 @@ def _index(moving: Sequence[Dimension]) -> tuple[Indices]:
 
 def counts(lower: Lowering, dimensions: Sequence[Dimension]) -> tuple[Ref, list[int]]:
     """(words, where each dimension starts): terms per output."""
-    (words,) = computed(_counts, tuple(dimensions))
+    (words,) = traced_call(_counts, tuple(dimensions))
     return lower.table(words), [
         sum(d.outputs for d in dimensions[:i]) for i in range(len(dimensions))
     ]
@@ -179,7 +179,7 @@ def runs(lower: Lowering, dimension: Dimension, pitch: int) -> Ref:
     taps + 1 words: number of the first run of each tap; then per run first output, end,
     source offset in bytes (-1: nothing there), step in bytes.
     """
-    (words,) = computed(_runs, dimension, pitch)
+    (words,) = traced_call(_runs, dimension, pitch)
     return lower.table(words)
 
 

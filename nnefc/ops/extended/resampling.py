@@ -12,7 +12,7 @@ import numpy.typing as npt
 from nnefc.ir import Shape, TensorType
 from nnefc.ops.core.common import Array, extents_allowed, fits, length, listing, one_of
 from nnefc.ops.core.spec import Call, OpSpec, Sample
-from nnefc.symbolic.traced_array import computed
+from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
     "half_pixel",
@@ -52,7 +52,7 @@ def changed_axes(shape: Shape, attributes: Mapping[str, Any]) -> list[int]:
     What shrinks comes first, from the first axis on; what grows after that, from the last one on.
     """
     each = zip(shape, attributes["sizes"], scales_of(shape, attributes), strict=True)
-    changes = [int(computed(_change, *axis)[0]) for axis in each]
+    changes = [int(traced_call(_change, *axis)[0]) for axis in each]
     shrinking = [axis for axis, change in enumerate(changes) if change == SHRINKS]
     growing = [axis for axis, change in enumerate(changes) if change == GROWS]
     return [*shrinking, *reversed(growing)]

@@ -9,7 +9,7 @@ from nnefc.ir.expression import FUSED
 from nnefc.ops.internal import attention, fused_views, mean_variance, scan
 from nnefc.ops.tools.reference import fused_operation
 from nnefc.ops.tools.table import operations
-from nnefc.symbolic.integers import now
+from nnefc.symbolic.integers import hint
 
 
 def macs(op: Op) -> int:
@@ -134,10 +134,10 @@ def largest_live_bytes(graph: Graph) -> int:
     for position, op in enumerate(graph.ops):
         if op.name in ("constant", "variable"):
             continue
-        live += sum(now(v.type.nbytes) for v in op.outputs if v in last_use)
+        live += sum(hint(v.type.nbytes) for v in op.outputs if v in last_use)
         largest = max(largest, live + max(map(largest_live_bytes, op.bodies), default=0))
         for value in dict.fromkeys(op.inputs):
             stored = value.op is None or is_stored(value)
             if last_use[value] == position and not stored:
-                live -= now(value.type.nbytes)
+                live -= hint(value.type.nbytes)
     return largest

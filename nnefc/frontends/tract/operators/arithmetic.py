@@ -13,7 +13,7 @@ from nnefc.frontends.common.values import Known, Operand, Wrong, operand
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
-from nnefc.symbolic.integers import pinned
+from nnefc.symbolic.integers import specialized
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.model import Model
@@ -188,7 +188,9 @@ def _is_pattern(make: Maker) -> bool:
 @operator("tract_nnef")
 def pow_(make: Maker, x: Operand, y: Any) -> Any:
     if isinstance(y, Known) and y.array.size == 1:
-        y = pinned(y.array.reshape(()).item())  # real powers of plain numbers, as literals have
+        y = specialized(
+            y.array.reshape(()).item()
+        )  # real powers of plain numbers, as literals have
     if isinstance(y, bool | int | float):
         match float(y):
             case 1.0:

@@ -16,7 +16,7 @@ from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.ir import DType, TensorType
 from nnefc.ops.core.common import sequence
 from nnefc.ops.standard.slicing import Indices
-from nnefc.symbolic.integers import Extent, largest, smallest
+from nnefc.symbolic.integers import SymInt, largest, smallest
 
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
@@ -201,7 +201,7 @@ def slice_(
         if step < 1:
             raise Wrong("argument/slice", f"stride = {step}; it must be at least 1")
         first = min(max(first + extent if first < 0 else first, 0), extent)
-        if last == 0 and i < len(written) and isinstance(written[i], int | Extent):
+        if last == 0 and i < len(written) and isinstance(written[i], int | SymInt):
             last = extent
         last = min(max(last + extent if last < 0 else last, 0), extent)
         input = _part(make, input, at, first, max(first, last), step)
