@@ -176,7 +176,7 @@ class SymInt(Named, SymIntBase):
     ) -> None:
         super().__init__(trace, value, name)
         self.elsewhere = elsewhere
-        """What it is for some other values of the symbols, if that is known: see `statically_equal`."""
+        """Its value at the probe values of the symbols, if known: see `statically_equal`."""
 
     def __repr__(self) -> str:
         return f"{self.value}:{self.name}"
