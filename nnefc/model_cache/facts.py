@@ -69,7 +69,7 @@ def _surroundings() -> Facts:
     from nnefc.runtime.compile.support_code import interface
     from nnefc.runtime.machine.data_caches import largest_cache
 
-    codegen = surroundings_of("codegen", host())
+    codegen = surroundings_of("codegen.object_code", host())
     assert codegen is not None
     return {
         **{name: fact for name, fact in codegen.facts.items() if not name.startswith(SOURCE)},

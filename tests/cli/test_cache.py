@@ -368,7 +368,7 @@ def test_a_source_that_changes(
 
     def source(module: str) -> Any:
         found = real(module)
-        if found is not None and module == "kernels.scalar":
+        if found is not None and module == "kernels.vector.scalar":
             return found._replace(digest="other")
         return found
 

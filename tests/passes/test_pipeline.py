@@ -34,7 +34,7 @@ graph net(%x: float32[2]) -> (y = %y) {
 
 def test_names_of_passes_are_their_files() -> None:
     for pass_ in DEFAULT:
-        assert type(pass_).__module__ == f"nnefc.passes.{pass_.name}"
+        assert type(pass_).__module__.rpartition(".")[2] == pass_.name
         assert "becomes" in (type(pass_).__doc__ or "") or pass_.name.startswith("eliminate")
 
 
