@@ -24,8 +24,32 @@ def test_page_of_tracts_operators_is_current() -> None:
     assert (ROOT / "docs" / "tract-operators.md").read_text() == page_of_operators()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that a page's headings get."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text()):
+        if "://" in target:
+            continue
+        other = page.parent / target if target else page
+        assert other.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in _anchors(other), f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_files_that_pages_name_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":  # which tells of earlier trees
+        return
+    folders = "nnefc|kernels|passes|runtime|tests|benchmarks|examples|docs"
+    for path in re.findall(rf"`((?:{folders})/[\w/.*]*)`", page.read_text()):
+        found = any(ROOT.glob(path.rstrip("/"))) or (ROOT / f"{path}.py").exists()
+        assert found, f"{page.name} names {path}"
