@@ -1,8 +1,8 @@
-"""What a kernel is: a family of native functions, generic in shape, specialised by arguments.
+"""Kernels and their families: native functions, generic in shape, specialised by arguments.
 
 A kernel is compiled from a Python function `kernel(bases, params, first, last)`
 of four 64-bit integers: the address of a table of base addresses, the address of
-the launch's parameters, and the range of tiles to do.  It reads raw memory, never
+the launch's parameters, and the range of tiles to compute.  It reads raw memory, never
 touches Python, and does not know a shape before it runs.
 
 Parameters are 64-bit words: see `nnefc.kernels.parameters`.
@@ -13,46 +13,24 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, ParamSpec
 
 from nnefc.support.digests import blake2b
 from nnefc.support.registration import is_taken
 
 KernelFunction = Callable[[int, int, int, int], None]
-Family = Callable[..., KernelFunction]
+P = ParamSpec("P")
 
-Relatives = Callable[..., "Iterable[Kernel]"]
-
-_families: dict[str, Family] = {}
-_relatives: dict[str, Relatives] = {}
-_moving: set[str] = set()
-
-
-def family(
-    name: str, relatives: Relatives | None = None, *, moves: bool = False
-) -> Callable[[Family], Family]:
-    """Register `make(*arguments) -> kernel function` as a family of kernels.
-
-    `relatives(*arguments)`: kernels that the next networks are likely to need, which may be
-    compiled with this one where there are processes for it.
-    `moves`: the kernels prepare operands or arrange results, and compute nothing.
-    """
-
-    def register(make: Family) -> Family:
-        if is_taken(_families.get(name), make):
-            raise ValueError(f"kernel family {name!r} is registered already")
-        _families[name] = make
-        if moves:
-            _moving.add(name)
-        if relatives is not None:
-            _relatives[name] = relatives
-        return make
-
-    return register
+_PACKAGE: Final = "nnefc.kernels."
+_families: dict[str, Family[...]] = {}
 
 
 class Kernel(NamedTuple):
-    """One member of a family; equal kernels are compiled once."""
+    """One member of a family; equal kernels are compiled once.
+
+    It holds the name of the family and not the family itself, so that it is hashed, pickled and
+    compared without an import; calling a `Family` makes it.
+    """
 
     family: str
     arguments: tuple[Hashable, ...] = ()
@@ -64,26 +42,93 @@ class Kernel(NamedTuple):
         return f"nnefc_{self.family.replace('.', '_')}_{digest}"
 
     def function(self) -> KernelFunction:
-        """The Python function to compile.
-
-        Family `p.x.y` registers itself when module `nnefc.kernels.p.x` is imported.
-        """
-        return self._registered(_families)[self.family](*self.arguments)
+        """The Python function to compile."""
+        return _family_of(self).make(*self.arguments)
 
     @property
     def moves(self) -> bool:
         """Whether it moves items and computes nothing; see `family`."""
-        self._registered(_families)
-        return self.family in _moving
+        return _family_of(self).moves
 
     def relatives(self) -> list[Kernel]:
-        """What may be compiled with it; see `family`."""
-        relatives = self._registered(_relatives).get(self.family)
+        """Kernels that may be compiled along with it; see `family`."""
+        relatives = _family_of(self).relatives
         return [] if relatives is None else [k for k in relatives(*self.arguments) if k != self]
 
-    def _registered(self, table: dict[str, Any]) -> dict[str, Any]:
-        make = _families.get(self.family)
-        # what an interrupted import has left behind may lack what was to come
-        if make is None or make.__module__ not in sys.modules:
-            importlib.import_module(f"nnefc.kernels.{self.family.rpartition('.')[0]}")
-        return table
+
+Relatives = Callable[..., Iterable[Kernel]]
+
+
+class Family(Generic[P]):
+    """A family of kernels: called with the arguments of its maker, it gives a member.
+
+    Its name is `package.module.function` of the maker, below `nnefc.kernels`; an underscore at the
+    end, of a name that would hide a builtin, is left out.
+    """
+
+    def __init__(
+        self, make: Callable[P, KernelFunction], relatives: Relatives | None, moves: bool
+    ) -> None:
+        self.name: Final = f"{make.__module__.removeprefix(_PACKAGE)}.{make.__name__.rstrip('_')}"
+        self.make: Final = make
+        self.relatives = relatives
+        self.moves: Final = moves
+        self.__doc__ = make.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Kernel:
+        """The member for these arguments, of which defaults and keywords are part in their order.
+
+        Raises TypeError if they do not fit the maker.
+        """
+        return Kernel(self.name, _in_order(self.make, args, kwargs))
+
+    def __repr__(self) -> str:
+        return f"<family {self.name}>"
+
+
+def family(
+    relatives: Relatives | None = None, *, moves: bool = False
+) -> Callable[[Callable[P, KernelFunction]], Family[P]]:
+    """Register a maker of kernel functions as a family: `@family()` makes a `Family` of it.
+
+    `relatives(*arguments)`: kernels that the next networks are likely to need, which may be
+    compiled with this one where there are processes for it.
+    `moves`: the kernels prepare operands or arrange results, and compute nothing.
+    """
+
+    def register(make: Callable[P, KernelFunction]) -> Family[P]:
+        made = Family(make, relatives, moves)
+        before = _families.get(made.name)
+        if before is not None and is_taken(before.make, make):
+            raise ValueError(f"kernel family {made.name!r} is registered already")
+        _families[made.name] = made
+        return made
+
+    return register
+
+
+def _in_order(
+    make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Hashable, ...]:
+    """All arguments of a call of `make`, by position.
+
+    `inspect.signature` would do it, and take longer to import than the kernels' modules.
+    """
+    code = make.__code__
+    names = code.co_varnames[: code.co_argcount]
+    given = dict(zip(reversed(names), reversed(make.__defaults__ or ())))
+    given |= dict(zip(names, args))
+    given |= kwargs
+    if len(args) + len(kwargs) > len(names) or given.keys() != set(names):
+        raise TypeError(f"{make.__name__} takes ({', '.join(names)}), not {args} and {kwargs}")
+    return tuple(given[name] for name in names)
+
+
+def _family_of(kernel: Kernel) -> Family[...]:
+    """The family, which registers itself when its module is imported."""
+    found = _families.get(kernel.family)
+    # a module whose import was interrupted may have registered some of its families
+    if found is None or found.make.__module__ not in sys.modules:
+        importlib.import_module(_PACKAGE + kernel.family.rpartition(".")[0])
+        found = _families[kernel.family]
+    return found

@@ -16,6 +16,8 @@ the other: the lanes of a pixel are shuffled, so that no lane meets what another
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import clamp
@@ -32,35 +34,50 @@ def row_fits(row: int) -> bool:
     return host().registers - row - 2 >= 4
 
 
-Group = tuple[int, int, int]
-"""Input and output channels of a group, and which part of an input block an output block meets."""
+class Group(NamedTuple):
+    """A group of channels, and the part of its input block that an output block reads."""
+
+    inputs: int = 1
+    outputs: int = 1
+    part: int = 0
+
+
+SINGLE: Final = Group()
+"""A group of one input and one output channel."""
 
 
 def _relatives(
-    block: int, step: int, row: int, residual: bool, apart: int, group: Group
+    lanes: int, stride: int, taps: int, residual: bool, spacing: int, group: Group
 ) -> list[Kernel]:
-    """With the other stride: networks have both."""
+    """The same with the other stride: networks have both."""
     return [
-        Kernel("convolution.depthwise.convolution", (block, each, row, False, apart, group))
-        for each in ((1, 2) if apart == 1 else (step,))
+        convolution(lanes, each, taps, residual=False, spacing=spacing, group=group)
+        for each in ((1, 2) if spacing == 1 else (stride,))
     ]
 
 
-@family("convolution.depthwise.convolution", _relatives)
+@family(_relatives)
 def convolution(
-    block: int, step: int, row: int, residual: bool, apart: int, group: Group
+    lanes: int,
+    stride: int,
+    taps: int,
+    residual: bool = False,
+    spacing: int = 1,
+    group: Group = SINGLE,
 ) -> KernelFunction:
-    """The kind of a piece is its number of outputs, which are `step` pixels apart in x and `apart`
-    in y and the residual.
+    """The kind of a piece is its number of outputs, which are `stride` pixels apart in x and
+    `spacing` in y and the residual.
 
-    Taps come in rows of `row` neighbouring pixels; the table has the offset of the weights, then
+    Taps come in rows of `taps` neighbouring pixels; the table has the offset of the weights, then
     an entry per row.  Weights of a channel block: bias, then for each row and each input channel
     of a group one vector per tap.
     """
-    orders = _orders(block, *group)
-    return pieces_kernel(
-        block, {h: _convolve(h, step, row, residual, apart, orders) for h in depthwise_heights(row)}
-    )
+    orders = _orders(lanes, *group)
+    emits = {
+        height: _convolve(height, stride, taps, residual, spacing, orders)
+        for height in depthwise_heights(taps)
+    }
+    return pieces_kernel(lanes, emits)
 
 
 def _orders(block: int, inputs: int, outputs: int, part: int) -> list[list[int]]:

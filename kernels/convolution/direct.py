@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nnefc.kernels.convolution import depthwise
+from nnefc.kernels.executor import chain
+from nnefc.kernels.movement import layout
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
@@ -80,17 +83,17 @@ def _relatives(vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
     """What most networks of convolutions have some of; entries are of 8 channels or of a block."""
     lanes = lanes_of("float32")
     for vectors in (1, 2, 3):
-        yield Kernel("convolution.direct.convolution", (vectors, min(lanes, 8), ""))
+        yield convolution(vectors, min(lanes, 8))
     if host().halves:
-        yield Kernel("convolution.direct.convolution", (2, min(lanes, 8), "filled"))
+        yield convolution(2, min(lanes, 8), half="filled")
     for stride in (1, 2):
-        yield Kernel("convolution.depthwise.convolution", (lanes, stride, 3, False, 1, (1, 1, 0)))
-    yield Kernel("movement.layout.unblock", (lanes,))
-    yield Kernel("executor.chain.tiles")
+        yield depthwise.convolution(lanes, stride, taps=3)
+    yield layout.unblock(lanes)
+    yield chain.tiles()
 
 
-@family("convolution.direct.convolution", _relatives)
-def convolution(vectors: int, channels: int, half: Half) -> KernelFunction:
+@family(_relatives)
+def convolution(vectors: int, channels: int, half: Half = "") -> KernelFunction:
     """Tiles of `vectors` channel blocks; a table entry is `channels` items of the reduction."""
     run = cover(vectors, channels, half)
     width = panel_width(vectors, half) * 4

@@ -154,7 +154,7 @@ def _packer(item: str):
     return pack
 
 
-@family("convolution.row_major.gemm")
+@family()
 def gemm(item: str) -> KernelFunction:
     size = ITEMSIZE[item]
     columns, depth_limit, height = panel_columns(item), panel_depth(item), tile_height()
@@ -224,7 +224,7 @@ def gemm(item: str) -> KernelFunction:
     return convolution
 
 
-@family("convolution.row_major.columns", moves=True)
+@family(moves=True)
 def columns(item: str) -> KernelFunction:
     """y: [columns, inputs, taps], what each pixel of each group of each batch item reads.
 

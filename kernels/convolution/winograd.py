@@ -21,9 +21,9 @@ Of one small convolution there is one block, and the threads share each of the t
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from nnefc.kernels.convolution import winograd_steps as steps
 from nnefc.kernels.convolution.winograd_steps import (
     BLOCK,
     ELEMENTS,
@@ -40,9 +40,6 @@ from nnefc.kernels.convolution.winograd_steps import (
     M,
     Panel,
     V,
-    multiply_panels,
-    transform_input,
-    transform_output,
 )
 from nnefc.kernels.convolution.winograd_transforms import Taps
 from nnefc.kernels.template import Kernel, KernelFunction, family
@@ -51,6 +48,8 @@ from nnefc.support.hardware import CACHE_LINE
 
 SLOT_BYTES = CACHE_LINE
 """What tells whether a piece of memory is free."""
+USUAL: Final[tuple[tuple[Taps, int], ...]] = (((3, 3), 6), ((5, 5), 4))
+"""Filters that most networks have, with the largest tiles of each."""
 
 
 def _transform(transform: Any, at: int) -> KernelFunction:
@@ -65,32 +64,30 @@ def _transform(transform: Any, at: int) -> KernelFunction:
     return kernel
 
 
-def _usual(name: str, taps: Taps, largest: int) -> list[Kernel]:
-    """A transform for the filters that most networks have, with the largest tiles of each."""
-    return [Kernel(name, each) for each in (((3, 3), 6), ((5, 5), 4))]
+def _usual_inputs(taps: Taps, largest: int) -> list[Kernel]:
+    return [transform_input(*each) for each in USUAL]
 
 
-@family(
-    "convolution.winograd.transform_input",
-    partial(_usual, "convolution.winograd.transform_input"),
-    moves=True,
-)
-def make_input(taps: Taps, largest: int) -> KernelFunction:
-    return _transform(transform_input(taps, largest), V)
+def _usual_outputs(taps: Taps, largest: int) -> list[Kernel]:
+    return [transform_output(*each) for each in USUAL]
 
 
-@family(
-    "convolution.winograd.transform_output",
-    partial(_usual, "convolution.winograd.transform_output"),
-    moves=True,
-)
-def make_output(taps: Taps, largest: int) -> KernelFunction:
-    return _transform(transform_output(taps, largest), M)
+@family(_usual_inputs, moves=True)
+def transform_input(taps: Taps, largest: int) -> KernelFunction:
+    """x to v; `largest`: outputs along a side of the largest tile."""
+    return _transform(steps.transform_input(taps, largest), V)
 
 
-@family("convolution.winograd.multiply")
-def make_multiply(channels: int, each: Panel, last_ones: Panel) -> KernelFunction:
-    multiply = multiply_panels(channels, each, last_ones)
+@family(_usual_outputs, moves=True)
+def transform_output(taps: Taps, largest: int) -> KernelFunction:
+    """m to y; `largest`: outputs along a side of the largest tile."""
+    return _transform(steps.transform_output(taps, largest), M)
+
+
+@family()
+def multiply(channels: int, panel: Panel, last_panel: Panel) -> KernelFunction:
+    """v and the filter to m; see `multiply_panels`."""
+    multiply = steps.multiply_panels(channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         size = load_word(params + UNIT_BLOCK)
@@ -101,12 +98,13 @@ def make_multiply(channels: int, each: Panel, last_ones: Panel) -> KernelFunctio
     return kernel
 
 
-@family("convolution.winograd.blocks")
-def make_blocks(
-    taps: Taps, largest: int, channels: int, each: Panel, last_ones: Panel
+@family()
+def blocks(
+    taps: Taps, largest: int, channels: int, panel: Panel, last_panel: Panel
 ) -> KernelFunction:
-    into, out_of = transform_input(taps, largest), transform_output(taps, largest)
-    multiply = multiply_panels(channels, each, last_ones)
+    """All three steps, block by block."""
+    into, out_of = steps.transform_input(taps, largest), steps.transform_output(taps, largest)
+    multiply = steps.multiply_panels(channels, panel, last_panel)
 
     def kernel(bases, params, first, last):
         slots, count = address(bases, params + SLOTS), load_word(params + SLOT_COUNT)

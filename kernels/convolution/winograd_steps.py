@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from nnefc.kernels.convolution.winograd_transforms import Taps, input_tiles, output_tiles
 from nnefc.kernels.parameters import Layout
@@ -17,8 +17,14 @@ from nnefc.kernels.tile.blocked_tile import FIRST, Half, cover, panel_width
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.memory import address, helper, load_word
 
-Panel = tuple[int, Half]
-"""Channel blocks of the output, and which of them is half as long."""
+
+class Panel(NamedTuple):
+    """Channel blocks of the output that a register tile computes."""
+
+    vectors: int
+    half: Half = ""
+    """The block that is half as long, if any."""
+
 
 WINOGRAD = Layout(
     "x:ref y:ref residual:ref bias:ref zeros:ref filter:ref v:ref m:ref slots:ref "

@@ -95,7 +95,7 @@ def lanes(expression: Expression) -> int:
 COPY = Layout("x:ref y:ref nbytes tile")
 
 
-@family("elementwise.map.copy", moves=True)
+@family(moves=True)
 def copy() -> KernelFunction:
     """`nbytes` bytes, `tile` of them a tile."""
     from nnefc.kernels.elementwise.copy import emit_copy
@@ -104,7 +104,7 @@ def copy() -> KernelFunction:
     return VectorKernel(emit_copy)
 
 
-@family("elementwise.map.expression")
+@family()
 def expression(expression: Expression, walk: Walk) -> KernelFunction:
     """Walk along rows of the operands as `walk` says."""
     from nnefc.kernels.elementwise.loops import Loops

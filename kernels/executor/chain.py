@@ -29,7 +29,7 @@ def chain_words(links: list[tuple[Kernel, Words]]) -> Words:
     return heads + bodies
 
 
-@family("executor.chain.tiles")
+@family()
 def tiles() -> KernelFunction:
     def chain(bases, params, first, last):
         code = _load(bases + 8 * BASE_CODE)

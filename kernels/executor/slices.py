@@ -35,8 +35,8 @@ def pack(moves: list[Words]) -> Words:
     return [*SLICES.pack(count=len(moves)), *(word for words in moves for word in words)]
 
 
-@family("executor.slices.move", moves=True)
-def make() -> KernelFunction:
+@family(moves=True)
+def move() -> KernelFunction:
     """Every slice is where it is told to be."""
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:

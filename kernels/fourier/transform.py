@@ -70,7 +70,7 @@ Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on
 load_local, store_local = LOAD["int64"], STORE["int64"]
 
 
-@family("fourier.transform.transform")
+@family()
 def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
     """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
 

@@ -117,8 +117,8 @@ def _total(v: Vector, values):
     return total
 
 
-@family("measure.limits.multiply_add")
-def make_multiply_add(item: str) -> KernelFunction:
+@family()
+def multiply_add(item: str) -> KernelFunction:
     """Multiply-adds in registers and nothing else."""
     run = _multiply_add(item)
 
@@ -129,8 +129,8 @@ def make_multiply_add(item: str) -> KernelFunction:
     return kernel
 
 
-@family("measure.limits.read")
-def make_read() -> KernelFunction:
+@family()
+def read() -> KernelFunction:
     """Read memory and add it up."""
     run = _read()
 
@@ -143,8 +143,8 @@ def make_read() -> KernelFunction:
     return kernel
 
 
-@family("measure.limits.copy", moves=True)
-def make_copy() -> KernelFunction:
+@family(moves=True)
+def copy() -> KernelFunction:
     """Copy memory."""
     run = _copy()
 

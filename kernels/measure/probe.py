@@ -48,8 +48,8 @@ def _now(builder, clock, clock_id, timespec):
     return builder.add(builder.mul(seconds, I64(1_000_000_000)), rest)
 
 
-@family("measure.probe.stamp")
-def make_stamp() -> KernelFunction:
+@family()
+def stamp() -> KernelFunction:
     """The kernel that the parameters name, between two looks at the clock."""
     local = local_bytes(_TIMESPEC_BYTES)
 

@@ -126,8 +126,8 @@ def _kernel(make: Any) -> KernelFunction:
     return channels
 
 
-@family("movement.channels.shuffle")
-def shuffle_channels(block: int) -> KernelFunction:
+@family()
+def shuffle(block: int) -> KernelFunction:
     run, run_of = shuffle_run(block), _run_of
     size = 8 * STEP_WORDS
 
@@ -150,8 +150,8 @@ def shuffle_channels(block: int) -> KernelFunction:
     return _kernel(make)
 
 
-@family("movement.channels.lanes")
-def move_lanes(block: int) -> KernelFunction:
+@family()
+def lanes(block: int) -> KernelFunction:
     load, store, run_of = LOAD["float32"], STORE["float32"], _run_of
     size = 8 * LANE_WORDS
 

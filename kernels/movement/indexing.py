@@ -86,7 +86,7 @@ def _each_element(index: str, move) -> KernelFunction:
     return elements
 
 
-@family("movement.indexing.gather_elements")
+@family()
 def gather_elements(item: str, index: str) -> KernelFunction:
     """items = tensor[indices], item by item."""
     load, store = LOAD[item], STORE[item]
@@ -98,7 +98,7 @@ def gather_elements(item: str, index: str) -> KernelFunction:
     return _each_element(index, move)
 
 
-@family("movement.indexing.scatter_elements")
+@family()
 def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
     """tensor[indices] = items, or combined with what is there."""
     load, store, combine = LOAD[item], STORE[item], _combination(reduction, item)
@@ -187,7 +187,7 @@ def _slice_place(index: str):
     return place
 
 
-@family("movement.indexing.gather_slices")
+@family()
 def gather_slices(item: str, index: str) -> KernelFunction:
     """items = tensor[indices], `inner` items at a time."""
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
@@ -205,7 +205,7 @@ def gather_slices(item: str, index: str) -> KernelFunction:
     return gather_slices
 
 
-@family("movement.indexing.scatter_slices")
+@family()
 def scatter_slices(reduction: str, item: str, index: str) -> KernelFunction:
     """tensor[indices] = items, or combined with what is there; a tile has its own columns."""
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)

@@ -16,7 +16,7 @@ IOTA = Layout("y:ref count start step block")
 Y, COUNT, START, STEP, BLOCK = IOTA.offsets
 
 
-@family("movement.iota.integers")
+@family()
 def integers(dtype: str) -> KernelFunction:
     write = WRITE[dtype]
 
@@ -35,7 +35,7 @@ TRI = Layout("y:ref rows columns k above block")
 TRI_Y, TRI_ROWS, TRI_COLUMNS, TRI_K, TRI_ABOVE, TRI_BLOCK = TRI.offsets
 
 
-@family("movement.iota.tri")
+@family()
 def tri() -> KernelFunction:
     write = WRITE["uint8"]
 

@@ -181,13 +181,13 @@ def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
     return convert
 
 
-@family("movement.layout.block", moves=True)
+@family(moves=True)
 def block(lanes: int) -> KernelFunction:
     """Row-major to blocks of `lanes` channels; what fills up the last block is zero."""
     return _kernel(lanes, block_squares, _block_few)
 
 
-@family("movement.layout.unblock", moves=True)
+@family(moves=True)
 def unblock(lanes: int) -> KernelFunction:
     """Blocks of `lanes` channels to row-major."""
     return _kernel(lanes, unblock_squares, _unblock_few)

@@ -10,6 +10,7 @@ Items are moved by their size (1, 2, 4 or 8 bytes), whatever their type.
 
 from __future__ import annotations
 
+from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.movement.interleaved import PLANES, join_planes, split_planes
 from nnefc.kernels.movement.squares import square_lanes, transpose_squares
 from nnefc.kernels.parameters import Layout
@@ -85,11 +86,11 @@ def _strided(move, least: int = 1) -> KernelFunction:
     return strided
 
 
-def _relatives(_itemsize: int) -> list[Kernel]:
-    return [Kernel("elementwise.map.copy")]
+def _relatives(itemsize: int) -> list[Kernel]:
+    return [elementwise.copy()]
 
 
-@family("movement.strided.copy", _relatives, moves=True)
+@family(_relatives, moves=True)
 def copy(itemsize: int) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
 
@@ -105,7 +106,7 @@ def copy(itemsize: int) -> KernelFunction:
     return _strided(move)
 
 
-@family("movement.strided.strided", moves=True)
+@family(moves=True)
 def strided(itemsize: int) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
 
@@ -122,7 +123,7 @@ def strided(itemsize: int) -> KernelFunction:
     return _strided(move)
 
 
-@family("movement.strided.transpose", moves=True)
+@family(moves=True)
 def transpose(itemsize: int) -> KernelFunction:
     """In squares of registers; where there are too few rows or columns for one, item by item, or
     several items of each of a few planes at a time.
@@ -187,7 +188,7 @@ def within(number, extent):
     return min(max(number + extent if number < 0 else number, 0), extent - 1)
 
 
-@family("movement.strided.gather", moves=True)
+@family(moves=True)
 def gather(itemsize: int, index: str) -> KernelFunction:
     read, write = READ[ITEM[itemsize]], WRITE[ITEM[itemsize]]
     load_index, index_size = LOAD[index], ITEMSIZE[index]

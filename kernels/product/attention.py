@@ -104,8 +104,8 @@ PART_BYTES = PART.nbytes
 K, K_ROW, _, K_BATCH, V, V_ROW, _, V_BATCH, KEYS, PANELS, BLOCK = PART.offsets
 
 
-@family("product.attention.rows")
-def attention(
+@family()
+def rows(
     item: str, heights: tuple[int, ...], widths: tuple[int, ...], epilogue: Epilogue | None
 ) -> KernelFunction:
     """Tiles of any of the `heights` and `widths`; `epilogue` is applied to the scores."""

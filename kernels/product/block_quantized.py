@@ -19,7 +19,7 @@ DEQUANTIZE = Layout("x:ref y:ref blocks tile_blocks")
 the other at x, their items at y; a tile is `tile_blocks` of them."""
 
 
-@family("product.block_quantized.dequantize")
+@family()
 def dequantize(format: str) -> KernelFunction:
     """`format`: q4_0, q4_0_legacy or q8_1."""
     from nnefc.kernels.product.block_decode import emit_dequantize

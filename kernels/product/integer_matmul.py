@@ -65,7 +65,7 @@ b_step and c_step are the item size.  A unit of work is `m_block` rows of a batc
 ) = PRODUCT.offsets
 
 
-@family("product.integer_matmul.product")
+@family()
 def product(item: str) -> KernelFunction:
     """C[m, n] = A[m, depth] B[depth, n]."""
     multiply = rows_product(item)

@@ -25,6 +25,7 @@ from nnefc.kernels.product.compressed import (
 )
 from nnefc.kernels.product.fixed_point import BLOCK, FIX_ARGUMENTS, MOST_BYTES, fix_rows
 from nnefc.kernels.template import KernelFunction, family
+from nnefc.kernels.tile import register_tile
 from nnefc.kernels.tile.epilogue import (
     APPLY_ARGUMENTS,
     Epilogue,
@@ -33,7 +34,7 @@ from nnefc.kernels.tile.epilogue import (
     place_operands,
 )
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, dots, local_bytes, product_tile
+from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, local_bytes, product_tile
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
 
@@ -108,7 +109,7 @@ K_BLOCK_COMPRESSED: Final = 256
 """Most rows of compressed panels that are widened at a time."""
 
 
-@family("product.matmul.gemm")
+@family()
 def gemm(
     item: str,
     heights: tuple[int, ...],
@@ -253,11 +254,11 @@ def _driver(item: str):
 DOT_ROWS = 4
 
 
-@family("product.matmul.dots")
-def matmul_dots(item: str) -> KernelFunction:
+@family()
+def dots(item: str) -> KernelFunction:
     """For a few columns: rows of A and columns of B are contiguous."""
     load, store = LOAD[item], STORE[item]
-    multiply, local = dots(item, DOT_ROWS), local_bytes(DOT_ROWS * 8)
+    multiply, local = register_tile.dots(item, DOT_ROWS), local_bytes(DOT_ROWS * 8)
 
     def matmul(bases, params, first, last):
         a0, b0 = address(bases, params + A), address(bases, params + B)

@@ -36,7 +36,7 @@ IN_FLIGHT = 2
 """Vectors that are worked on at the same time."""
 
 
-@family("reduce.local_response.windowed")
+@family()
 def windowed(expression: Expression, before: int, after: int) -> KernelFunction:
     """`expression` of an item, and of the sum of squares of those from `before` to `after` it."""
 

@@ -52,7 +52,7 @@ def offsets(operands: int) -> dict[str, int]:
     return dict(zip(names, Layout(layout).offsets, strict=True))
 
 
-@family("reduce.mean_variance.rows")
+@family()
 def rows(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> KernelFunction:
     """The innermost dimension is reduced.
 
@@ -68,7 +68,7 @@ def rows(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> K
     return VectorKernel(emit)
 
 
-@family("reduce.mean_variance.columns")
+@family()
 def columns(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> KernelFunction:
     """The innermost dimension is kept: each of its items is in a row of its own."""
     from nnefc.kernels.reduce.mean_variance_walks import Columns

@@ -173,8 +173,8 @@ def _integer_mean(item: str) -> Any:
     return mean
 
 
-@family("reduce.reduction.rows")
-def reduce_rows(kind: str, item: str) -> KernelFunction:
+@family()
+def rows(kind: str, item: str) -> KernelFunction:
     """`kind`: sum, product, max, min of numbers, all, any of bools; the row is reduced too."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
@@ -182,7 +182,7 @@ def reduce_rows(kind: str, item: str) -> KernelFunction:
     convert = NUMBER[partial]
     local, finish = local_bytes(8 * LANES), ending(kind, item)
 
-    def reduce_rows(bases, params, first, last):
+    def rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
@@ -209,11 +209,11 @@ def reduce_rows(kind: str, item: str) -> KernelFunction:
                 half = half // 2
             store(y, t, number(finish(held(state, 0), divisor)))
 
-    return reduce_rows
+    return rows
 
 
-@family("reduce.reduction.columns")
-def reduce_columns(kind: str, item: str) -> KernelFunction:
+@family()
+def columns(kind: str, item: str) -> KernelFunction:
     """The same where the row is kept: rows are combined item by item."""
     partial, start, combine = combination(kind, item)
     load, store, size, number = READ[item], STORE[item], ITEMSIZE[item], NUMBER[item]
@@ -221,7 +221,7 @@ def reduce_columns(kind: str, item: str) -> KernelFunction:
     convert = NUMBER[partial]
     local, finish = local_bytes(8 * CHUNK), ending(kind, item)
 
-    def reduce_columns(bases, params, first, last):
+    def columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
@@ -242,7 +242,7 @@ def reduce_columns(kind: str, item: str) -> KernelFunction:
             for i in range(count):
                 store(out, i, number(finish(held(state, i), divisor)))
 
-    return reduce_columns
+    return columns
 
 
 def _better(largest: bool, last: bool):
@@ -260,7 +260,7 @@ def _better(largest: bool, last: bool):
     return better
 
 
-@family("reduce.reduction.index_rows")
+@family()
 def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
     """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum.
 
@@ -287,7 +287,7 @@ def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFu
     return index_rows
 
 
-@family("reduce.reduction.index_columns")
+@family()
 def index_columns(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
     """The same where the row is kept."""
     better, load, keep, size = _better(kind == "max", last), LOAD[item], STORE[item], ITEMSIZE[item]

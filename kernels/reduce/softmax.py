@@ -207,14 +207,14 @@ def column_scale(item: str) -> Any:
     return scale
 
 
-@family("reduce.softmax.rows")
-def softmax_rows(item: str) -> KernelFunction:
+@family()
+def rows(item: str) -> KernelFunction:
     """The row is one of the dimensions summed over."""
     largest, powers, scale = row_largest(item), row_powers(item), row_scale(item)
     put, put_sum, lowest = STORE[item], STORE["float64"], NUMBER[item](-math.inf)
     local = local_bytes(16)
 
-    def softmax_rows(bases, params, first, last):
+    def rows(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, volume = load_word(params + WIDTH), load_word(params + VOLUME)
         unit_block, outputs = load_word(params + UNIT_BLOCK), load_word(params + OUTPUTS)
@@ -232,7 +232,7 @@ def softmax_rows(item: str) -> KernelFunction:
             for i in range(volume):
                 scale(y + base + reduced_place(params, i), width, state)
 
-    return softmax_rows
+    return rows
 
 
 FOLDED = 4
@@ -324,8 +324,8 @@ def fold(item: str) -> Any:
     return largest, total
 
 
-@family("reduce.softmax.columns")
-def softmax_columns(item: str) -> KernelFunction:
+@family()
+def columns(item: str) -> KernelFunction:
     """The row is kept: its items are independent.
 
     Rows that follow each other are reduced together, so several short ones are a longer one.
@@ -336,7 +336,7 @@ def softmax_columns(item: str) -> KernelFunction:
     size, folded = ITEMSIZE[item], FOLDED * lanes_of(item)
     largest_items, sums_of_items = local_bytes(8 * CHUNK), local_bytes(8 * CHUNK)
 
-    def softmax_columns(bases, params, first, last):
+    def columns(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, outputs = load_word(params + WIDTH), load_word(params + OUTPUTS)
         unit_block, libm = load_word(params + UNIT_BLOCK), load_word(bases + 8 * BASE_LIBM)
@@ -358,4 +358,4 @@ def softmax_columns(item: str) -> KernelFunction:
                 fold_total(sums, rows, count)
             divide(params, x + base, y + base, tops, sums, rows, count, libm)
 
-    return softmax_columns
+    return columns

@@ -21,7 +21,7 @@ X, VALUES, INDICES, HEAPS, EXTENT, COUNT, INNER, ROWS, ROW_BLOCK = TOPK.offsets
 load_index, store_index = LOAD["int64"], STORE["int64"]
 
 
-@family("reduce.topk.topk")
+@family()
 def topk(largest: bool, item: str, index: str) -> KernelFunction:
     """The first `count` items of every row by value, then by index; a NaN is the largest.
 

@@ -55,7 +55,7 @@ def clamp(v: Vector, x: Any, low: Any, high: Any | None) -> Any:
     return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)
 
 
-@family("tile.blocked.zero_halo", moves=True)
+@family(moves=True)
 def zero_halo() -> KernelFunction:
     y_at, gaps_at, blocks_at, plane_at, batch_at, count_at, planes_at, block_at = HALO.offsets
     fill = fill_row("float32")

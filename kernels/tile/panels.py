@@ -160,7 +160,7 @@ def pack_panel(item: str, lanes: int) -> Any:
     return pack
 
 
-@family("tile.panels.panels", moves=True)
+@family(moves=True)
 def panels(item: str, lanes: int) -> KernelFunction:
     """`lanes`: items of the vectors that are transposed, not more than a panel is wide."""
     size, pack = ITEMSIZE[item], pack_panel(item, lanes)

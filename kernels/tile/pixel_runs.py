@@ -34,7 +34,7 @@ def layout(operands: int) -> Layout:
     return Layout(f"{names} starts:ref runs:ref")
 
 
-@family("tile.pixel_runs.expression")
+@family()
 def expression(what: Expression, walks: tuple[bool, ...]) -> VectorKernel:
     """`walks`: which operands have an item per pixel; the others a vector for the whole run."""
 

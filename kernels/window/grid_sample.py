@@ -86,7 +86,7 @@ def _nearest_even(at):
     return low
 
 
-@family("window.grid_sample.sample")
+@family()
 def sample(
     mode: str, padding_mode: str, align_corners: bool, rank: int, item: str
 ) -> KernelFunction:

@@ -19,19 +19,19 @@ from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.window import pooling_line, pooling_tile
 from nnefc.kernels.window.pooling_combine import COMBINE
-from nnefc.kernels.window.pooling_tile import WINDOWS, every_tile
+from nnefc.kernels.window.pooling_tile import WINDOWS, RowWindow, every_tile
 
 STRIP: Final = 0
 """Kind of a piece that is a strip."""
 
 
-def _relatives(kind: str, block: int, usual: tuple[int, int] | None) -> list[Kernel]:
+def _relatives(kind: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
     """What most networks have: windows that make images smaller."""
-    return [Kernel("window.pooling.window", (kind, block, each)) for each in WINDOWS if each[0] > 1]
+    return [window(kind, lanes, usual=each) for each in WINDOWS if each.stride > 1]
 
 
-@family("window.pooling.window", _relatives)
-def window(kind: str, block: int, usual: tuple[int, int] | None) -> KernelFunction:
+@family(_relatives)
+def window(kind: str, lanes: int, usual: RowWindow | None) -> KernelFunction:
     """`kind`: sum or max; `usual`: one of `WINDOWS`, in pieces that are tiles, or None for any.
 
     number: what a maximum is at least, or the factor of a sum.  The table has the offsets of all
@@ -40,9 +40,9 @@ def window(kind: str, block: int, usual: tuple[int, int] | None) -> KernelFuncti
     """
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
-        return pieces_kernel(block, {STRIP: line})
+        return pieces_kernel(lanes, {STRIP: line})
     tile = pooling_tile.sums if kind == "sum" else pooling_tile.maxima
-    return pieces_kernel(block, {each.kind: tile(each) for each in every_tile(*usual)})
+    return pieces_kernel(lanes, {each.kind: tile(each) for each in every_tile(*usual)})
 
 
 PLANES = Layout(
@@ -131,10 +131,10 @@ def reduce_plane(kind: str, block: int) -> Any:
     return reduce
 
 
-@family("window.pooling.plane")
-def plane(kind: str, block: int) -> KernelFunction:
+@family()
+def plane(kind: str, lanes: int) -> KernelFunction:
     """Sum, maximum or minimum of all pixels of every plane."""
-    reduce = reduce_plane(kind, block)
+    reduce = reduce_plane(kind, lanes)
 
     def reduce_planes(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

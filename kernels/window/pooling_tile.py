@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,15 @@ from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights
 from nnefc.kernels.window.pooling_combine import Combine, add, has_nan, number
 from nnefc.kernels.window.pooling_line import Strip, maxima_with_nan
 
-WINDOWS: Final = ((1, 3), (1, 5), (2, 2), (2, 3))
-"""(stride, taps) along a row."""
+
+class RowWindow(NamedTuple):
+    """A window along a row."""
+
+    stride: int
+    taps: int
+
+
+WINDOWS: Final = (RowWindow(1, 3), RowWindow(1, 5), RowWindow(2, 2), RowWindow(2, 3))
 EDGE_HEIGHTS: Final = (2, 4, 7)
 """Numbers of outputs of a tile with a window that is not whole."""
 CHAINS: Final = 2

@@ -77,7 +77,7 @@ def _plane(index: str):
     return plane
 
 
-@family("window.roi.pool")
+@family()
 def pool(kind: str, item: str, index: str) -> KernelFunction:
     """`kind`: avg or max of every cell; an empty cell gives 0."""
     load, store, number = LOAD[item], STORE[item], NUMBER[item]
@@ -149,7 +149,7 @@ def pool(kind: str, item: str, index: str) -> KernelFunction:
     return pool
 
 
-@family("window.roi.resample")
+@family()
 def resample(method: str, item: str, index: str) -> KernelFunction:
     """`method`: symmetric, asymmetric or aligned linear interpolation."""
     load, store, number = LOAD[item], STORE[item], NUMBER[item]

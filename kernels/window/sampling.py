@@ -67,7 +67,7 @@ def _source(bases, params, at, tap):
     return source
 
 
-@family("window.sampling.sample")
+@family()
 def sample(item: str, index: str) -> KernelFunction:
     """The item that the index says; an index that is no tap, or meets nothing, gives 0."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
@@ -93,7 +93,7 @@ def sample(item: str, index: str) -> KernelFunction:
     return sample
 
 
-@family("window.sampling.desample")
+@family()
 def desample(item: str, index: str) -> KernelFunction:
     """The sum of all items whose index sends them here."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
@@ -129,7 +129,7 @@ A tile is `unit_block` of the outer * outputs rows.
 I_X, I_Y, OUTER, EXTENT, OUTPUTS, INNER, LOW, HIGH, WEIGHT, ROW_BLOCK = INTERPOLATE.offsets
 
 
-@family("window.sampling.interpolate")
+@family()
 def interpolate(item: str) -> KernelFunction:
     load, store, kind, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
     load_weight = LOAD["float64"]
@@ -179,7 +179,7 @@ B_X, B_Y, B_OUTER, B_EXTENT, B_OUTPUTS, B_INNER, B_TAPS, INDEX, B_WEIGHT, B_ROW_
 )
 
 
-@family("window.sampling.blend")
+@family()
 def blend(item: str) -> KernelFunction:
     load, store, kind, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
     load_weight = LOAD["float64"]

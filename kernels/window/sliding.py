@@ -57,8 +57,8 @@ from nnefc.kernels.window.walk import (
 )
 
 
-@family("window.sliding.sum")
-def window_sum(item: str) -> KernelFunction:
+@family()
+def sum_(item: str) -> KernelFunction:
     """Sums, in float64, divided as `divisor` says."""
     size, load, store = ITEMSIZE[item], READ[item], STORE[item]
     kind, store_double = NUMBER[item], WRITE["float64"]
@@ -81,7 +81,7 @@ def window_sum(item: str) -> KernelFunction:
 
     walk = walker(visit)
 
-    def window_sum(bases, params, first, last):
+    def sum_(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block = load_word(params + ROW_BLOCK)
@@ -108,11 +108,11 @@ def window_sum(item: str) -> KernelFunction:
                         n = max(terms * load_word(counts + 8 * (begin + i)), 1)
                         store(out, i, kind(load_double(state, i) / n))
 
-    return window_sum
+    return sum_
 
 
-@family("window.sliding.weighted")
-def window_weighted(item: str) -> KernelFunction:
+@family()
+def weighted(item: str) -> KernelFunction:
     """Weighted sums plus bias: convolution with one channel of input per channel of output."""
     add, add_every_other = combine_row(item, "fma", 1), combine_row(item, "fma", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
@@ -134,7 +134,7 @@ def window_weighted(item: str) -> KernelFunction:
 
     walk = walker(visit)
 
-    def window_weighted(bases, params, first, last):
+    def weighted(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         weights, bias = address(bases, params + WEIGHTS), address(bases, params + BIAS)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
@@ -153,11 +153,11 @@ def window_weighted(item: str) -> KernelFunction:
                     store(out, i, start)
                 walk(bases, params, base, coordinates, begin, count, out, extra)
 
-    return window_weighted
+    return weighted
 
 
-@family("window.sliding.max")
-def window_max(item: str) -> KernelFunction:
+@family()
+def max_(item: str) -> KernelFunction:
     """Maxima; a NaN is larger than any number, nothing at all gives -inf."""
     take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
@@ -186,7 +186,7 @@ def window_max(item: str) -> KernelFunction:
     walk = walker(visit)
     lowest = -math.inf
 
-    def window_max(bases, params, first, last):
+    def max_(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
         row_block, zeros = load_word(params + ROW_BLOCK), load_word(params + ZEROS)
@@ -200,11 +200,11 @@ def window_max(item: str) -> KernelFunction:
                     store(out, i, kind(lowest))
                 walk(bases, params, base, coordinates, begin, count, out, zeros)
 
-    return window_max
+    return max_
 
 
-@family("window.sliding.argmax")
-def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
+@family()
+def argmax(item: str, index: str, values: bool) -> KernelFunction:
     """Row-major position in the window of the first maximum, and if `values` the maximum.
 
     A NaN is larger than any number; nothing at all gives 0 and -inf.
@@ -239,7 +239,7 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
 
     walk = walker(visit)
 
-    def window_argmax(bases, params, first, last):
+    def argmax(bases, params, first, last):
         x = address(bases, params + X)
         index_y = address(bases, params + INDEX_Y)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
@@ -263,11 +263,11 @@ def window_argmax(item: str, index: str, values: bool) -> KernelFunction:
                     for i in range(count):
                         store(out, i, load(state, i))
 
-    return window_argmax
+    return argmax
 
 
-@family("window.sliding.pad", moves=True)
-def window_pad(item: str) -> KernelFunction:
+@family(moves=True)
+def pad(item: str) -> KernelFunction:
     """What the only tap meets, or the item at `bias`."""
     copy = copy_row(item)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
@@ -288,7 +288,7 @@ def window_pad(item: str) -> KernelFunction:
 
     walk = walker(visit)
 
-    def window_pad(bases, params, first, last):
+    def pad(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
         value = address(bases, params + BIAS)
         width, rows = load_word(params + WIDTH), load_word(params + ROWS)
@@ -298,4 +298,4 @@ def window_pad(item: str) -> KernelFunction:
             base = locate(bases, params, x, row, coordinates)
             walk(bases, params, base, coordinates, 0, width, y + row * width * size, value)
 
-    return window_pad
+    return pad

@@ -18,7 +18,7 @@ COLUMN: Final = 3
 """Words of a table entry of `upsample.linear`."""
 
 
-@family("window.upsample.nearest")
+@family()
 def nearest(block: int, factor: int) -> KernelFunction:
     """A piece is a row of `count` pixels of the input, each of which is stored `factor` times."""
 
@@ -34,7 +34,7 @@ def nearest(block: int, factor: int) -> KernelFunction:
     return pieces_kernel(block, {ONE_ROW: emit})
 
 
-@family("window.upsample.linear")
+@family()
 def linear(block: int) -> KernelFunction:
     """A piece is a row of the output: between a row of x and, for `TWO_ROWS`, one of `other`.
 

@@ -5,7 +5,7 @@ A lowering is registered under the name of the operation that it turns into laun
     @lowering("transpose")
     def transpose(lower: Lowering, op: Op) -> None:
         x, y = lower.read(op.inputs[0]), lower.write(op.output)
-        lower.launch(Kernel("movement.permute", (itemsize,)), PERMUTE.pack(x=x, y=y, ...), tiles=4)
+        lower.launch(strided.copy(itemsize), STRIDED.pack(x=x, y=y, ...), tiles=4)
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from nnefc.kernels.executor import slices
-from nnefc.kernels.template import Kernel
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.integers import hint
@@ -31,7 +30,7 @@ def moving(moves: Sequence[Move], keep: list[Ref], label: str = "turn next") -> 
     is therefore named by the launches that move the slices, which stand around those of a turn.
     """
     packed = [slices.MOVE.pack(slice=Ref(view, writes=True), at=at) for view, at in moves]
-    return Launch(Kernel("executor.slices.move"), [*slices.pack(packed), *keep], 1, label)
+    return Launch(slices.move(), [*slices.pack(packed), *keep], 1, label)
 
 
 def repeat(

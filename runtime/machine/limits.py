@@ -56,6 +56,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     `threads` includes the caller; None: all usable CPUs.  Needs memory for four times the largest
     cache, at least 64 and at most 512 MiB.
     """
+    from nnefc.kernels.measure import limits
     from nnefc.kernels.measure.limits import CHAIN, SLOT, step_flops
 
     crew = team(threads)
@@ -63,7 +64,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     memory = _Memory()
     sums = Ref(Buffer("arena", SLOT * tiles), writes=True)
     chains = CHAIN.pack(sums=sums, steps=_STEPS)
-    multiply = Launch(Kernel("measure.limits.multiply_add", ("float32",)), chains, tiles)
+    multiply = Launch(limits.multiply_add("float32"), chains, tiles)
     reads, copies = memory.reads(), memory.copies()
     run = _runner(crew, [multiply, *reads, *copies])
 
@@ -119,21 +120,25 @@ class _Memory:
 
     def reads(self) -> list[Launch]:
         """All of it, part for part."""
-        return [self._launch("read", x, self._sums) for x in self._parts]
+        from nnefc.kernels.measure import limits
+
+        return [self._launch(limits.read(), x, self._sums) for x in self._parts]
 
     def copies(self) -> list[Launch]:
         """Each part to another one."""
+        from nnefc.kernels.measure import limits
+
         half = len(self._parts) // 2
         return [
-            self._launch("copy", x, replace(self._parts[i - half], writes=True))
+            self._launch(limits.copy(), x, replace(self._parts[i - half], writes=True))
             for i, x in enumerate(self._parts)
         ]
 
-    def _launch(self, name: str, x: Ref, y: Ref) -> Launch:
+    def _launch(self, kernel: Kernel, x: Ref, y: Ref) -> Launch:
         from nnefc.kernels.measure.limits import STREAM
 
         words = STREAM.pack(x=x, y=y, nbytes=_PIECE)
-        return Launch(Kernel(f"measure.limits.{name}"), words, _PART // _PIECE)
+        return Launch(kernel, words, _PART // _PIECE)
 
 
 def _runner(crew: Team, launches: Sequence[Launch]) -> Callable[[int, int], None]:

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
-from nnefc.kernels.template import Kernel
 from nnefc.runtime.compile.executable_memory import compile_kernels
 from nnefc.runtime.memory.tensors import aligned
 from nnefc.runtime.plan.plan import Plan, Walk
@@ -30,11 +29,11 @@ class Probes:
 
     def __init__(self, plan: Plan, code: int) -> None:
         """`code`: the address of the image that the plan's kernels are offsets into."""
-        from nnefc.kernels.measure.probe import PROBE, RECORD
+        from nnefc.kernels.measure.probe import PROBE, RECORD, stamp
 
         library = ctypes.CDLL(None)
         clock = ctypes.cast(library.clock_gettime, ctypes.c_void_p).value
-        probe = Kernel("measure.probe.stamp")
+        probe = stamp()
         self._code = compile_kernels([probe])
         tiles = plan.launches[:, LAUNCH_TILES // 8]
         self.step_of: npt.NDArray[np.intp] = np.repeat(np.arange(len(tiles)), tiles)

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
 from nnefc.packing import VERSION
 from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.artifact.read import Artifact
@@ -65,7 +65,8 @@ def test_a_document_is_computed_in_the_ways_it_is_about(tmp_path: Path) -> None:
     kernels = {f"nnefc_{each.kernel}" for each in compiled(tmp_path, VOLUMES, threads=1).launches}
     assert any("winograd" in kernel for kernel in kernels)
     halves = {
-        Kernel("convolution.direct.convolution", (2, 8, half)).symbol for half in ("first", "last")
+        direct.convolution(2, 8, "first").symbol,
+        direct.convolution(2, 8, "last").symbol,
     }
     assert halves & kernels == (halves if host().float32_lanes == 16 else set())
 

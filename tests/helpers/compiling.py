@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.codegen import object_code
+from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.executor.executor import FUNCTIONS
+from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import kernel_compiler, pool
 from nnefc.runtime.compile.kernel_compiler import Function, Source, key_of
 
 SOURCES: list[Source] = [
-    Kernel("elementwise.map.copy"),
-    Kernel("tile.blocked.zero_halo"),
+    elementwise.copy(),
+    blocked.zero_halo(),
     Function(*FUNCTIONS[0]),
-    Kernel("movement.strided.copy", (4,)),
+    strided.copy(itemsize=4),
 ]
 """Some that take little time."""
 PATIENCE = 60

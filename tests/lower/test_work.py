@@ -9,7 +9,8 @@ import pytest
 
 from nnefc.api.compile import import_model
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Step, TensorType
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.product import matmul
+from nnefc.kernels.tile import panels
 from nnefc.lower import lower
 from nnefc.lower.launch_work import count_work
 from nnefc.ops.tools.build import build
@@ -101,9 +102,9 @@ def test_parts_of_a_buffer_belong_to_the_launch_that_uses_them() -> None:
 def test_kernels_that_prepare_do_no_arithmetic() -> None:
     _, op = built("matmul", (3, 5), (5, 7))
     scratch, c = Buffer("arena", 140), Buffer("arena", 84)
-    packing = Launch(Kernel("tile.panels.panels"), [Ref(scratch, writes=True), None], 1)
+    packing = Launch(panels.panels("float32", lanes=8), [Ref(scratch, writes=True), None], 1)
     product = Launch(
-        Kernel("product.matmul.gemm"), [Ref(scratch), None, Ref(c, writes=True), None], 4
+        matmul.gemm("float32", (1,), (1,)), [Ref(scratch), None, Ref(c, writes=True), None], 4
     )
     count_work(op, [packing, product], lambda value: None)
     assert packing.work == Work(0, read=0, written=140)

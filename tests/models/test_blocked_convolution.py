@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable
+from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.template import Kernel
 from nnefc.ops.tools.build import build
 from tests.helpers import blocked_op
 from tests.helpers.blocked_op import BlockedGraph, halo, halves
@@ -223,10 +223,7 @@ def test_every_number_of_channels(outputs: int) -> None:
         model = compare(case, threads=1, accuracy="strict")
     lanes = host().float32_lanes
     kernels = {launch.kernel.split("+")[0] for launch in model.launches}
-    made = {
-        Kernel("convolution.direct.convolution", (n, min(lanes, 8), "filled")).symbol
-        for n in (1, 2, 3)
-    }
+    made = {direct.convolution(n, min(lanes, 8), half="filled").symbol for n in (1, 2, 3)}
     found = {f"nnefc_{kernel}" for kernel in kernels} & made
     assert bool(found) == (0 < outputs % lanes <= lanes // 2)
 

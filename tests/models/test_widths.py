@@ -28,8 +28,12 @@ WIDE_ONLY = {"movement.channels.lanes"}
 
 
 def families() -> set[str]:
-    sources = (path.read_text() for path in (ROOT / "kernels").rglob("*.py"))
-    found = {name for each in sources for name in re.findall(r'^@family\(\s*"([^"]*)"', each, re.M)}
+    kernels = ROOT / "kernels"
+    found = {
+        ".".join((*path.relative_to(kernels).with_suffix("").parts, name.rstrip("_")))
+        for path in kernels.rglob("*.py")
+        for name in re.findall(r"^@family\(.*\)\ndef (\w+)", path.read_text(), re.M)
+    }
     assert len(found) > 60
     return found
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.ir.layout import ITEM
+from nnefc.kernels.movement import channels as kernels
 from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
-from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked.layout import copy
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked, zero_halo
 from nnefc.lower.buffer_aliasing import taken_at
@@ -167,13 +167,10 @@ class _Assembly:
         size = y.layout.block
         patterns: dict[Pattern, int] = {}
         steps = [self._shuffles(some, patterns) for some in self.lanes]
-        table, kernel = (
-            np.array(list(patterns), np.int32),
-            Kernel("movement.channels.shuffle", (size,)),
-        )
+        table, kernel = np.array(list(patterns), np.int32), kernels.shuffle(size)
         if len(patterns) > MAX_PATTERNS:
             steps = [[self._item(lane) for lane in some] for some in self.lanes]
-            table, kernel = table[:1], Kernel("movement.channels.lanes", (size,))
+            table, kernel = table[:1], kernels.lanes(size)
         pixels = math.prod(y.spatial)
         parts = bands(hint(pixels), lower.threads)
         (runs,) = traced_call(_runs, tuple(each.plane for each in (y, *self.sources)), parts)

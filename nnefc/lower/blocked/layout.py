@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from nnefc.ir import Blocked, DType, Op, TensorType
 from nnefc.ir.layout import ITEM
+from nnefc.kernels.movement import layout as kernels
 from nnefc.kernels.movement.layout import LAYOUT
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.template import Family
 from nnefc.lower.blocked.tensors import Plane, Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.movement.strided import copy_strided
@@ -61,9 +62,9 @@ def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
     if x.layout.block == y.layout.block:
         copy(lower, x, y)
     elif x.layout.block == 1 and not x.layout.has_halo:
-        _transpose(lower, "movement.layout.block", x, y)
+        _transpose(lower, kernels.block, x, y)
     elif y.layout.block == 1 and not y.layout.has_halo:
-        _transpose(lower, "movement.layout.unblock", y, x)
+        _transpose(lower, kernels.unblock, y, x)
     else:
         between = lower.scratch(math.prod(x.shape) * ITEM)
         target = Tensor.whole(between, TensorType(DType.FLOAT32, x.shape))
@@ -93,7 +94,7 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
     )
 
 
-def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> None:
+def _transpose(lower: Lowering, family: Family[int], dense: Tensor, blocked: Tensor) -> None:
     pixels, lanes = math.prod(dense.spatial), blocked.layout.block
     pixel_block = ceil_div(pixels, largest([pixels // PIXELS, 1]))
     (offsets,) = traced_call(_offsets, blocked.plane)
@@ -113,7 +114,7 @@ def _transpose(lower: Lowering, family: str, dense: Tensor, blocked: Tensor) -> 
         units=units,
         unit_block=unit_block,
     )
-    lower.launch(Kernel(family, (lanes,)), words, ceil_div(units, unit_block))
+    lower.launch(family(lanes), words, ceil_div(units, unit_block))
 
 
 def _offsets(plane: Plane) -> tuple[Array]:

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Blocked, DType, Op, TensorType
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import pooling
 from nnefc.kernels.window.pooling import PLANES
+from nnefc.kernels.window.pooling_tile import RowWindow
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.pooling_rows import Axis, cut_row
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
@@ -135,11 +136,11 @@ def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
 
 def _launch(lower: Lowering, pool: Pool, x: Tensor, y: Tensor, axes: Sequence[_Dimension]) -> None:
     found, table, in_tiles = traced_call(_pieces, pool, x.plane, y.plane, tuple(axes))
-    usual = (axes[-1].stride, axes[-1].taps) if in_tiles else None
+    usual = RowWindow(axes[-1].stride, axes[-1].taps) if in_tiles else None
     taps_ns = math.prod(axis.taps for axis in axes) + 2
     plane_pieces.launch(
         lower,
-        Kernel("window.pooling.window", (pool.kind, x.layout.block, usual)),
+        pooling.window(pool.kind, x.layout.block, usual),
         x,
         y,
         found,
@@ -236,7 +237,7 @@ def reduce_planes(lower: Lowering, op: Op) -> None:
         planes=planes,
         plane_block=plane_block,
     )
-    kernel = Kernel("window.pooling.plane", (op.name.removesuffix("_reduce"), x.layout.block))
+    kernel = pooling.plane(op.name.removesuffix("_reduce"), x.layout.block)
     lower.launch(kernel, words, ceil_div(planes, plane_block))
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nnefc.ir import Blocked, Shape, TensorType, Value
 from nnefc.ir.layout import ITEM
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import blocked
 from nnefc.kernels.tile.blocked import HALO
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -182,7 +182,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
         planes=planes,
         plane_block=plane_block,
     )
-    lower.launch(Kernel("tile.blocked.zero_halo"), words, ceil_div(planes, plane_block))
+    lower.launch(blocked.zero_halo(), words, ceil_div(planes, plane_block))
 
 
 def _gaps(plane: Plane) -> tuple[npt.NDArray[np.int64], int]:

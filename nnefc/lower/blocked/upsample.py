@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import upsample
 from nnefc.kernels.window.upsample import COLUMN, ONE_ROW, TWO_ROWS
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
@@ -26,7 +27,7 @@ def nearest(lower: Lowering, op: Op) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     factors = tuple(map(int, op.attributes["size"][2:]))  # extents of the result, divided
     (rows,) = traced_call(_repeated_rows, x.plane, y.plane, factors[:-1])
-    kernel = Kernel("window.upsample.nearest", (x.layout.block, factors[-1]))
+    kernel = upsample.nearest(x.layout.block, factors[-1])
     _launch(lower, kernel, x, y, rows, np.zeros(1, np.int32))
 
 
@@ -49,7 +50,7 @@ def linear(lower: Lowering, op: Op) -> None:
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     how = tuple(op.attributes[name] for name in ("factor", "method", "border"))
     rows, columns = traced_call(_between, x.plane, y.plane, *how)
-    _launch(lower, Kernel("window.upsample.linear", (x.layout.block,)), x, y, rows, columns)
+    _launch(lower, upsample.linear(x.layout.block), x, y, rows, columns)
 
 
 def _between(

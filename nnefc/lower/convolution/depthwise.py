@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
-from nnefc.kernels.convolution.depthwise import depthwise_heights, row_fits
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.convolution import depthwise
+from nnefc.kernels.convolution.depthwise import Group, depthwise_heights, row_fits
 from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
@@ -48,10 +48,17 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     # output blocks that meet the same part of their input block
     parts = outputs // inputs
     for part in range(min(parts, y.blocks)):
-        specialised = (x.layout.block, step, row, end.residual is not None, apart)
+        kernel = depthwise.convolution(
+            x.layout.block,
+            stride=step,
+            taps=row,
+            residual=end.residual is not None,
+            spacing=apart,
+            group=Group(inputs, outputs, part),
+        )
         plane_pieces.launch(
             lower,
-            Kernel("convolution.depthwise.convolution", (*specialised, (inputs, outputs, part))),
+            kernel,
             x,
             y,
             found,

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from nnefc.ir import DType, Op, Value
 from nnefc.ir.layout import ITEM
+from nnefc.kernels.convolution import direct
 from nnefc.kernels.convolution.direct import DIRECT
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.blocked.tensors import Plane, Tensor, as_offsets, read_blocked, write_blocked
@@ -270,7 +270,7 @@ def _launch_tiles(
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel("convolution.direct.convolution", (vectors, x.layout.entry, panels.half))
+    kernel = direct.convolution(vectors, x.layout.entry, panels.half)
     if it.ending is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Expression, Op, Value
+from nnefc.kernels.executor import chain
 from nnefc.kernels.executor.chain import chain_words
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.template import Kernel
@@ -133,9 +134,9 @@ class Ending:
             runs=lower.table(np.concatenate(records).astype(np.int64)),
         )
         walks = tuple(operand.tensor is not None for operand in self.operands)
-        after = Kernel("tile.pixel_runs.expression", (self.expression, walks))
+        after = pixel_runs.expression(self.expression, walks)
         links = [(kernel, words), (after, following)]
-        lower.launch(Kernel("executor.chain.tiles"), chain_words(links), len(tiles))
+        lower.launch(chain.tiles(), chain_words(links), len(tiles))
 
     @property
     def _pixel_bytes(self) -> int:

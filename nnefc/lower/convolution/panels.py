@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from nnefc.kernels.convolution.winograd_steps import Panel
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked_tile import Half, panel_width
 from nnefc.kernels.vector.builder import lanes_of
@@ -24,9 +25,9 @@ class Panels:
     half: Half = ""
 
     @property
-    def panel(self) -> tuple[int, Half]:
+    def panel(self) -> Panel:
         """What kernels are specialised by."""
-        return self.vectors, self.half
+        return Panel(self.vectors, self.half)
 
     @property
     def width(self) -> int:

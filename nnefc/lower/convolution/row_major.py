@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op
+from nnefc.kernels.convolution import row_major
 from nnefc.kernels.convolution.row_major import CONVOLUTION
 from nnefc.kernels.parameters import Words
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.register_tile import panel_columns, tile_rows
+from nnefc.kernels.window import sliding as window_kernels
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.movement.strided import permute
 from nnefc.lower.partition import ceil_div, per_tile
@@ -116,7 +117,7 @@ def _weighted(lower: Lowering, it: _Convolution) -> None:
     multiplier = Dimension(1, it.outputs, border="replicate")
     sliding.launch(
         lower,
-        Kernel("window.sliding.weighted", (str(it.dtype),)),
+        window_kernels.weighted(str(it.dtype)),
         [taps.identity(it.batch * it.groups), multiplier, *it.dimensions],
         it.dtype,
         x=it.x,
@@ -153,7 +154,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel("convolution.row_major.gemm", (str(it.dtype),))
+    kernel = row_major.gemm(str(it.dtype))
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
@@ -209,7 +210,7 @@ def _dots(lower: Lowering, it: _Convolution) -> None:
         units = planes * it.pixels
         unit_block = per_tile(units, 2 * depth, lower.threads)
         words = _words(lower, it, y=columns, units=units, unit_block=unit_block)
-        kernel = Kernel("convolution.row_major.columns", (str(it.dtype),))
+        kernel = row_major.columns(str(it.dtype))
         lower.launch(kernel, words, ceil_div(units, unit_block))
         columns = Ref(columns.buffer)
     group = it.outputs * depth * item

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nnefc.ir import Op
 from nnefc.ir.layout import ITEM
+from nnefc.kernels.convolution import winograd
 from nnefc.kernels.convolution.winograd import SLOT_BYTES
 from nnefc.kernels.convolution.winograd_steps import WINOGRAD
 from nnefc.kernels.parameters import Words
@@ -161,8 +162,8 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
             "unit_block": size,
         }
     )
-    product = (it.channels, *(panels.panel for panels in it.panels))
-    kernel = Kernel("convolution.winograd.blocks", (it.taps, largest_tile(it.taps), *product))
+    panel, last_panel = (panels.panel for panels in it.panels)
+    kernel = winograd.blocks(it.taps, largest_tile(it.taps), it.channels, panel, last_panel)
     every = range(it.y.blocks)
 
     def computed() -> list[_Computed]:
@@ -208,11 +209,9 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
     products = it.macs / PEAK_MACS_PER_NS / panels
     transform = it.capacity * it.elements * TRANSFORM_NS
     largest = largest_tile(it.taps)
-    into = Kernel("convolution.winograd.transform_input", (it.taps, largest))
-    multiply = Kernel(
-        "convolution.winograd.multiply", (it.channels, *(panels.panel for panels in it.panels))
-    )
-    out_of = Kernel("convolution.winograd.transform_output", (it.taps, largest))
+    into = winograd.transform_input(it.taps, largest)
+    multiply = winograd.multiply(it.channels, *(panels.panel for panels in it.panels))
+    out_of = winograd.transform_output(it.taps, largest)
     into_size = per_tile(it.in_blocks, transform, lower.threads)
     multiply_size = per_tile(panels, products, lower.threads)
     out_of_size = per_tile(it.y.blocks, transform, lower.threads)

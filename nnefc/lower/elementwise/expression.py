@@ -11,7 +11,6 @@ from nnefc.ir.expression import expression_of
 from nnefc.kernels.elementwise import map as elementwise
 from nnefc.kernels.elementwise.map import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.executor.team_state import MAX_TILES
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import scalar
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.product.pack import Array
@@ -151,7 +150,7 @@ def launch_strided(
             for name, operand, along in zip(names, operands, steps)
         },
     )
-    kernel = Kernel("elementwise.map.expression", (key, walk))
+    kernel = elementwise.expression(key, walk)
     lower.launch(kernel, words, -(-rows // tile_rows) * column_tiles, in_place=in_place)
 
 
@@ -289,4 +288,4 @@ def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") ->
     """Copy memory as it is."""
     tile = max(TILE_BYTES, -(-nbytes // MAX_TILES))
     words = elementwise.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
-    lower.launch(Kernel("elementwise.map.copy"), words, -(-nbytes // tile), label)
+    lower.launch(elementwise.copy(), words, -(-nbytes // tile), label)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import DType, Expression, Op, Step
+from nnefc.kernels.reduce import local_response
 from nnefc.kernels.reduce.local_response import WINDOWED
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import Strided, kernel_expression, launch_strided, strides
 from nnefc.lower.partition import ceil_div, per_tile
@@ -49,9 +49,7 @@ def local_response_normalization(lower: Lowering, op: Op) -> None:
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel(
-        "reduce.local_response.windowed", (kernel_expression(expression), before, after)
-    )
+    kernel = local_response.windowed(kernel_expression(expression), before, after)
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 

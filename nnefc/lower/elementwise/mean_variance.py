@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from nnefc.ir import Expression, Op, Shape, TensorType, Value
 from nnefc.kernels.parameters import Layout
+from nnefc.kernels.reduce import mean_variance as kernels
 from nnefc.kernels.reduce.mean_variance import IN_FLIGHT, fields, tensors
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import Strided, kernel_expression, literals, strides
@@ -98,8 +98,8 @@ def launch(
         **{f"depth_{name}": depth.strides[i] * sizes[i] for i, name in enumerate(names)},
     )
     repeated = tuple(not step for step in inner.strides[2:])
-    arguments = (kernel_expression(expression), repeated, op.attributes["centred"])
-    kernel = Kernel(f"reduce.mean_variance.{'rows' if inner.reduced else 'columns'}", arguments)
+    family = kernels.rows if inner.reduced else kernels.columns
+    kernel = family(kernel_expression(expression), repeated, op.attributes["centred"])
     lower.launch(kernel, words, ceil_div(units, unit_block), in_place=tuple(in_place))
 
 

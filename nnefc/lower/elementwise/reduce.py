@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection
 
 from nnefc.ir import DType, Op, Shape
+from nnefc.kernels.reduce import reduction
+from nnefc.kernels.reduce import softmax as softmax_kernels
 from nnefc.kernels.reduce.reduction import CHUNK, REDUCE
 from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
@@ -46,18 +48,19 @@ def reduce_axes(
     divisor: float = 1.0,
 ) -> None:
     """Reduce x of `shape` along `axes` into y; `kind` as in `reduce.rows`; sums are divided."""
-    _launch(lower, "reduce.reduction.", (kind, str(dtype)), x, y, dtype, shape, axes, divisor)
+    item = str(dtype)
+    kernels = reduction.rows(kind, item), reduction.columns(kind, item)
+    _launch(lower, kernels, x, y, dtype, shape, axes, divisor)
 
 
 @lowering("argmax_reduce", "argmin_reduce", "argmax_reduce_last", "argmin_reduce_last")
 def index_reduce(lower: Lowering, op: Op) -> None:
     input_, axes = op.inputs[0], op.attributes["axes"]
     dtype, index = input_.type.dtype, op.output.type.dtype
-    arguments: tuple[str | bool, ...] = (op.name[3:6], str(dtype), str(index))
-    if op.name.endswith("_last"):
-        arguments = (*arguments, True)
+    arguments = op.name[3:6], str(dtype), str(index), op.name.endswith("_last")
+    kernels = reduction.index_rows(*arguments), reduction.index_columns(*arguments)
     x, y = lower.read(input_), lower.write(op.output)
-    _launch(lower, "reduce.reduction.index_", arguments, x, y, dtype, input_.type.dims, axes)
+    _launch(lower, kernels, x, y, dtype, input_.type.dims, axes)
 
 
 @lowering("softmax")
@@ -65,13 +68,13 @@ def softmax(lower: Lowering, op: Op) -> None:
     input_, axes = op.inputs[0], op.attributes["axes"]
     dtype = input_.type.dtype
     x, y = lower.read(input_), lower.write(op.output)
-    _launch(lower, "reduce.softmax.", (str(dtype),), x, y, dtype, input_.type.dims, axes)
+    kernels = softmax_kernels.rows(str(dtype)), softmax_kernels.columns(str(dtype))
+    _launch(lower, kernels, x, y, dtype, input_.type.dims, axes)
 
 
 def _launch(
     lower: Lowering,
-    family: str,
-    arguments: tuple[str | bool, ...],
+    kernels: tuple[Kernel, Kernel],
     x: Ref,
     y: Ref,
     dtype: DType,
@@ -79,6 +82,7 @@ def _launch(
     axes: Collection[int],
     divisor: float = 1.0,
 ) -> None:
+    """`kernels`: the one for rows that are reduced, and the one for rows that are kept."""
     dimensions = _join(shape, axes)
     *outer, (width, _, row_reduced) = dimensions
     kept = [(extent, pitch) for extent, pitch, reduced in outer if not reduced]
@@ -104,8 +108,8 @@ def _launch(
         unit_block=unit_block,
         divisor=divisor,
     )
-    name = f"{family}{'rows' if row_reduced else 'columns'}"
-    lower.launch(Kernel(name, arguments), words, ceil_div(units, unit_block))
+    kernel = kernels[0] if row_reduced else kernels[1]
+    lower.launch(kernel, words, ceil_div(units, unit_block))
 
 
 def _join(shape: Shape, axes: Collection[int]) -> list[tuple[int, int, bool]]:

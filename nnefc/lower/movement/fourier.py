@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
+from nnefc.kernels.fourier import transform
 from nnefc.kernels.fourier.transform import FOURIER
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, sharing
@@ -91,9 +91,7 @@ def _launch(
         radices=radices,
         tables=starts[:-1].tolist(),
     )
-    lower.launch(
-        Kernel("fourier.transform.transform", (kind, inner == 1, str(dtype))), words, tiles
-    )
+    lower.launch(transform.transform(kind, contiguous=inner == 1, item=str(dtype)), words, tiles)
 
 
 def factors(length: int) -> list[int]:

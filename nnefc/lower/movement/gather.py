@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Shape
+from nnefc.kernels.movement import strided
 from nnefc.kernels.movement.strided import GATHER
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.program.program import Ref
@@ -42,7 +42,7 @@ def gather_rows(
         rows=rows,
         row_block=row_block,
     )
-    kernel = Kernel("movement.strided.gather", (itemsize, index))
+    kernel = strided.gather(itemsize, index)
     lower.launch(kernel, words, ceil_div(rows, row_block))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import DType, Op
+from nnefc.kernels.movement import indexing as kernels
 from nnefc.kernels.movement.indexing import ELEMENTS, SLICES
 from nnefc.kernels.movement.strided import ITEM
 from nnefc.kernels.template import Kernel
@@ -21,7 +22,7 @@ INDEX_NS = 2.0
 
 @lowering("gather_elements")
 def gather_elements(lower: Lowering, op: Op) -> None:
-    kernel = Kernel("movement.indexing.gather_elements", (_moved(op.output.type.dtype), _index(op)))
+    kernel = kernels.gather_elements(_moved(op.output.type.dtype), _index(op))
     rows = math.prod(op.inputs[1].type.dims[:-1])
     _elements(lower, op, kernel, lower.read(op.inputs[0]), lower.write(op.output), rows)
 
@@ -31,7 +32,7 @@ def scatter_elements(lower: Lowering, op: Op) -> None:
     """Tiles are cut before the axis, where updates have places of their own."""
     output = _copied(lower, op)
     indices, axis = op.inputs[1].type.dims, op.attributes["axis"]
-    kernel = Kernel("movement.indexing.scatter_elements", (*_combined(op), _index(op)))
+    kernel = kernels.scatter_elements(*_combined(op), _index(op))
     units = math.prod(indices[:axis])
     _elements(lower, op, kernel, output, lower.read(op.inputs[2]), units)
 
@@ -63,7 +64,7 @@ def _elements(lower: Lowering, op: Op, kernel: Kernel, tensor: Ref, items: Ref, 
 
 @lowering("gather_nd")
 def gather_nd(lower: Lowering, op: Op) -> None:
-    kernel = Kernel("movement.indexing.gather_slices", (_moved(op.output.type.dtype), _index(op)))
+    kernel = kernels.gather_slices(_moved(op.output.type.dtype), _index(op))
     tensor, items = lower.read(op.inputs[0]), lower.write(op.output)
     _slices(lower, op, kernel, tensor, items, op.attributes["batch_dims"])
 
@@ -72,7 +73,7 @@ def gather_nd(lower: Lowering, op: Op) -> None:
 def scatter_nd(lower: Lowering, op: Op) -> None:
     """Any two updates may meet, but for their columns: tiles are cut there."""
     output = _copied(lower, op)
-    kernel = Kernel("movement.indexing.scatter_slices", (*_combined(op), _index(op)))
+    kernel = kernels.scatter_slices(*_combined(op), _index(op))
     _slices(lower, op, kernel, output, lower.read(op.inputs[2]), 0)
 
 

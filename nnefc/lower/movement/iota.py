@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnefc.ir import Op
+from nnefc.kernels.movement import iota as kernels
 from nnefc.kernels.movement.iota import IOTA, TRI
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 
@@ -24,7 +24,7 @@ def iota(lower: Lowering, op: Op) -> None:
         block=block,
     )
     lower.launch(
-        Kernel("movement.iota.integers", (str(op.output.type.dtype),)),
+        kernels.integers(str(op.output.type.dtype)),
         words,
         ceil_div(count, block),
     )
@@ -42,4 +42,4 @@ def tri(lower: Lowering, op: Op) -> None:
         above=op.attributes["above"],
         block=block,
     )
-    lower.launch(Kernel("movement.iota.tri"), words, ceil_div(rows, block))
+    lower.launch(kernels.tri(), words, ceil_div(rows, block))

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import Op, Shape
+from nnefc.kernels.movement import strided as kernels
 from nnefc.kernels.movement.squares import MOST_LANES
 from nnefc.kernels.movement.strided import OUTER, STRIDED
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import sliding as window_kernels
 from nnefc.lower.buffer_aliasing import taken_at
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import STREAM_BYTES
@@ -54,19 +55,19 @@ def copy_strided(
     """Copy items of `extents` between places with `pitches` in bytes (0: repeated)."""
     *outer, rows, width = [(1, 0, 0)] * 2 + _join(extents, x_pitches, y_pitches)
     outer = [d for d in outer if d[0] > 1]
-    family = "strided"
+    family = kernels.strided
     if width[1] == width[2] == itemsize or width[0] == 1:
-        family = "copy"
+        family = kernels.copy
     elif width[2] == itemsize:
         # The dimension that is contiguous in x becomes the rows of squares.
         contiguous = [d for d in [*outer, rows] if d[1] == itemsize]
         if contiguous:
-            family = "transpose"
+            family = kernels.transpose
             others = [d for d in [*outer, rows] if d is not contiguous[0]]
             outer, rows = [d for d in others if d[0] > 1], contiguous[0]
     assert len(outer) <= OUTER
     planes, cost, streams = math.prod(d[0] for d in outer), width[0], False
-    if family == "transpose":
+    if family is kernels.transpose:
         cost = width[0] / VECTOR_ITEMS_PER_NS
         # the last cache holds what it is read from as well
         nbytes = hint(itemsize * planes * rows[0] * width[0])
@@ -75,7 +76,7 @@ def copy_strided(
     if streams:
         parts = ceil_div(STREAM_UNITS * sharing(lower.threads), planes)
         row_block = smallest([STREAM_ROWS, ceil_div(rows[0], parts)])
-    if family == "transpose":
+    if family is kernels.transpose:
         row_block = ceil_div(row_block, MOST_LANES) * MOST_LANES  # squares are no larger
     units = planes * ceil_div(rows[0], row_block)
     unit_block = per_tile(units, min(row_block, rows[0]) * cost, lower.threads)
@@ -97,9 +98,7 @@ def copy_strided(
         unit_block=unit_block,
         stream=int(streams),
     )
-    lower.launch(
-        Kernel(f"movement.strided.{family}", (itemsize,)), words, ceil_div(units, unit_block)
-    )
+    lower.launch(family(itemsize), words, ceil_div(units, unit_block))
 
 
 def _join(
@@ -268,7 +267,7 @@ def pad(lower: Lowering, op: Op) -> None:
     item = MOVED_AS[type_.dtype.itemsize]
     sliding.launch(
         lower,
-        Kernel("window.sliding.pad", (item,)),
+        window_kernels.pad(item),
         taps.join(taps.dimensions_of(moves, a["border"])),
         type_.dtype,
         x=lower.read(op.inputs[0]),

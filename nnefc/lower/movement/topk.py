@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Op
+from nnefc.kernels.reduce import topk as topk_kernels
 from nnefc.kernels.reduce.topk import TOPK
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 
@@ -38,5 +38,7 @@ def topk(lower: Lowering, op: Op) -> None:
         rows=rows,
         row_block=row_block,
     )
-    arguments = (op.attributes["largest"], str(input_.type.dtype), str(indices.type.dtype))
-    lower.launch(Kernel("reduce.topk.topk", arguments), words, tiles)
+    kernel = topk_kernels.topk(
+        op.attributes["largest"], item=str(input_.type.dtype), index=str(indices.type.dtype)
+    )
+    lower.launch(kernel, words, tiles)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from nnefc.ir import DType, Op, Shape, TensorType, Value
 from nnefc.ir.expression import taken
 from nnefc.ir.layout import ITEM
+from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.epilogue import Epilogue
 from nnefc.kernels.tile.register_tile import tile_rows, tile_width
 from nnefc.kernels.vector.builder import lanes_of
@@ -148,7 +148,7 @@ def attention(lower: Lowering, op: Op) -> None:
     )
     tiles = tile_sizes(heights, tuple(sorted(widths)))
     lower.launch(
-        Kernel("product.attention.rows", (str(dtype), *tiles, epilogue)),
+        kernels.rows(str(dtype), *tiles, epilogue),
         words,
         ceil_div(units, unit_block),
     )

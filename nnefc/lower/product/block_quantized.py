@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnefc.ir import Op
+from nnefc.kernels.product import block_quantized
 from nnefc.kernels.product.block_quantized import DEQUANTIZE
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Blocks, Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.product.operands import reads_blocks
@@ -30,5 +30,5 @@ def dequantize_blocks(lower: Lowering, op: Op) -> None:
         blocks=blocks,
         tile_blocks=tile_blocks,
     )
-    kernel = Kernel("product.block_quantized.dequantize", (op.attributes["format"],))
+    kernel = block_quantized.dequantize(op.attributes["format"])
     lower.launch(kernel, words, ceil_div(blocks, tile_blocks))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nnefc.ir import TensorType
+from nnefc.kernels.product import integer_matmul as kernels
 from nnefc.kernels.product.integer_matmul import HEIGHT, PRODUCT
-from nnefc.kernels.template import Kernel
 from nnefc.lower.context import Lowering
 from nnefc.lower.movement import strided
 from nnefc.lower.partition import ceil_div, per_tile, portion
@@ -45,7 +45,7 @@ def launch(lower: Lowering, product: Product) -> None:
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel("product.integer_matmul.product", (str(product.dtype),))
+    kernel = kernels.product(str(product.dtype))
     lower.launch(kernel, words, ceil_div(units, unit_block))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
+from nnefc.kernels.product import matmul as kernels
 from nnefc.kernels.product.matmul import COMPRESSED, DOT_ROWS, DOTS, PANELS, gemm_layout
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.epilogue import Epilogue
 from nnefc.kernels.tile.panels import BATCH
 from nnefc.kernels.vector.builder import lanes_of
@@ -151,12 +151,9 @@ def gemm(lower: Lowering, product: Product) -> None:
     if product.expression is not None:
         repeated = tuple(not x.step for x in product.operands)
         epilogue = Epilogue(elementwise.kernel_expression(product.expression), repeated)
-    arguments = (str(product.dtype), *cut.tiles, epilogue)
-    if weights is not None:
-        arguments = (*arguments, weights.stored)
-    lower.launch(
-        Kernel("product.matmul.gemm", arguments), words, ceil_div(cut.units, cut.unit_block)
-    )
+    stored = None if weights is None else weights.stored
+    kernel = kernels.gemm(str(product.dtype), *cut.tiles, epilogue, stored)
+    lower.launch(kernel, words, ceil_div(cut.units, cut.unit_block))
 
 
 def _packed(
@@ -199,7 +196,7 @@ def dots(
     words = DOTS.pack(
         **_words(product, a, b, c, bias), m_block=m_block, units=units, unit_block=unit_block
     )
-    lower.launch(Kernel("product.matmul.dots", (str(dtype),)), words, ceil_div(units, unit_block))
+    lower.launch(kernels.dots(str(dtype)), words, ceil_div(units, unit_block))
 
 
 def _words(product: Product, a: Matrix, b: Matrix, c: Matrix, bias: Matrix) -> dict[str, Any]:

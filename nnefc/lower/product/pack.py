@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Shape
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile import panels
 from nnefc.kernels.tile.panels import PACK
 from nnefc.kernels.tile.register_tile import tile_rows
 from nnefc.kernels.vector.builder import lanes_of
@@ -82,5 +82,5 @@ def pack(
     lanes = lanes_of(str(dtype))
     if unit == 1:  # rows of a tile, which are fewer than the items of a long vector
         lanes = min(lanes, 1 << (tile_rows() - 1).bit_length())
-    lower.launch(Kernel("tile.panels.panels", (str(dtype), lanes)), words, ceil_div(work, tile))
+    lower.launch(panels.panels(str(dtype), lanes), words, ceil_div(work, tile))
     return Matrix(Ref(y.buffer), 0, 0, pitches)

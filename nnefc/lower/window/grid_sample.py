@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Op
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import grid_sample as kernels
 from nnefc.kernels.window.grid_sample import BLOCK, GRID, TAPS
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -34,5 +34,7 @@ def grid_sample(lower: Lowering, op: Op) -> None:
         unit_block=unit_block,
     )
     a = op.attributes
-    arguments = (mode, a["padding_mode"], a["align_corners"], len(extents), str(input_.type.dtype))
-    lower.launch(Kernel("window.grid_sample.sample", arguments), words, ceil_div(units, unit_block))
+    kernel = kernels.sample(
+        mode, a["padding_mode"], a["align_corners"], rank=len(extents), item=str(input_.type.dtype)
+    )
+    lower.launch(kernel, words, ceil_div(units, unit_block))

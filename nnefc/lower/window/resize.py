@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Attribute, DType, Op
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import sampling
 from nnefc.kernels.window.sampling import BLEND
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.expression import copy_bytes
@@ -90,8 +90,6 @@ def _resample(
                 weight=lower.table(weight),
                 row_block=row_block,
             )
-            lower.launch(
-                Kernel("window.sampling.blend", (str(dtype),)), words, ceil_div(rows, row_block)
-            )
+            lower.launch(sampling.blend(str(dtype)), words, ceil_div(rows, row_block))
         case _:
             raise AssertionError(f"{len(found)} tables")

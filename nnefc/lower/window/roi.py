@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from nnefc.ir import Op
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.template import Family
+from nnefc.kernels.window import roi as kernels
 from nnefc.kernels.window.roi import ROI
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.movement.strided import dense
@@ -15,16 +16,16 @@ from nnefc.lower.partition import ceil_div, per_tile
 @lowering("avg_roi_pool", "max_roi_pool")
 def roi_pool(lower: Lowering, op: Op) -> None:
     spatial = math.prod(op.inputs[0].type.dims[2:])
-    _launch(lower, op, "window.roi.pool", op.name[:3], spatial)
+    _launch(lower, op, kernels.pool, op.name[:3], spatial)
 
 
 @lowering("roi_resample")
 def roi_resample(lower: Lowering, op: Op) -> None:
     samples = math.prod(op.attributes["output_size"]) << (op.output.type.rank - 2)
-    _launch(lower, op, "window.roi.resample", op.attributes["method"], samples)
+    _launch(lower, op, kernels.resample, op.attributes["method"], samples)
 
 
-def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
+def _launch(lower: Lowering, op: Op, family: Family[str, str, str], kind: str, cost: int) -> None:
     """`cost`: items that an output plane takes."""
     input_, rois, batch_index = op.inputs
     batch, channels, *extents = input_.type.dims
@@ -47,5 +48,5 @@ def _launch(lower: Lowering, op: Op, family: str, kind: str, cost: int) -> None:
         units=units,
         unit_block=unit_block,
     )
-    kernel = Kernel(family, (kind, str(input_.type.dtype), str(batch_index.type.dtype)))
+    kernel = family(kind, str(input_.type.dtype), str(batch_index.type.dtype))
     lower.launch(kernel, words, ceil_div(units, unit_block))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import sampling as kernels
 from nnefc.kernels.window.sampling import INTERPOLATE, SAMPLE
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.partition import ceil_div, per_tile
@@ -48,7 +48,8 @@ def sample(lower: Lowering, op: Op) -> None:
         items=items,
         unit_block=unit_block,
     )
-    kernel = Kernel(f"window.sampling.{op.name}", (str(dtype), str(index.type.dtype)))
+    family = kernels.desample if reverse else kernels.sample
+    kernel = family(str(dtype), str(index.type.dtype))
     lower.launch(kernel, words, ceil_div(items, unit_block))
 
 
@@ -103,5 +104,5 @@ def interpolate(
         weight=lower.table(weight),
         unit_block=unit_block,
     )
-    kernel = Kernel("window.sampling.interpolate", (str(dtype),))
+    kernel = kernels.interpolate(str(dtype))
     lower.launch(kernel, words, ceil_div(rows, unit_block))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op, Shape
 from nnefc.kernels.template import Kernel
+from nnefc.kernels.window import sliding as kernels
 from nnefc.kernels.window.walk import WINDOW
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.elementwise.reduce import reduce_axes
@@ -76,7 +77,7 @@ def argmax_pool(lower: Lowering, op: Op) -> None:
     x, index_y = lower.read(op.inputs[0]), lower.write(op.outputs[-1])
     launch(
         lower,
-        Kernel("window.sliding.argmax", (str(dtype), str(index), values)),
+        kernels.argmax(str(dtype), str(index), values),
         taps.join(dimensions_of(window, op.attributes["border"])),
         dtype,
         x=x,
@@ -101,7 +102,7 @@ def _check_taps(window: Window) -> None:
 
 def separable(
     lower: Lowering,
-    kind: str,
+    kind: Literal["sum", "max"],
     x: Ref,
     y: Ref,
     dtype: DType,
@@ -116,7 +117,7 @@ def separable(
     if not statically_equal(divisor, 0) and all(dimensions[axis].covers for axis in axes):
         reduce_axes(lower, kind, x, y, dtype, shape, axes, divisor=divisor)
         return
-    kernel = Kernel(f"window.sliding.{kind}", (str(dtype),))
+    kernel = (kernels.max_ if kind == "max" else kernels.sum_)(str(dtype))
     sizes = [dimensions[axis].taps for axis in axes]
     rest = list(dimensions)
     if hint(math.prod(sizes)) > 4 * hint(sum(sizes)):

@@ -18,7 +18,7 @@ from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit, emit_assembly
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import TABLE, host
-from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
 from nnefc.runtime.compile.executable_memory import Code, compile_functions, compile_kernels
 from nnefc.support.errors import NnefError
@@ -246,8 +246,8 @@ def test_aarch64_misaligned_reference() -> None:
 SUM = Layout("x:ref y:ref count")
 
 
-@family("test_codegen.sum")
-def _sum(dtype: str) -> KernelFunction:
+@family()
+def sum_(dtype: str) -> KernelFunction:
     from nnefc.kernels.vector.memory import address, load_word
 
     load, store = LOAD[dtype], STORE[dtype]
@@ -265,10 +265,10 @@ def _sum(dtype: str) -> KernelFunction:
 
 
 def test_kernels_are_compiled_once() -> None:
-    kernel = Kernel("test_codegen.sum", ("int64",))
+    kernel = sum_("int64")
     steps: list[tuple[int, int, str]] = []
     first = compile_kernels([kernel, kernel], lambda *step: steps.append(step))  # pyright: ignore
-    assert steps == [(0, 1, "test_codegen.sum"), (1, 1, "")]
+    assert steps == [(0, 1, kernel.family), (1, 1, "")]
     second = compile_kernels([kernel])
     assert first.symbols == second.symbols
     x, y = np.arange(10), np.zeros(3, np.int64)

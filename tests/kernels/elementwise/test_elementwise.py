@@ -22,7 +22,6 @@ from nnefc.kernels.elementwise import map as kernels
 from nnefc.kernels.elementwise.map import Access, Walk
 from nnefc.kernels.target import isa
 from nnefc.kernels.target.isa import TABLE
-from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.scalar import ELEMENTARY
 from nnefc.kernels.vector.scalar import Expression as Key
 from nnefc.lower import lower
@@ -299,7 +298,7 @@ def test_only_large_results_are_stored_past_the_caches(monkeypatch: pytest.Monke
 
 
 def test_copy_of_bytes_in_tiles() -> None:
-    kernel = Kernel("elementwise.map.copy")
+    kernel = kernels.copy()
     code = compile_kernels([kernel])
     for size in (1, 63, 64, 1000):
         x = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
@@ -327,5 +326,5 @@ def test_expressions_link_for_every_instruction_set(
     for dtype in ("float32", "float64"):
         key = Key((dtype, dtype), tuple(s for s in steps if s[2] == dtype), (7,))
         walk = Walk((Access.CONTIGUOUS, Access.PERIODIC))
-        function = Kernel("elementwise.map.expression", (key, walk)).function()
+        function = kernels.expression(key, walk).function()
         assert list(link([emit(function, "f", TABLE[name])]).symbols) == ["f"]

@@ -18,20 +18,24 @@ from nnefc.kernels.target import isa
 row = isa.TABLE[sys.argv[1]]
 isa.host = lambda: row
 from nnefc.kernels.codegen.linker import link
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.convolution import row_major
+from nnefc.kernels.product import attention, matmul
+from nnefc.kernels.reduce import softmax
+from nnefc.kernels.tile import panels
+from nnefc.kernels.window import sliding
 from nnefc.runtime.compile.kernel_compiler import object_code
 
 KERNELS = [
-    Kernel("convolution.row_major.gemm", ("float32",)),
-    Kernel("product.matmul.dots", ("float64",)),
-    Kernel("product.matmul.gemm", ("float32", (3, 4), (2, 3))),
-    Kernel("product.matmul.gemm", ("float32", (1, 2), (), None, "q4_0")),
-    Kernel("product.matmul.gemm", ("float32", (3, 4), (2, 3), None, "float16")),
-    Kernel("product.matmul.gemm", ("float32", (3,), (), None, "q8_1")),
-    Kernel("tile.panels.panels", ("float32", 4)),
-    Kernel("product.attention.rows", ("float32", (3, 4), (2, 3), None)),
-    Kernel("window.sliding.max", ("float32",)),
-    Kernel("reduce.softmax.rows", ("float32",)),
+    row_major.gemm("float32"),
+    matmul.dots("float64"),
+    matmul.gemm("float32", (3, 4), (2, 3)),
+    matmul.gemm("float32", (1, 2), (), stored="q4_0"),
+    matmul.gemm("float32", (3, 4), (2, 3), stored="float16"),
+    matmul.gemm("float32", (3,), (), stored="q8_1"),
+    panels.panels("float32", lanes=4),
+    attention.rows("float32", (3, 4), (2, 3), epilogue=None),
+    sliding.max_("float32"),
+    softmax.rows("float32"),
 ]
 link(map(object_code, KERNELS))
 if row.triple.startswith("x86") and platform.machine() in ("x86_64", "AMD64"):

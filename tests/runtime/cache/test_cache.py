@@ -18,12 +18,12 @@ from tests.helpers.cached import entry, key
 from tests.helpers.command_line import SMALL
 
 PROGRAM = """
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.tile.blocked import zero_halo
 from nnefc.runtime.compile import executable_memory as code
 from nnefc.kernels.codegen import object_code as codegen
 real, count = codegen.emit, []
 codegen.emit = lambda *given: (count.append(1), real(*given))[1]
-code.compile_kernels([Kernel("tile.blocked.zero_halo")])
+code.compile_kernels([zero_halo()])
 print(len(count))
 """
 

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import nnefc
+import nnefc.kernels
 from nnefc import NnefError
 from nnefc.driver import typical_graphs
 from nnefc.driver.compile import lowered
 from nnefc.driver.sketch import Sketch
 from nnefc.ir import Graph
 from nnefc.kernels import template
+from nnefc.kernels.convolution import depthwise, direct, winograd
+from nnefc.kernels.movement import layout, strided
+from nnefc.kernels.reduce import softmax
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.window import pooling
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import Source, expecting, key_of, object_codes
 from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
 
-RELATIVES = [Kernel("movement.layout.unblock", (8,)), Kernel("reduce.softmax.rows", ("float32",))]
+KERNELS = Path(nnefc.kernels.__file__).parent
+RELATIVES = [layout.unblock(lanes=8), softmax.rows("float32")]
 
 
 @pytest.fixture
@@ -42,9 +48,8 @@ def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     def keep(key: Any, code: bytes) -> None:
         entries[key.name] = code
 
-    relatives = [*RELATIVES, SOURCES[1], Kernel("movement.strided.copy", ("no size",))]
-    assert Kernel("movement.strided.copy", (4,)).relatives()  # which registers the family
-    monkeypatch.setitem(template._relatives, "movement.strided.copy", lambda itemsize: relatives)  # pyright: ignore
+    relatives = [*RELATIVES, SOURCES[1], Kernel(strided.copy.name, ("no size",))]
+    monkeypatch.setattr(strided.copy, "relatives", lambda itemsize: relatives)  # pyright: ignore
     monkeypatch.setattr(kernel_compiler.cache, "serves", lambda: True)  # pyright: ignore
     monkeypatch.setattr(kernel_compiler.cache, "find", lambda key: entries.get(key.name))  # pyright: ignore
     monkeypatch.setattr(kernel_compiler.cache, "keep", keep)  # pyright: ignore
@@ -99,12 +104,12 @@ def test_no_relatives(kept: dict[str, bytes], reason: str, monkeypatch: pytest.M
 def test_relatives_of_all_families_are_kernels() -> None:
     lanes = lanes_of("float32")
     kernels = [
-        Kernel("convolution.direct.convolution", (3, 1, False)),
-        Kernel("convolution.depthwise.convolution", (lanes, 1, 5, True, 1, (1, 1, 0))),
-        Kernel("movement.strided.copy", (4,)),
-        Kernel("window.pooling.window", ("sum", lanes, None)),
-        Kernel("convolution.winograd.transform_input", ((1, 7), 4)),
-        Kernel("convolution.winograd.transform_output", ((1, 7), 4)),
+        direct.convolution(3, channels=1),
+        depthwise.convolution(lanes, 1, taps=5, residual=True),
+        strided.copy(4),
+        pooling.window("sum", lanes, None),
+        winograd.transform_input((1, 7), 4),
+        winograd.transform_output((1, 7), 4),
     ]
     for kernel in kernels:
         relatives = kernel.relatives()
@@ -112,13 +117,18 @@ def test_relatives_of_all_families_are_kernels() -> None:
         for relative in relatives:
             assert key_of(relative, host()) is not None
             assert callable(relative.function())
-    assert {kernel.family for kernel in kernels} >= template._relatives.keys()  # pyright: ignore
+    for path in KERNELS.rglob("*.py"):
+        module = path.relative_to(KERNELS).with_suffix("")
+        import_module(".".join(("nnefc", "kernels", *module.parts)).removesuffix(".__init__"))
+    families = template._families.values()  # pyright: ignore
+    have_relatives = {family.name for family in families if family.relatives is not None}
+    assert {kernel.family for kernel in kernels} >= have_relatives
 
 
 # -- what callers expect
 
 
-EXPECTED = [Kernel("movement.strided.strided", (4,)), Kernel("movement.strided.transpose", (4,))]
+EXPECTED = [strided.strided(4), strided.transpose(4)]
 
 
 class Asked:

@@ -25,12 +25,14 @@ from tests.helpers.compiling import PATIENCE
 
 PROGRAM = """
 import os, signal, sys, threading, time
-from nnefc.kernels.template import Kernel
+from nnefc.kernels.convolution import direct
+from nnefc.kernels.elementwise import map as elementwise
+from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 
-LARGE = [Kernel("convolution.direct.convolution", (n, 8, False)) for n in (1, 2)]
-SMALL = [Kernel("elementwise.map.copy"), Kernel("tile.blocked.zero_halo")]
+LARGE = [direct.convolution(n, 8) for n in (1, 2)]
+SMALL = [elementwise.copy(), blocked.zero_halo()]
 start = compile_pool._Worker.start
 def noted(worker, *given):
     print(worker._process.pid, flush=True)

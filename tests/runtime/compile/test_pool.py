@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.codegen import object_code
+from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
+from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import Source, object_codes
@@ -48,7 +50,7 @@ def test_workers_give_what_this_process_gives() -> None:
 
 
 def test_groups_come_one_after_the_other() -> None:
-    large = Kernel("convolution.direct.convolution", (1, 1, False))
+    large = direct.convolution(1, channels=1)
     groups = [SOURCES[:1], [SOURCES[1], large], SOURCES[2:3]]
     found, begun = apart(map(named, groups), 1)
     assert list(found) == begun == [SOURCES[0], large, SOURCES[1], SOURCES[2]]
@@ -79,22 +81,33 @@ def test_workers_without_threads_do_nothing(
 
 def test_what_others_cannot_know_is_left_to_this_process() -> None:
     mine = Kernel("test_compile_pool.mine", (lambda: None,))
-    here = Kernel("elementwise.map.mine")
-    family("elementwise.map.mine")(lambda: _nothing)
-    other = Kernel("tile.blocked.zero_halo")
+    here = family()(_mine)()
+    assert here.family == "elementwise.map.mine"
+    other = blocked.zero_halo()
     names = dict.fromkeys([mine, here, other], "a name that no worker finds")
     assert apart([{**names, **named(SOURCES[:1])}])[0].keys() == {SOURCES[0]}
+
+
+def _mine() -> KernelFunction:
+    return _nothing
+
+
+_mine.__module__, _mine.__name__ = "nnefc.kernels.elementwise.map", "mine"
 
 
 def _nothing(bases: int, params: int, first: int, last: int) -> None:
     pass
 
 
+@family()
+def _idle() -> KernelFunction:
+    return _nothing
+
+
 def test_a_call_uses_workers_for_what_they_can_do(
     pool: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family("test_compile_pool.nothing")(lambda: _nothing)
-    mine = Kernel("test_compile_pool.nothing")
+    mine = _idle()
     here: list[str] = []
     real = object_code.emit
 
@@ -214,7 +227,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         monkeypatch.setattr("nnefc.runtime.run.team.usable_cpus", lambda: cpus)
         monkeypatch.setattr(compile_pool, "free_memory", lambda: free)
         return compile_pool.workers_for(
-            Kernel("convolution.direct.convolution", (i,)) for i in range(kernels)
+            Kernel(direct.convolution.name, (i,)) for i in range(kernels)
         )
 
     return workers

@@ -44,7 +44,7 @@ def test_every_chain_does_every_step(steps: int) -> None:
     sums = guarded((3 * 16,), np.float32)
     sums[:] = -1
     words = kernels.CHAIN.pack(sums=BASES, steps=steps)
-    run(Kernel("measure.limits.multiply_add", ("float32",)), words, [sums], 1, 3)
+    run(kernels.multiply_add("float32"), words, [sums], 1, 3)
     chains, lanes = kernels.chains(), lanes_of("float32")
     want = lanes * chains * (chains + 1) / 2 * (1 + 2.0**-14) ** steps
     assert vector_sum(sums, 1) == pytest.approx(want, rel=1e-5)
@@ -59,7 +59,7 @@ def test_reading_sees_every_item_once() -> None:
     x[:] = np.random.default_rng(1).integers(-8, 8, x.shape)
     sums[:] = -1
     words = kernels.STREAM.pack(x=BASES, y=BASES + 1, nbytes=4 * items)
-    run(Kernel("measure.limits.read"), words, [x, sums], 1, 3)
+    run(kernels.read(), words, [x, sums], 1, 3)
     assert vector_sum(sums, 1) == x[items : 2 * items].sum()
     assert vector_sum(sums, 2) == x[2 * items :].sum()
     assert (sums[:16] == -1).all()
@@ -71,7 +71,7 @@ def test_copying_copies_its_tiles() -> None:
     x[:] = np.random.default_rng(2).random(x.shape)
     y[:] = -1
     words = kernels.STREAM.pack(x=BASES, y=BASES + 1, nbytes=4 * items)
-    run(Kernel("measure.limits.copy"), words, [x, y], 1, 3)
+    run(kernels.copy(), words, [x, y], 1, 3)
     assert (y[items:] == x[items:]).all()
     assert (y[:items] == -1).all()
 
@@ -119,7 +119,7 @@ def test_every_chain_stays_in_a_register(name: str, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(module, "host", lambda: isa)
     kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
     try:
-        text = emit_assembly(kernels.make_multiply_add("float32"), "f", isa)
+        text = emit_assembly(kernels.multiply_add.make("float32"), "f", isa)
     finally:
         kernels._multiply_add.cache_clear()  # pyright: ignore[reportPrivateUsage]
     products = re.findall(r"^\s+(?:vfmadd\w+|mulps|fmla|fmul)\s.*$", text, re.M)
