@@ -8,9 +8,10 @@ from __future__ import annotations
 import json as json_module
 import platform
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -58,31 +59,18 @@ def main(
             raise typer.BadParameter(f"--picture: {error}") from None
     folder = arguments.models_folder(models_dir)
     arguments.check_networks(names, batches, folder)
-    columns = [
-        TextColumn("{task.fields[what]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    ]
-    jobs = [(t, n, name) for t in counts for n in batches for name in names]
     comparisons: list[Comparison] = []
     machines: dict[int, Any] = {}
-    with Progress(*columns, console=errors, transient=True) as progress:
-        task = progress.add_task("", total=len(jobs), what="")
-        for count, size, name in jobs:
-
-            def tell(what: str, label: str = f"{name} x{count}") -> None:
-                progress.update(task, what=f"{label}: {what}")
-
-            if count not in machines:
-                tell("measuring the machine")
-                machines[count] = measure_machine(count, 0.5)
-            tell("writing the network")
-            network = artifacts.prepare(name, folder, size, small=small)
-            found = compare(network, chosen, count, rounds=rounds, turn=turn, progress=tell)
-            comparisons.append(found)
-            progress.advance(task)
-            progress.console.print(report.line(found))
+    jobs = [Job(name, t, n) for t in counts for n in batches for name in names]
+    for job, tell in _with_progress(jobs):
+        if job.threads not in machines:
+            tell("measuring the machine")
+            machines[job.threads] = measure_machine(job.threads, 0.5)
+        tell("writing the network")
+        network = artifacts.prepare(job.network, folder, job.batch, small=small)
+        compared = compare(network, chosen, job.threads, rounds=rounds, turn=turn, progress=tell)
+        comparisons.append(compared)
+        errors.print(report.line(compared))
     facts = report.facts(comparisons, machines, _about(rounds, turn))
     console = Console(width=None if sys.stdout.isatty() else 140)
     report.show(console, facts)
@@ -94,6 +82,33 @@ def main(
         picture.write(facts, picture_file)
     if report.is_empty(facts):
         raise arguments.fail("nothing could be compared")
+
+
+class Job(NamedTuple):
+    """One measurement: a network with a number of threads and a batch."""
+
+    network: str
+    threads: int
+    batch: int
+
+
+def _with_progress(jobs: Sequence[Job]) -> Iterator[tuple[Job, Callable[[str], None]]]:
+    """The jobs under a progress bar, each with a function that shows what is being done."""
+    columns = [
+        TextColumn("{task.fields[what]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task("", total=len(jobs), what="")
+        for job in jobs:
+
+            def tell(what: str, label: str = f"{job.network} x{job.threads}") -> None:
+                progress.update(task, what=f"{label}: {what}")
+
+            yield job, tell
+            progress.advance(task)
 
 
 def _about(rounds: int, turn: float) -> dict[str, Any]:

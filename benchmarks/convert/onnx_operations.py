@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.convert.onnx_file import OnnxWriter, Unsupported, number
+from benchmarks.convert.onnx_writer import Handler, OnnxWriter, Unsupported, number
 from benchmarks.convert.patterns import is_stored
 from nnefc.ir import Op
-
-Handler = Callable[[OnnxWriter, Op], str | list[str]]
 
 
 def _same(kind: str) -> Handler:

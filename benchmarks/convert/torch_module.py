@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.convert.onnx_file import Unsupported, stored_data
+from benchmarks.convert.onnx_writer import Unsupported, stored_data
 from benchmarks.convert.patterns import is_stored, simplify
 from benchmarks.convert.torch_functions import FUNCTIONS
 from nnefc.ir import Graph, Op, Value

@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import nnefc
-from benchmarks.convert.onnx_file import Unsupported, onnx_model
+from benchmarks.convert.onnx_file import onnx_model
+from benchmarks.convert.onnx_writer import Unsupported
 from benchmarks.convert.patterns import simplify
 from benchmarks.convert.torch_module import GraphModule
 from benchmarks.zoo import ZOO, inputs_of

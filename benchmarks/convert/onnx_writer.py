@@ -1,0 +1,164 @@
+"""Builds an ONNX model node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from benchmarks.convert.patterns import is_stored
+from nnefc.ir import DType, Graph, Op, Value
+from nnefc.passes.base import splat
+
+Array = np.ndarray[Any, Any]
+
+_DTYPES = {
+    DType.FLOAT32: "FLOAT",
+    DType.FLOAT64: "DOUBLE",
+    DType.INT32: "INT32",
+    DType.INT64: "INT64",
+    DType.BOOL: "BOOL",
+}
+
+
+class Unsupported(Exception):
+    """The graph cannot be converted; the message says why."""
+
+
+def stored_data(graph: Graph, value: Value) -> Array:
+    """The items of a variable or constant, in its shape."""
+    assert value.op is not None
+    attributes = value.op.attributes
+    if value.op.name == "variable":
+        data = graph.variables[attributes["label"].lower()].data
+        assert data is not None, f"variable {attributes['label']} has no data"
+        return data
+    items = np.asarray(attributes["value"], value.type.dtype.numpy)
+    if items.size == 1:
+        return np.full(value.type.dims, items.reshape(-1)[0], value.type.dtype.numpy)
+    return items.reshape(value.type.dims)
+
+
+class OnnxWriter:
+    """The nodes and initializers of a model.
+
+    Opset 17 has LayerNormalization. `fused` also writes Gelu and Attention, which are newer and
+    which some engines do not read.
+    """
+
+    def __init__(self, graph: Graph, *, fused: bool) -> None:
+        self.graph = graph
+        self.fused = fused
+        self.opset = 23 if fused else 17
+        self._helper: Any = import_module("onnx.helper")
+        self._types: Any = import_module("onnx").TensorProto
+        self._numpy: Any = import_module("onnx.numpy_helper")
+        self._nodes: list[Any] = []
+        self._initializers: list[Any] = []
+        self._names: dict[Value, str] = {}
+        self._count = 0
+
+    # -- for handlers
+
+    def name(self, value: Value) -> str:
+        """The name of an operand; known data is stored on first use."""
+        if value not in self._names:
+            assert is_stored(value), f"{value!r} is used before it is made"
+            self._names[value] = self.store(stored_data(self.graph, value))
+        return self._names[value]
+
+    def data(self, value: Value) -> Array:
+        if not is_stored(value):
+            raise Unsupported(f"{value!r} is computed, expected data")
+        return stored_data(self.graph, value)
+
+    def store(self, data: Any, dtype: Any = None) -> str:
+        self._count += 1
+        name = f"data{self._count}"
+        array = np.ascontiguousarray(np.asarray(data, dtype)).reshape(np.shape(data))
+        self._initializers.append(self._numpy.from_array(array, name))
+        return name
+
+    def node(self, kind: str, *inputs: str, results: int = 1, **attributes: Any) -> list[str]:
+        """Append a node and return the names of its results."""
+        self._count += 1
+        outputs = [f"{kind.lower()}{self._count}_{i}" for i in range(results)]
+        name = f"{kind}{self._count}"
+        self._nodes.append(self._helper.make_node(kind, inputs, outputs, name=name, **attributes))
+        return outputs
+
+    def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        return self.node(kind, *inputs, **attributes)[0]
+
+    def aligned(self, value: Value, rank: int) -> str:
+        """An operand of an element-wise operation: ONNX aligns extents at the last dimension."""
+        dims = value.type.dims
+        if not dims or len(dims) == rank:
+            return self.name(value)
+        shape = (*dims, *(1,) * (rank - len(dims)))
+        if is_stored(value):
+            return self.store(self.data(value).reshape(shape))
+        return self.one("Reshape", self.name(value), self.store(shape, np.int64))
+
+    # -- the model
+
+    def model(self, handlers: Mapping[str, Handler]) -> Any:
+        """The ModelProto of the graph, whose operations `handlers` write."""
+        for value in self.graph.inputs:
+            self._names[value] = value.name
+        for op in self.graph.ops:
+            if op.name in ("variable", "constant"):
+                continue
+            handler = handlers.get(op.name)
+            if handler is None:
+                raise Unsupported(f"operation {op.name} is not converted")
+            results = handler(self, op)
+            results = [results] if isinstance(results, str) else results
+            self._names.update(zip(op.outputs, results, strict=True))
+        for name, value in zip(self.graph.output_names, self.graph.outputs):
+            made = self._helper.make_node("Identity", [self.name(value)], [name], name=f"to_{name}")
+            self._nodes.append(made)
+        self._drop_identities()
+        inputs = [self._info(v.name, v) for v in self.graph.inputs]
+        outputs = [self._info(*end) for end in zip(self.graph.output_names, self.graph.outputs)]
+        made = self._helper.make_graph(
+            self._nodes, self.graph.name, inputs, outputs, self._initializers
+        )
+        opsets = [self._helper.make_opsetid("", self.opset)]
+        model = self._helper.make_model(made, opset_imports=opsets)
+        model.ir_version = 11 if self.fused else 8
+        return model
+
+    def _info(self, name: str, value: Value) -> Any:
+        dtype = getattr(self._types, _DTYPES[value.type.dtype])
+        return self._helper.make_tensor_value_info(name, dtype, value.type.dims)
+
+    def _drop_identities(self) -> None:
+        """Give the producers of graph results their names, and drop the Identity nodes."""
+        inputs = {v.name for v in self.graph.inputs}
+        makers = {result for node in self._nodes for result in node.output} - inputs
+        renamed: dict[str, str] = {}
+        kept: list[Any] = []
+        for node in self._nodes:
+            source = node.input[0] if node.input else ""
+            last = node.name.startswith("to_") and node.op_type == "Identity"
+            if last and source in makers and source not in renamed:
+                renamed[source] = node.output[0]
+            else:
+                kept.append(node)
+        for node in kept:
+            for names in (node.input, node.output):
+                names[:] = [renamed.get(name, name) for name in names]
+        self._nodes = kept
+
+
+def number(op: Op, index: int) -> float | None:
+    """The value of an operand whose items are all equal and known, else None."""
+    found = splat(op.inputs[index])
+    return None if found is None else float(found)
+
+
+Handler = Callable[[OnnxWriter, Op], str | list[str]]
+"""Writes an operation and returns the names of its results."""
