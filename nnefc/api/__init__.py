@@ -1,0 +1,1 @@
+"""The Python interface: import, compile, check and save models.  Start with `compile`."""

@@ -1,0 +1,1 @@
+"""Compiled models in files: `save` writes them, `load` opens them, `provenance` recompiles them."""
