@@ -1,0 +1,1 @@
+"""Passes rewrite graphs; `pipeline` has them in order, `base` has their contract."""

@@ -1,0 +1,1 @@
+"""Files: containers and archives, tensor files, arrays, images, safetensors, JSON."""

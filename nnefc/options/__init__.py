@@ -1,0 +1,1 @@
+"""Options of callers, checked once."""

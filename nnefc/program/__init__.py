@@ -1,0 +1,1 @@
+"""The result of lowering: launches over buffers that have no address yet."""

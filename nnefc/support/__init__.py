@@ -1,0 +1,1 @@
+"""Code without dependencies for every package: errors, limits, item types, digests."""

@@ -1,0 +1,1 @@
+"""The grammar of NNEF: lexer, parser, syntax tree, printer."""

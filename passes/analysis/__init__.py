@@ -1,0 +1,1 @@
+"""Questions about graphs that several passes ask; nothing here rewrites."""

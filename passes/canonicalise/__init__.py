@@ -1,0 +1,1 @@
+"""Rewrites to simpler operations with the same results."""

@@ -1,0 +1,1 @@
+"""Passes that remove, merge or move operations."""

@@ -1,0 +1,1 @@
+"""Cost models: estimated time of operations and graphs."""

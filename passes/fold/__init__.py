@@ -1,0 +1,1 @@
+"""Passes that compute constants and fold factors into weights."""

@@ -1,0 +1,1 @@
+"""Passes that replace several operations by one."""

@@ -1,0 +1,1 @@
+"""Passes that decide for this machine: layouts, algorithms, parts of a batch."""

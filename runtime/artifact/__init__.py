@@ -1,0 +1,1 @@
+"""The file of an artifact: its layout, how it is written and read."""

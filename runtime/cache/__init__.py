@@ -1,0 +1,1 @@
+"""Object code and weights on disk: keys, entries, the folder and its limits."""

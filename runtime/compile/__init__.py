@@ -1,0 +1,1 @@
+"""Kernels to executable memory: compiler, worker processes, support code."""

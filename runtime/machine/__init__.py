@@ -1,0 +1,1 @@
+"""The resources of this machine: processors, memory, caches, measured limits."""

@@ -1,0 +1,1 @@
+"""Memory of weights, states and callers' arrays."""

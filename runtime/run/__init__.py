@@ -1,0 +1,1 @@
+"""Running a plan: threads, calls, models, profiles."""

@@ -1,0 +1,1 @@
+"""`nnefc bench`: `command` measures, `tables` and `comparison` print."""

@@ -1,0 +1,1 @@
+"""`nnefc cache`: the sub-commands, and the models and weights they list."""

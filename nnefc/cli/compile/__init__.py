@@ -1,0 +1,1 @@
+"""`nnefc compile`: compile, tune, explain the passes, write artifacts and C programs."""

@@ -1,0 +1,1 @@
+"""`nnefc inspect`: tables and pictures of a model."""

@@ -1,0 +1,1 @@
+"""`nnefc profile`: times of launches as tables, pictures and trace events."""

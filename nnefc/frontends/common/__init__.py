@@ -1,0 +1,1 @@
+"""Code that every front end needs: values, symbols, operation builder, limits."""

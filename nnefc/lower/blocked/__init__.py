@@ -1,0 +1,1 @@
+"""Lowering of operations on channel-blocked tensors, except convolutions."""

@@ -1,0 +1,1 @@
+"""Lowering of convolutions, a module per algorithm; `blocked` dispatches."""

@@ -1,0 +1,1 @@
+"""Lowering of element-wise expressions, reductions and normalisations, row-major."""

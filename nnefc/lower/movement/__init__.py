@@ -1,0 +1,1 @@
+"""Lowering of operations that move, gather or generate items; Fourier transforms."""

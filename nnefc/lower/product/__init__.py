@@ -1,0 +1,1 @@
+"""Lowering of matrix products and attention: operands, packing, tiling, launches."""

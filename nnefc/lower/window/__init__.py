@@ -1,0 +1,1 @@
+"""Lowering of sliding windows, sampling and resizing of row-major tensors."""

@@ -1,0 +1,1 @@
+"""Operations beyond NNEF that documents of other formats need."""

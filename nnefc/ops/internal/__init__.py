@@ -1,0 +1,1 @@
+"""Operations that passes create; no document has them."""

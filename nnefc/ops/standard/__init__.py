@@ -1,0 +1,1 @@
+"""The operations of NNEF 1.0.2 and its later standard library, by section."""

@@ -1,0 +1,1 @@
+"""The table of operations and its users: builder, reference, cost, samples, pages."""
