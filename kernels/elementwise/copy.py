@@ -10,8 +10,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.elementwise.loops import IN_FLIGHT
-from nnefc.kernels.elementwise.map import COPY
+from nnefc.kernels.elementwise.parameters import COPY, IN_FLIGHT
 from nnefc.kernels.target import isa
 from nnefc.kernels.vector.builder import I8, I64, Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word

@@ -18,16 +18,21 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.elementwise.map import MAX_PERIOD, OUTER, Access, Walk, lanes, offsets
+from nnefc.kernels.elementwise.parameters import (
+    IN_FLIGHT,
+    MAX_PERIOD,
+    OUTER,
+    Access,
+    Walk,
+    lanes,
+    offsets,
+)
 from nnefc.kernels.vector import lane_memory as memory
 from nnefc.kernels.vector.builder import I8, I64, Loop, Vector
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.lanes import BITS, Lanes, memory_type, shuffle
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import address, load_word
-
-IN_FLIGHT = 4
-"""Vectors of columns that are worked on at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class _Row:
 
 
 class Loops:
-    """The kernel of `expression`, over parameters laid out by `elementwise.layout`."""
+    """The kernel of `expression`, over parameters laid out by `parameters.layout`."""
 
     def __init__(self, builder: Any, expression: Expression, walk: Walk) -> None:
         self._builder = builder

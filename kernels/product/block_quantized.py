@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from nnefc.kernels.parameters import Layout
+from nnefc.kernels.product.block_decode import decode
 from nnefc.kernels.template import KernelFunction, family
-
-ITEMS: Final = 32
-"""Of a block."""
+from nnefc.kernels.vector import lane_memory as memory
+from nnefc.kernels.vector.builder import I64, Vector
+from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
+from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
 DEQUANTIZE = Layout("x:ref y:ref blocks tile_blocks")
 """Parameters of `block_quantized.dequantize`: `blocks` of `nnefc.support.block_formats` one behind
@@ -22,10 +24,17 @@ the other at x, their items at y; a tile is `tile_blocks` of them."""
 @family()
 def dequantize(format: str) -> KernelFunction:
     """`format`: q4_0, q4_0_legacy or q8_1."""
-    from nnefc.kernels.product.block_decode import emit_dequantize
-    from nnefc.kernels.vector.vector_kernel import VectorKernel
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
-        emit_dequantize(builder, format, bases, params, first, last)
+        v = Vector(builder, "float32", BLOCK_ITEMS)
+        x_at, y_at, blocks_at, tile_at = (builder.add(params, I64(at)) for at in DEQUANTIZE.offsets)
+        x, y = (v.pointer(address(builder, bases, at)) for at in (x_at, y_at))
+        blocks, tile = load_word(builder, blocks_at), load_word(builder, tile_at)
+        end = builder.mul(last, tile)
+        end = builder.select(builder.icmp_signed("<", end, blocks), end, blocks)
+        with v.loop(builder.mul(first, tile), end, 1) as turn:
+            source = v.at(x, builder.mul(turn.index, I64(BLOCK_BYTES[format])))
+            items = decode(builder, format, source)
+            memory.store(items, v.at(y, builder.mul(turn.index, I64(4 * BLOCK_ITEMS))))
 
     return VectorKernel(emit)

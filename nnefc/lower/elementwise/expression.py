@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from nnefc.ir import DType, Expression, Op, Shape, Step, Value
 from nnefc.ir.expression import expression_of
 from nnefc.kernels.elementwise import map as elementwise
-from nnefc.kernels.elementwise.map import MAX_PERIOD, OUTER, Access, Walk
+from nnefc.kernels.elementwise import parameters
+from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector import scalar
 from nnefc.lower.context import Lowering, lowering
@@ -112,7 +113,7 @@ def launch_strided(
     dims, steps = join(shape, [operand.strides for operand in operands])
     key = kernel_expression(expression)
     period = dims[-1]
-    flat = flat_row(dims, steps, len(inputs), elementwise.lanes(key))
+    flat = flat_row(dims, steps, len(inputs), parameters.lanes(key))
     if flat is None:
         walk = Walk(
             tuple(Access.CONTIGUOUS if s[-1] else Access.REPEATED for s in steps[: len(inputs)])
@@ -130,7 +131,7 @@ def launch_strided(
     )
     column_tiles = -(-columns // tile_columns)
     names = [f"x{i}" for i in range(len(inputs))] + [f"y{i}" for i in range(len(outputs))]
-    words = elementwise.layout(len(inputs), len(outputs)).pack(
+    words = parameters.layout(len(inputs), len(outputs)).pack(
         **{name: operand.ref for name, operand in zip(names, operands)},
         rows=rows,
         columns=columns,
@@ -287,5 +288,5 @@ def _tile(rows: int, columns: int, items: int, step: int) -> tuple[int, int]:
 def copy_bytes(lower: Lowering, x: Ref, y: Ref, nbytes: int, label: str = "") -> None:
     """Copy memory as it is."""
     tile = max(TILE_BYTES, -(-nbytes // MAX_TILES))
-    words = elementwise.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
+    words = parameters.COPY.pack(x=x, y=y, nbytes=nbytes, tile=tile)
     lower.launch(elementwise.copy(), words, -(-nbytes // tile), label)

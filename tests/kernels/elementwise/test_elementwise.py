@@ -19,7 +19,7 @@ from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.codegen.object_code import emit
 from nnefc.kernels.elementwise import map as kernels
-from nnefc.kernels.elementwise.map import Access, Walk
+from nnefc.kernels.elementwise.parameters import COPY, Access, Walk
 from nnefc.kernels.target import isa
 from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.vector.scalar import ELEMENTARY
@@ -304,7 +304,7 @@ def test_copy_of_bytes_in_tiles() -> None:
         x = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
         memory = Guarded(size, at_end=True)
         y = memory.array((size,), "uint8")
-        params = np.array(kernels.COPY.pack(x=0, y=1, nbytes=size, tile=100), object)
+        params = np.array(COPY.pack(x=0, y=1, nbytes=size, tile=100), object)
         words = np.array([0 if w is None else w for w in params], np.int64)
         bases = np.array([x.ctypes.data, memory.address])
         for tile in reversed(range(-(-size // 100))):

@@ -1,0 +1,45 @@
+"""The parameters of `nnefc.kernels.reduce.mean_variance`."""
+
+from __future__ import annotations
+
+from nnefc.kernels.parameters import Layout
+
+DIMENSIONS = 8
+IN_FLIGHT = 4
+"""Vectors that are worked on at the same time."""
+
+_FIXED = (
+    f"kept_rank kept:{DIMENSIONS} reduced_rank reduced:{DIMENSIONS} volume depth width "
+    "chunk chunks units unit_block part:f64 epsilon:f64"
+)
+
+
+def fields(operands: int) -> str:
+    """Parameters, for `Layout`.
+
+    `x`, `y`, `o0`..: input, result and further operands of the expression.  `kept`, `reduced`:
+    extents of outer dimensions that rows differ in, or lie along, innermost first; `volume`: the
+    product of the latter.  `width`: extent of the innermost dimension, along which x and y are
+    contiguous.  `depth`: extent of the innermost reduced dimension, if that is another one.
+    `chunk`: columns of a unit of work, `chunks` of them in a width.  `units`: of work, `unit_block`
+    of them a tile.  `part`: that of an item in the mean of its row.  `kept_x`, `reduced_x`,
+    `depth_x`, and so on: bytes from one item to the next along those dimensions.
+    """
+    names = tensors(operands)
+    references = [f"{name}:ref" for name in names]
+    strides = [
+        f"kept_{name}:{DIMENSIONS} reduced_{name}:{DIMENSIONS} depth_{name}" for name in names
+    ]
+    return " ".join([*references, _FIXED, *strides])
+
+
+def tensors(operands: int) -> list[str]:
+    """How parameters call x, y and so many further operands."""
+    return ["x", "y", *(f"o{i}" for i in range(operands))]
+
+
+def offsets(operands: int) -> dict[str, int]:
+    """Where each parameter is, in bytes."""
+    layout = fields(operands)
+    names = [field.partition(":")[0] for field in layout.split()]
+    return dict(zip(names, Layout(layout).offsets, strict=True))
