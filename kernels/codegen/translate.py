@@ -47,6 +47,7 @@ from numba.core.untyped_passes import (
 from numba.extending import models, register_model
 
 from nnefc.kernels.codegen.callee import Callee, Definition, Helper, Intrinsic
+from nnefc.kernels.vector.item_types import SCALARS
 
 _lock = threading.RLock()
 """numba keeps the state of a compilation in places that are global to the process."""
@@ -95,19 +96,7 @@ def translate(function: Callable[..., Any], arguments: tuple[Any, ...], result: 
 
 # -- what kernels call
 
-_NUMBERS = {
-    "bool": types.boolean,
-    "int8": types.int8,
-    "int16": types.int16,
-    "int32": types.int32,
-    "int64": types.int64,
-    "uint8": types.uint8,
-    "uint16": types.uint16,
-    "uint32": types.uint32,
-    "uint64": types.uint64,
-    "float32": types.float32,
-    "float64": types.float64,
-}
+_NUMBERS = {name: types.boolean if name == "bool" else getattr(types, name) for name in SCALARS}
 """numba's types by NumPy's names, which are those that numba prints."""
 _count = itertools.count()
 

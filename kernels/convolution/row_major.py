@@ -24,7 +24,8 @@ from nnefc.kernels.tile.register_tile import (
     register_tile,
     tile_height,
 )
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.rows import copy_row
 
 CONVOLUTION = Layout(

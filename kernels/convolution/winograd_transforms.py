@@ -24,7 +24,8 @@ from nnefc.kernels.convolution.winograd_matrices import (
     output_matrix,
     points,
 )
-from nnefc.kernels.vector.builder import I32, I64, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32, I64
 
 Taps = tuple[int, int]
 """Rows and columns of the filter."""

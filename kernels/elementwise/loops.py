@@ -28,9 +28,11 @@ from nnefc.kernels.elementwise.parameters import (
     offsets,
 )
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I8, I64, Loop, Vector
+from nnefc.kernels.vector.builder import Loop, Vector
 from nnefc.kernels.vector.expression import emit
-from nnefc.kernels.vector.lanes import BITS, Lanes, memory_type, shuffle
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, shuffle
+from nnefc.kernels.vector.llvm_types import I8, I64, memory_type
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import address, load_word
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target import isa
-from nnefc.kernels.vector.lanes import BITS
+from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.scalar import Expression
 
 IN_FLIGHT = 4

@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.fourier.stages import Complex, Numbers, add, sub
-from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
 from nnefc.kernels.vector.lanes import constant
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.transpose import transpose
 
 

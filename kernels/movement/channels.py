@@ -20,7 +20,8 @@ from llvmlite import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
-from nnefc.kernels.vector.builder import I32, Vector, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.permute import permute
 

@@ -15,16 +15,8 @@ from __future__ import annotations
 from nnefc.kernels.movement.strided import within
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.memory import (
-    ITEMSIZE,
-    LOAD,
-    NUMBER,
-    STORE,
-    address,
-    helper,
-    load_word,
-    select,
-)
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word, select
 
 # -- an index for every item
 

@@ -14,7 +14,8 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.movement.squares import MOVED_AS, square_lanes
-from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32, I64
 
 PLANES: Final = (2, 3, 4)
 """Numbers of planes that there is code for."""

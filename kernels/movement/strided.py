@@ -15,7 +15,8 @@ from nnefc.kernels.movement.interleaved import PLANES, join_planes, split_planes
 from nnefc.kernels.movement.squares import square_lanes, transpose_squares
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, READ, WRITE, address, helper, load_word
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, READ, WRITE, address, helper, load_word
 from nnefc.support.hardware import CACHE_LINE
 
 OUTER = 14

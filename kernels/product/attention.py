@@ -32,7 +32,8 @@ from nnefc.kernels.tile.epilogue import (
 from nnefc.kernels.tile.panels import BATCH, batch_offset, part_start
 from nnefc.kernels.tile.register_tile import CHAIN, TILE_ARGUMENTS, dots, local_bytes, product_tile
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.kernels.vector.memory import ITEMSIZE, address, helper, load_word, procedure
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
 SCORES_BYTES = 128 << 10
 """Room for the scores of a block of rows: most of it in the second cache."""

@@ -11,9 +11,10 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I32, Vector
+from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.llvm_types import I32
 from nnefc.support.block_formats import BLOCK_ITEMS
 
 

@@ -18,8 +18,9 @@ from typing import Any, Final, Protocol
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import I32, Vector
+from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.llvm_types import I32
 
 TERMS: Final = 8
 """Most terms of a sum: 8 terms of 2 products of at most 15 * 128 are less than 2^15."""

@@ -26,7 +26,8 @@ from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, Walk
 from nnefc.kernels.vector import lane_memory as memory
 from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lanes import HALVES, Lanes, constant, fma
+from nnefc.kernels.vector.item_types import HALVES
+from nnefc.kernels.vector.lanes import Lanes, constant, fma
 from nnefc.kernels.vector.permute import lookup
 
 ITEM: Final = "float32"

@@ -23,8 +23,9 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I8, I32, Vector, lanes_of, vector_function
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
 from nnefc.kernels.vector.lanes import Lanes, fma, select
+from nnefc.kernels.vector.llvm_types import I8, I32
 
 BLOCK: Final = 32
 """Numbers of a block."""

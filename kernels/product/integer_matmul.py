@@ -21,7 +21,8 @@ from nnefc.kernels.tile.epilogue import operand_fields
 from nnefc.kernels.tile.panels import BATCH, batch_offset
 from nnefc.kernels.vector import lane_memory as memory
 from nnefc.kernels.vector.builder import Vector, vector_intrinsic
-from nnefc.kernels.vector.lanes import BITS, Lanes, constant
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, constant
 from nnefc.kernels.vector.memory import address, load_word
 
 HEIGHT, WIDTH = 4, 2

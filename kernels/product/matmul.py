@@ -36,7 +36,8 @@ from nnefc.kernels.tile.epilogue import (
 from nnefc.kernels.tile.panels import BATCH, batch_offset
 from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, local_bytes, product_tile
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word, procedure
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word, procedure
 
 _SHARED = [
     *operand_fields("a", "b", "c", "bias"),

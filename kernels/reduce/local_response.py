@@ -18,9 +18,11 @@ from nnefc.kernels.elementwise.parameters import lanes
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I64, Vector
+from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.expression import emit
-from nnefc.kernels.vector.lanes import BITS, Lanes, constant, fma
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, constant, fma
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 

@@ -27,10 +27,12 @@ from llvmlite import ir
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, offsets, tensors
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I64, Vector, lanes_of
+from nnefc.kernels.vector.builder import Vector, lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression import emit
-from nnefc.kernels.vector.lanes import BITS, Lanes, constant, fma, select, sqrt
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, sqrt
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import address, load_word
 

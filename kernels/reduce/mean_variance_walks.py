@@ -14,9 +14,10 @@ from typing import Any
 
 from nnefc.kernels.reduce.mean_variance_formula import Group, Normalisation, Terms, splat_lane
 from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import I64, Vector
+from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.rows import along
 
 BLOCK = 64

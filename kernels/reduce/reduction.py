@@ -21,8 +21,8 @@ import numpy as np
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.item_types import FLOATS, ITEMSIZE
 from nnefc.kernels.vector.memory import (
-    ITEMSIZE,
     LOAD,
     NUMBER,
     READ,
@@ -39,7 +39,6 @@ CHUNK = 512
 LANES = 32
 """Independent partial results along a row."""
 
-FLOATS = ("float32", "float64")
 
 REDUCE = Layout(
     "x:ref y:ref kept_rank kept:8 kept_pitches:8 reduced_rank reduced:8 reduced_pitches:8 "

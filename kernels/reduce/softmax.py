@@ -34,10 +34,11 @@ from nnefc.kernels.tile.register_tile import local_bytes
 from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.lane_memory import load, store
 from nnefc.kernels.vector.lanes import Lanes, constant, select
 from nnefc.kernels.vector.math import exp_nonpositive
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.rows import along
 from nnefc.kernels.vector.scalar import Expression
 

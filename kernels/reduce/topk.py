@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
 """Parameters of `ordering.topk`.

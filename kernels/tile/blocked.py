@@ -18,7 +18,8 @@ from llvmlite import ir
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import I32, I64, Vector
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import WORD, address, load_word, native
 from nnefc.kernels.vector.rows import fill_row
 

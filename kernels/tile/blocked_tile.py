@@ -28,14 +28,8 @@ from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked import clamp, table_offset
-from nnefc.kernels.vector.builder import (
-    I32,
-    I64,
-    Vector,
-    lanes_of,
-    separate_function,
-    vector_intrinsic,
-)
+from nnefc.kernels.vector.builder import Vector, lanes_of, separate_function, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.support.hardware import CACHE_LINE
 
 ACCUMULATORS: Final = 24

@@ -13,10 +13,11 @@ from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_function
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
 from nnefc.kernels.vector.expression import emit
+from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lane_memory import load, load_item, store
-from nnefc.kernels.vector.lanes import BITS
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import STORE, address, helper, load_word
 from nnefc.kernels.vector.scalar import Expression
 

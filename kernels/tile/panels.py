@@ -19,8 +19,10 @@ from llvmlite import ir
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import I32, Vector, lanes_of, vector_intrinsic
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, STORE, address, helper, load_word
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.llvm_types import I32
+from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose as in_registers
 
 BATCH = 6

@@ -11,10 +11,11 @@ from typing import Any, Final
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import family
-from nnefc.kernels.vector.builder import I64, Vector, lanes_of
+from nnefc.kernels.vector.builder import Vector, lanes_of
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.lane_memory import load, store
 from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 

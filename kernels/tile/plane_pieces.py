@@ -26,7 +26,8 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.blocked import table_offset
-from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 
 FIELDS: Final = 7

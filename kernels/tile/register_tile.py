@@ -21,8 +21,10 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import I64, Vector, lanes_of, vector_function, vector_intrinsic
-from nnefc.kernels.vector.memory import ITEMSIZE, WORD, helper, native
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function, vector_intrinsic
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.llvm_types import I64
+from nnefc.kernels.vector.memory import WORD, helper, native
 
 PANEL_BYTES = 24 << 10
 """A piece of B that is walked again and again: it should stay in the first cache."""

@@ -22,13 +22,9 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
+from nnefc.kernels.vector.item_types import BITS, FLOATS, ITEMSIZE
+from nnefc.kernels.vector.llvm_types import I8, I32, I64, POINTER, memory_type
 from nnefc.kernels.vector.memory import WORD, native
-
-I8, I32, I64 = (ir.IntType(n) for n in (8, 32, 64))
-POINTER = ir.PointerType()
-FLOATS = {"float32": ir.FloatType(), "float64": ir.DoubleType()}
-ITEMS = {"int8": I8, "int16": ir.IntType(16), **FLOATS}
-BITS = {"int8": 8, "int16": 16, "float32": 32, "float64": 64}
 
 
 @dataclass
@@ -46,11 +42,11 @@ class Vector:
     def __init__(self, builder: Any, item: str, lanes: int) -> None:
         self.builder = builder
         self.lanes = lanes
-        self.item = ITEMS[item]
+        self.item = memory_type(item)
         self.type = ir.VectorType(self.item, lanes)
-        self.itemsize = BITS[item] // 8
+        self.itemsize = ITEMSIZE[item]
         self.nbytes = lanes * self.itemsize
-        self._suffix = f"v{lanes}{'i' if item.startswith('int') else 'f'}{BITS[item]}"
+        self._suffix = f"v{lanes}{'f' if item in FLOATS else 'i'}{BITS[item]}"
         self._undefined = ir.Constant(self.type, ir.Undefined)
 
     @staticmethod

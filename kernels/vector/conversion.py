@@ -20,7 +20,8 @@ from llvmlite import ir
 
 from nnefc.kernels.target import isa
 from nnefc.kernels.vector.builder import Vector
-from nnefc.kernels.vector.lanes import BITS, HALVES, Lanes, constant, select, vector_type
+from nnefc.kernels.vector.item_types import BITS, HALVES
+from nnefc.kernels.vector.lanes import Lanes, constant, select, vector_type
 
 
 def convert(x: Lanes, dtype: str) -> Lanes:

@@ -22,10 +22,11 @@ from llvmlite import ir
 
 from nnefc.kernels.abi import LIBM
 from nnefc.kernels.vector import math as vector_math
-from nnefc.kernels.vector.builder import I32, I64, POINTER, Vector
+from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.integers import INTEGERS, remainder, shift_left, shift_right
 from nnefc.kernels.vector.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
+from nnefc.kernels.vector.llvm_types import I32, I64, POINTER
 from nnefc.kernels.vector.scalar import ELEMENTARY, Expression, Number
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lanes import BITS, Lanes, constant, select
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, constant, select
 
 
 def quotient(x: Lanes, y: Lanes) -> Lanes:

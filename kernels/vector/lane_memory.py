@@ -11,8 +11,10 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import I8, I32, I64, Vector
-from nnefc.kernels.vector.lanes import BITS, Lanes, memory_type, suffix, vector_type
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.item_types import BITS
+from nnefc.kernels.vector.lanes import Lanes, suffix, vector_type
+from nnefc.kernels.vector.llvm_types import I8, I32, I64, memory_type
 
 
 def mask(v: Vector, count: Any) -> Any:

@@ -24,25 +24,11 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import I8, I32, Vector
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, UNSIGNED
+from nnefc.kernels.vector.llvm_types import I1, I32, register_type
 from nnefc.kernels.vector.scalar import Number
 
-UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
-HALVES: Final = ("float16", "bfloat16")
-"""Held as integers of 16 bits."""
-BITS: Final = {
-    **{"float32": 32, "float64": 64, "bool": 8},
-    **{"int8": 8, "int16": 16, "int32": 32, "int64": 64},
-    **dict(zip(UNSIGNED, (8, 16, 32, 64), strict=True)),
-    **dict.fromkeys(HALVES, 16),
-}
-"""Size of an item in memory."""
-_ITEMS: Final = {
-    **{dtype: ir.IntType(bits) for dtype, bits in BITS.items()},
-    "float32": ir.FloatType(),
-    "float64": ir.DoubleType(),
-    "bool": ir.IntType(1),
-}
 _INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}
 _FLOAT_OF: Final = {integer: floating for floating, integer in _INTEGER_OF.items()}
 
@@ -58,7 +44,7 @@ class Lanes:
 
     @property
     def is_float(self) -> bool:
-        return self.dtype in _INTEGER_OF
+        return self.dtype in FLOATS
 
     @property
     def is_signed(self) -> bool:
@@ -176,23 +162,18 @@ class Lanes:
 
 def vector_type(v: Vector, dtype: str) -> Any:
     """LLVM type of a vector in registers."""
-    return ir.VectorType(_ITEMS[dtype], v.lanes)
-
-
-def memory_type(dtype: str) -> Any:
-    """LLVM type of an item in memory: a bool is a byte."""
-    return I8 if dtype == "bool" else _ITEMS[dtype]
+    return ir.VectorType(register_type(dtype), v.lanes)
 
 
 def suffix(v: Vector, dtype: str) -> str:
     """How LLVM's intrinsics call a vector of that type."""
-    return f"v{v.lanes}{'f' if dtype in _INTEGER_OF else 'i'}{BITS[dtype]}"
+    return f"v{v.lanes}{'f' if dtype in FLOATS else 'i'}{BITS[dtype]}"
 
 
 def constant(v: Vector, dtype: str, number: Number) -> Lanes:
     """A vector of one number; one out of range wraps around or becomes infinite."""
-    item, kind = _ITEMS[dtype], vector_type(v, dtype)
-    if dtype in _INTEGER_OF:
+    item, kind = register_type(dtype), vector_type(v, dtype)
+    if dtype in FLOATS:
         text = ir.Constant(item, _rounded(dtype, number)).get_reference()
     elif dtype == "bool":
         text = "true" if number else "false"
@@ -304,7 +285,7 @@ def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:
 def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lanes]) -> Lanes:
     """`rare()` if the condition holds in any lane, else `usual()`: a branch."""
     v, b = condition.v, condition.v.builder
-    bit = ir.IntType(1)
+    bit = I1
     found = v.call(f"llvm.vector.reduce.or.v{v.lanes}i1", bit, condition.value)
     results: list[tuple[Lanes, Any]] = []
     with b.if_else(found, likely=False) as branches:

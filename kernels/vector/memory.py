@@ -22,10 +22,10 @@ import numpy as np
 from llvmlite import ir
 
 from nnefc.kernels.codegen.callee import Definition, helper, intrinsic, native
+from nnefc.kernels.vector.item_types import ITEMSIZE, SCALARS
+from nnefc.kernels.vector.llvm_types import DOUBLE, FLOAT, I32, I64, POINTER, memory_type
 
 WORD = "int64"
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
-_POINTER = ir.PointerType()
 
 
 def _integers(count: int) -> list[str]:
@@ -33,7 +33,7 @@ def _integers(count: int) -> list[str]:
 
 
 def _pointer(builder, address):
-    return builder.inttoptr(address, _POINTER)
+    return builder.inttoptr(address, POINTER)
 
 
 # -- words
@@ -42,7 +42,7 @@ def _pointer(builder, address):
 @native(WORD, WORD)
 def load_word(builder, address):
     """A word that nothing writes while the kernel runs: bases, parameters, tables."""
-    value = builder.load(_pointer(builder, address), typ=_I64, align=8)
+    value = builder.load(_pointer(builder, address), typ=I64, align=8)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
 
@@ -55,18 +55,7 @@ def address(bases, reference):
 
 # -- items
 
-_ITEMS: dict[str, tuple[Any, int]] = {
-    "float32": (ir.FloatType(), 4),
-    "float64": (ir.DoubleType(), 8),
-    "bool": (ir.IntType(8), 1),
-    **{
-        f"{sign}int{8 * size}": (ir.IntType(8 * size), size)
-        for sign in ("", "u")
-        for size in (1, 2, 4, 8)
-    },
-}
-ITEMSIZE = {name: size for name, (_, size) in _ITEMS.items()}
-NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in _ITEMS}
+NUMBER: dict[str, Any] = {name: np.dtype(name).type for name in SCALARS}
 """`NUMBER[dtype](x)`: x as a number of that type, in kernels and where they are made."""
 
 
@@ -85,7 +74,7 @@ def _item(builder, place, kind):
 
 
 def _loader(name: str, promise: bool) -> Any:
-    kind, size = _ITEMS[name]
+    kind, size = memory_type(name), ITEMSIZE[name]
 
     @intrinsic
     def load(base, index=None):
@@ -101,7 +90,7 @@ def _loader(name: str, promise: bool) -> Any:
 
 
 def _storer(name: str, promise: bool) -> Any:
-    kind, size = _ITEMS[name]
+    kind, size = memory_type(name), ITEMSIZE[name]
 
     @intrinsic
     def store(base, index, value=None):
@@ -118,13 +107,13 @@ def _storer(name: str, promise: bool) -> Any:
     return store
 
 
-LOAD: dict[str, Any] = {name: _loader(name, False) for name in _ITEMS}
+LOAD: dict[str, Any] = {name: _loader(name, False) for name in SCALARS}
 """`LOAD[dtype](address)` or `LOAD[dtype](base, index)`: one item; bool is one byte, 0 or not."""
-STORE: dict[str, Any] = {name: _storer(name, False) for name in _ITEMS}
+STORE: dict[str, Any] = {name: _storer(name, False) for name in SCALARS}
 """`STORE[dtype](address, value)` or `STORE[dtype](base, index, value)`."""
-READ: dict[str, Any] = {name: _loader(name, True) for name in _ITEMS}
+READ: dict[str, Any] = {name: _loader(name, True) for name in SCALARS}
 """`LOAD` of what no WRITE of the kernel changes."""
-WRITE: dict[str, Any] = {name: _storer(name, True) for name in _ITEMS}
+WRITE: dict[str, Any] = {name: _storer(name, True) for name in SCALARS}
 """`STORE` to where no READ of the kernel looks."""
 
 
@@ -151,7 +140,7 @@ def _floating(name: str, arity: int) -> Any:
 
         def emit(builder, *values):
             kind = values[0].type
-            full = f"llvm.{name}.f{32 if isinstance(kind, ir.FloatType) else 64}"
+            full = f"llvm.{name}.f{32 if kind == FLOAT else 64}"
             function = builder.module.declare_intrinsic(
                 full, fnty=ir.FunctionType(kind, [kind] * arity)
             )
@@ -171,12 +160,12 @@ copysign = _floating("copysign", 2)
 
 @native("int64", "float64")
 def float64_bits(builder, x):
-    return builder.bitcast(x, _I64)
+    return builder.bitcast(x, I64)
 
 
 @native("float64", "int64")
 def bits_float64(builder, x):
-    return builder.bitcast(x, ir.DoubleType())
+    return builder.bitcast(x, DOUBLE)
 
 
 # -- threads
@@ -185,7 +174,7 @@ def bits_float64(builder, x):
 @native(WORD, WORD)
 def acquire(builder, address):
     """A word that other threads write."""
-    return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=_I64)
+    return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=I64)
 
 
 @native(WORD, WORD, WORD)
@@ -204,7 +193,7 @@ def exchange(builder, address, value):
 def compare_and_swap(builder, address, old, new):
     """1 if the word was `old` and is `new` now, else 0."""
     done = builder.cmpxchg(_pointer(builder, address), old, new, "seq_cst", "monotonic")
-    return builder.zext(builder.extract_value(done, 1), _I64)
+    return builder.zext(builder.extract_value(done, 1), I64)
 
 
 @native(None)
@@ -229,7 +218,7 @@ def _function(builder, address, result, arguments):
 
 @native(None, *_integers(5))
 def call_kernel(builder, function, bases, params, first, last):
-    kernel = _function(builder, function, ir.VoidType(), [_I64] * 4)
+    kernel = _function(builder, function, ir.VoidType(), [I64] * 4)
     builder.call(kernel, [bases, params, first, last])
 
 
@@ -237,7 +226,7 @@ def procedure(arguments: int) -> Any:
     """Intrinsic `call(function, *words)` of an address and so many 64-bit integers."""
 
     def call(builder, function, *words):
-        builder.call(_function(builder, function, ir.VoidType(), [_I64] * arguments), words)
+        builder.call(_function(builder, function, ir.VoidType(), [I64] * arguments), words)
 
     return native(None, *_integers(arguments + 1))(call)
 
@@ -245,11 +234,11 @@ def procedure(arguments: int) -> Any:
 @native(WORD, WORD)
 def call_int(builder, function):
     """`int f(void)`."""
-    return builder.sext(builder.call(_function(builder, function, _I32, []), []), _I64)
+    return builder.sext(builder.call(_function(builder, function, I32, []), []), I64)
 
 
 @native(WORD, *_integers(5))
 def system_call(builder, syscall, number, a, b, c):
     """`syscall(number, a, b, c, 0, 0)` through the address of the C library's function."""
-    function = _function(builder, syscall, _I64, [_I64] * 6)
-    return builder.call(function, [number, a, b, c, _I64(0), _I64(0)])
+    function = _function(builder, syscall, I64, [I64] * 6)
+    return builder.call(function, [number, a, b, c, I64(0), I64(0)])

@@ -12,7 +12,8 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import I8, I32, I64, Vector
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.llvm_types import I8, I32, I64
 
 Permute = Callable[[Any, Any], Any]
 """`permute(x, y)`: lane i is item order[i] of those of x and then y, or 0 if that is negative."""

@@ -15,7 +15,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from nnefc.kernels.vector.builder import FLOATS, Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.item_types import FLOATS
 from nnefc.kernels.vector.memory import READ, WRITE, helper
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.kernels.abi import LIBM
+from nnefc.kernels.vector.item_types import FLOATS, HALVES, INTEGERS, SCALARS
 
 Number = bool | int | float
 
@@ -20,20 +21,17 @@ _UNARY: Final = {name for name, arity in LIBM if arity == 1}
 ELEMENTARY: Final = frozenset(_UNARY - {"log1p"} | {"pow", "sigmoid", "softplus"})
 """Operations of `nnefc.kernels.vector.math` on float32, of the C library on float64."""
 
-_FLOATS = ("float32", "float64")
-_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-_NUMBERS = (*_FLOATS, *_INTEGERS)
-_COMPARED = (*_NUMBERS, "bool")
-_ANY = (*_COMPARED, "float16", "bfloat16")
+_NUMBERS = (*FLOATS, *INTEGERS)
+_ANY = (*SCALARS, *HALVES)
 _TYPES: Final = {
     _ANY: "copy select cast",
-    _COMPARED: "lt gt le ge eq ne",
+    SCALARS: "lt gt le ge eq ne",
     _NUMBERS: "neg abs sign add sub mul div min max relu sqr pow remainder",
-    _FLOATS: " ".join(
+    FLOATS: " ".join(
         ["rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY - {"pow"})]
     ),
-    _INTEGERS: "shift_left shift_right",
-    (*_INTEGERS, "bool"): "bitand bitor bitxor bitnot",
+    INTEGERS: "shift_left shift_right",
+    (*INTEGERS, "bool"): "bitand bitor bitxor bitnot",
     ("bool",): "not and or xor",
 }
 
@@ -72,6 +70,6 @@ class Expression:
     def calls_library(self) -> bool:
         """Whether it needs the table of the C library."""
         return any(
-            (op == "remainder" and dtype in _FLOATS) or (op in ELEMENTARY and dtype == "float64")
+            (op == "remainder" and dtype in FLOATS) or (op in ELEMENTARY and dtype == "float64")
             for op, _, dtype, _ in self.steps
         )

@@ -11,7 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import I32, Vector
+from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.llvm_types import I32
 
 
 def shuffle(v: Vector, low: Any, high: Any, order: Sequence[int]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import I64, POINTER
+from nnefc.kernels.vector.llvm_types import I64, POINTER
 
 
 @dataclass(frozen=True)

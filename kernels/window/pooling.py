@@ -15,7 +15,8 @@ from llvmlite import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
-from nnefc.kernels.vector.builder import I32, I64, Vector, vector_intrinsic
+from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.window import pooling_line, pooling_tile
 from nnefc.kernels.window.pooling_combine import COMBINE

@@ -10,7 +10,8 @@ from __future__ import annotations
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.vector.memory import ITEMSIZE, LOAD, NUMBER, STORE, address, helper, load_word
+from nnefc.kernels.vector.item_types import ITEMSIZE
+from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 SAMPLE = Layout(
     "x:ref indices:ref y:ref rank outputs:8 pitches:8 taps:8 table:ref starts:8 volume items "

@@ -14,8 +14,8 @@ import math
 
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
+from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import (
-    ITEMSIZE,
     LOAD,
     NUMBER,
     READ,

@@ -79,10 +79,6 @@ def test_every_code_and_any_scale() -> None:
     np.testing.assert_array_equal(got.reshape(-1), decoded(x, "q4_0"))
 
 
-def test_kernels_know_the_formats() -> None:
-    assert dict(BLOCK_BYTES) == BLOCK_BYTES
-
-
 def weights(graph: Graph, name: str, rows: int, blocks: int) -> Value:
     data = random_blocks(name, rows, blocks, 0)
     graph.variables["w"] = Variable("w", TensorType(DType.UINT8, data.shape), data)

@@ -1,0 +1,50 @@
+"""The item types of kernels, by their names in NumPy, and the LLVM types of their items."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+Kind = Literal["float", "half", "signed", "unsigned", "bool"]
+
+
+class ItemType(NamedTuple):
+    """One item type."""
+
+    name: str
+    kind: Kind
+    """`half`: a float of 16 bits, held as an integer; it is moved, selected and converted."""
+    bits: int
+    """Of an item in memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of an item in memory."""
+        return self.bits // 8
+
+
+_ROWS: Final = (
+    ItemType("float32", "float", 32),
+    ItemType("float64", "float", 64),
+    *(ItemType(f"int{bits}", "signed", bits) for bits in (8, 16, 32, 64)),
+    *(ItemType(f"uint{bits}", "unsigned", bits) for bits in (8, 16, 32, 64)),
+    ItemType("bool", "bool", 8),
+    ItemType("float16", "half", 16),
+    ItemType("bfloat16", "half", 16),
+)
+ITEM_TYPES: Final = {row.name: row for row in _ROWS}
+
+
+def _of(*kinds: Kind) -> tuple[str, ...]:
+    return tuple(row.name for row in _ROWS if row.kind in kinds)
+
+
+FLOATS: Final = _of("float")
+INTEGERS: Final = _of("signed", "unsigned")
+UNSIGNED: Final = _of("unsigned")
+HALVES: Final = _of("half")
+SCALARS: Final = _of("float", "signed", "unsigned", "bool")
+"""Types that kernels have arithmetic for, item by item."""
+BITS: Final = {row.name: row.bits for row in _ROWS}
+"""Size of an item in memory."""
+ITEMSIZE: Final = {row.name: row.nbytes for row in _ROWS}
+"""The same in bytes."""
