@@ -16,9 +16,9 @@ from nnefc.ir import Graph, Op, TensorType, Value, print_graph
 from nnefc.ir.expression import FUSED
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
+from nnefc.ops.core.interface import item_type_problems
 from nnefc.ops.core.spec import Call, Lookup, infer
 from nnefc.ops.internal import attention, fused_views, mean_variance, scan
-from nnefc.ops.tools.build import item_type_problems
 from nnefc.ops.tools.reference import fused_operation
 from nnefc.ops.tools.table import operations
 from nnefc.passes.base import Pass

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nnefc.ir import DType, Expression, Graph, Location, Op, Step, TensorType, Variable
+from nnefc.ops.core.interface import defaults
 from nnefc.ops.core.spec import OpSpec
-from nnefc.ops.tools.build import build, defaults, emitter
+from nnefc.ops.tools.build import build, emitter
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import beyond, operations, spec
 from nnefc.support.errors import NnefError, Place

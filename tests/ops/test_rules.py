@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from nnefc.ir import DType, TensorType
+from nnefc.ops.core.interface import defaults, interface
 from nnefc.ops.core.spec import UNKNOWN, Call, infer
-from nnefc.ops.tools.build import defaults, interface
 from nnefc.ops.tools.table import operations
 
 KINDS = {"scalar": DType.FLOAT32, "integer": DType.INT32, "logical": DType.BOOL}

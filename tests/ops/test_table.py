@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Op, TensorType
 from nnefc.ops.core.common import align, sequence
+from nnefc.ops.core.interface import Interface, interface, kind_of
 from nnefc.ops.core.spec import UNKNOWN, Call, OpSpec, infer
-from nnefc.ops.tools.build import Interface, emitter, interface, kind_of
+from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import beyond, operations, standard

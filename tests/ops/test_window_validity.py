@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nnefc.ir import DType, Shape, TensorType
+from nnefc.ops.core.interface import defaults
 from nnefc.ops.core.spec import UNKNOWN, Call, infer
-from nnefc.ops.tools.build import defaults
 from nnefc.ops.tools.table import operations
 
 FLOAT = DType.FLOAT32

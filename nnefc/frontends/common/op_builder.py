@@ -23,8 +23,9 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ops.core.common import sequence
+from nnefc.ops.core.interface import interface, item_type_problems
 from nnefc.ops.core.spec import Call, OpSpec, infer
-from nnefc.ops.tools.build import build, interface, item_type_problems
+from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import widen
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import NnefError

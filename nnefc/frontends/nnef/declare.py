@@ -27,9 +27,9 @@ from nnefc.frontends.nnef.types import (
     is_generic,
     mixes,
 )
+from nnefc.ops.core.interface import value_of
 from nnefc.ops.core.spec import OpSpec
 from nnefc.ops.tools import table
-from nnefc.ops.tools.build import value_of
 from nnefc.ops.tools.table import BEYOND_ATTRIBUTES, operations
 from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast

@@ -12,7 +12,7 @@ from nnefc.frontends.nnef.standard_form import require_standard_form
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.compare import is_literal, same_attribute
-from nnefc.ops.tools.build import kind_of
+from nnefc.ops.core.interface import kind_of
 from nnefc.support.errors import NnefError
 from nnefc.syntax import ast
 from nnefc.syntax.lexer import KEYWORDS

@@ -9,7 +9,7 @@ from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
 from nnefc.ir import DType, Graph, Op
-from nnefc.ops.tools.build import interface
+from nnefc.ops.core.interface import interface
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
 

@@ -3,139 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
 from nnefc.ir.graph import Attribute
 from nnefc.ops.core.common import sequence
+from nnefc.ops.core.interface import Interface, interface, item_type_problems, normalize
 from nnefc.ops.core.spec import Call, Emit, OpSpec, infer
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
-from nnefc.syntax.ast import (
-    Array,
-    ArraySpec,
-    Expression,
-    Literal_,
-    PrimitiveName,
-    PrimitiveSpec,
-    TensorSpec,
-    Tuple,
-    TupleSpec,
-    TypeSpec,
-    Unary,
-)
 
 Number = bool | int | float
 
 KINDS = {"scalar": DType.FLOAT32, "integer": DType.INT32, "logical": DType.BOOL}
 """Item types of primitive types, unless a caller asks for wider ones."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorParameter:
-    """A tensor operand: `dtype` None or "?" takes any; `default` is a number."""
-
-    name: str
-    dtype: PrimitiveName | None
-    is_array: bool
-    default: Number | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AttributeParameter:
-    """An attribute; `default` None: required."""
-
-    name: str
-    type: TypeSpec
-    default: Attribute = None
-
-
-@dataclass(frozen=True, slots=True)
-class Interface:
-    """A signature taken apart."""
-
-    tensors: tuple[TensorParameter, ...]
-    attributes: Mapping[str, AttributeParameter]
-    results: tuple[TensorParameter, ...]
-    defaults: Mapping[str, Attribute]
-
-    @property
-    def is_variadic(self) -> bool:
-        return any(t.is_array for t in self.tensors)
-
-
-_interfaces: dict[str, Interface] = {}
-
-
-def interface(spec: OpSpec) -> Interface:
-    """The parameters and results of an operation (kept by signature)."""
-    found = _interfaces.get(spec.signature)
-    if found is None:
-        found = _interfaces[spec.signature] = _interface(spec)
-    return found
-
-
-def defaults(spec: OpSpec) -> dict[str, Attribute]:
-    """Default values of the attributes that have one; arrays and tuples are tuples."""
-    return dict(interface(spec).defaults)
-
-
-def _interface(spec: OpSpec) -> Interface:
-    declaration = spec.declaration
-    tensors: list[TensorParameter] = []
-    attributes: dict[str, AttributeParameter] = {}
-    for parameter in declaration.parameters:
-        default = None if parameter.default is None else value_of(parameter.default)
-        tensor = _tensor(parameter.name, parameter.type, default)
-        if tensor is not None:
-            tensors.append(tensor)
-        else:
-            attributes[parameter.name] = AttributeParameter(parameter.name, parameter.type, default)
-    results = [_tensor(r.name, r.type) for r in declaration.results]
-    return Interface(
-        tuple(tensors),
-        attributes,
-        tuple(r for r in results if r is not None),
-        {name: a.default for name, a in attributes.items() if a.default is not None},
-    )
-
-
-def _tensor(name: str, type_: TypeSpec, default: Any = None) -> TensorParameter | None:
-    match type_:
-        case TensorSpec():
-            return TensorParameter(name, type_.dtype, False, default)
-        case ArraySpec(item=TensorSpec() as item):
-            return TensorParameter(name, item.dtype, True, default)
-        case _:
-            return None
-
-
-def value_of(expression: Expression) -> Attribute:
-    """The value of a literal default."""
-    match expression:
-        case Literal_():
-            return expression.value
-        case Array() | Tuple():
-            return tuple(value_of(item) for item in expression.items)
-        case Unary(operator="-"):
-            return -value_of(expression.operand)
-        case _:
-            raise ValueError("a default value must be a literal")
-
-
-def normalize(value: Any, type_: TypeSpec) -> Attribute:
-    """A Python value as an attribute of a type: lists become tuples, integers scalars."""
-    items = sequence(value)
-    match type_:
-        case ArraySpec() if items is not None:
-            return tuple(normalize(item, type_.item) for item in items)
-        case TupleSpec() if items is not None:
-            return tuple(normalize(item, t) for item, t in zip(items, type_.items))
-        case PrimitiveSpec(name="scalar") if isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        case _:
-            return value
 
 
 def build(
@@ -246,37 +127,6 @@ def _check_operands(spec: OpSpec, operands: Sequence[Value], location: Location 
     problems = item_type_problems(spec, [v.type.dtype for v in operands])
     if problems:
         raise _error("type/operand", spec.name, problems, location)
-
-
-def item_type_problems(spec: OpSpec, dtypes: Sequence[DType]) -> list[str]:
-    """What is wrong with the item types of the operands, of which the last may be left out."""
-    face = interface(spec)
-    wanted = [face.tensors[0]] * len(dtypes) if face.is_variadic else face.tensors
-    given = list(zip(wanted, dtypes))
-    generic = next((have for parameter, have in given if parameter.dtype == "?"), None)
-    scalars = [have for parameter, have in given if parameter.dtype == "scalar"]
-    whole = scalars[0] if spec.integers and any(t.is_integer for t in scalars) else None
-    problems: list[str] = []
-    for parameter, have in given:
-        want = generic if parameter.dtype == "?" else whole if parameter.dtype == "scalar" else None
-        if want is not None:
-            fits = have is want
-        else:
-            fits = parameter.dtype is None or kind_of(have) == parameter.dtype
-        if not fits:
-            problems.append(
-                f"{parameter.name} must be a tensor of {want or parameter.dtype}, not of {have}"
-            )
-    return problems
-
-
-def kind_of(dtype: DType) -> PrimitiveName:
-    """The primitive type that an item type represents."""
-    if dtype.is_float:
-        return "scalar"
-    if dtype.is_integer:
-        return "integer"
-    return "logical" if dtype is DType.BOOL else "string"
 
 
 def _unknown(face: Interface, operands: Sequence[Value], count: int) -> list[TensorType]:

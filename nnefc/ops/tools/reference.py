@@ -19,10 +19,11 @@ from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
 from nnefc.ir.expression import FUSED, INTERNAL
 from nnefc.ir.graph import walk
 from nnefc.ops.core.common import Array, align, sequence
+from nnefc.ops.core.interface import kind_of
 from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.internal import attention, fused_views, mean_variance, scan
 from nnefc.ops.standard.introduce import constant
-from nnefc.ops.tools.build import emitter, kind_of
+from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
 from nnefc.ops.core.common import Array
+from nnefc.ops.core.interface import TensorParameter, interface
 from nnefc.ops.core.spec import OpSpec, Sample
-from nnefc.ops.tools.build import TensorParameter, build, interface
+from nnefc.ops.tools.build import build
 
 
 @dataclass(frozen=True, slots=True)
