@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 from nnefc.support.errors import Diagnostic, NnefError, NnefWarning
 
 if TYPE_CHECKING:
-    from nnefc.api.compile import ImportOptions, compile, import_model, save_archive
+    from nnefc.api.archive import save_archive
+    from nnefc.api.compile import compile
+    from nnefc.api.importing import import_model
+    from nnefc.api.tune import tune
     from nnefc.artifacts.load import load
-    from nnefc.driver.tuning import Tuning, tune
+    from nnefc.driver.tuning import Tuning
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
+    from nnefc.options.import_config import ImportOptions
     from nnefc.runtime.memory.tensors import TensorSpec
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.limits import Limits
@@ -27,16 +31,16 @@ __version__ = "0.1.0"
 _HOMES = {
     "CompiledModel": "nnefc.runtime.run.model",
     "Graph": "nnefc.ir",
-    "ImportOptions": "nnefc.api.compile",
+    "ImportOptions": "nnefc.options.import_config",
     "Limits": "nnefc.support.limits",
     "TensorSpec": "nnefc.runtime.memory.tensors",
     "Tuning": "nnefc.driver.tuning",
     "compile": "nnefc.api.compile",
-    "import_model": "nnefc.api.compile",
+    "import_model": "nnefc.api.importing",
     "load": "nnefc.artifacts.load",
     "operation": "nnefc.frontends.nnef.custom",
-    "save_archive": "nnefc.api.compile",
-    "tune": "nnefc.driver.tuning",
+    "save_archive": "nnefc.api.archive",
+    "tune": "nnefc.api.tune",
     "read_tensor": "nnefc.formats.tensor_file",
     "write_tensor": "nnefc.formats.tensor_file",
 }

@@ -195,11 +195,11 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     from nnefc.frontends import read_model as frontend
 
     seen: list[Any] = []
-    read = frontend.read_model
+    read = frontend.run_front_end
 
-    def read_model(source: Any, **options: Any) -> Any:
+    def run_front_end(source: Any, *options: Any) -> Any:
         seen.append(source)
-        return read(source, **options)
+        return read(source, *options)
 
-    monkeypatch.setattr(frontend, "read_model", read_model)
+    monkeypatch.setattr(frontend, "run_front_end", run_front_end)
     return seen

@@ -1,1 +1,1 @@
-"""Compiled models in files: `save` writes them, `load` opens them, `provenance` recompiles them."""
+"""Compiled models in files: `content`, `save`, `load`, and where models come from."""

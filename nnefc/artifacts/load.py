@@ -1,16 +1,67 @@
-"""Models out of artifacts: see docs/design/artifacts.md."""
+"""Load models from artifacts: see docs/design/artifacts.md."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from nnefc.artifacts.provenance import FromArtifact
+from nnefc.artifacts.origin import SavedAsContent
 from nnefc.formats.files import FilePath
 from nnefc.support.errors import Diagnostic, NnefError, Place, warn
 
 if TYPE_CHECKING:
+    from nnefc.artifacts.content import Content
+    from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+
+
+class FromArtifact(SavedAsContent):
+    """The origin of a model that was loaded from a file."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that the model computes."""
+        return self.artifact.graph
+
+    @property
+    def config(self) -> CompileConfig:
+        """How the graph is compiled for other processors."""
+        return _config(self.artifact)
+
+    def content(
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
+    ) -> Content:
+        from nnefc.artifacts.content import content_of_prepared, updated_values
+
+        values = updated_values(model)
+        return content_of_prepared(self.artifact.graph, self.config, values, targets, progress)
+
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write an artifact; without `targets` it has the code that the file had."""
+        from nnefc.artifacts.save import replace_artifact
+
+        if targets is not None:
+            super().save(model, path, targets, progress)
+            return
+        parts = self.artifact.with_states(model.variables)
+        nbytes = self.artifact.file.sizes["bytes"]
+        replace_artifact(path, lambda file: file.writelines(parts), nbytes)
+
+    def reduce(self, model: CompiledModel) -> Any:
+        parts = self.artifact.with_states(model.variables)
+        return restored, (b"".join(parts), model.threads_wanted)
 
 
 def load(
@@ -54,7 +105,7 @@ def load(
 
 
 def restored(data: bytes, threads: int | None) -> CompiledModel:
-    """A model from the bytes of an artifact: what unpickling calls."""
+    """The model in the bytes of an artifact; unpickling calls this."""
     from nnefc.runtime.artifact.file import open_bytes
     from nnefc.runtime.artifact.read import Artifact
 
@@ -62,12 +113,12 @@ def restored(data: bytes, threads: int | None) -> CompiledModel:
 
 
 def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
-    """The model in a file that is open, with the values that its variables had."""
+    """The model in an open artifact, with the values that its variables had."""
     from nnefc.runtime.run.model import CompiledModel
 
     number = artifact.best_target()
     if number is None:
-        model = _lowered_again(artifact, threads)
+        model = _compile_again(artifact, threads)
     else:
         model = CompiledModel(artifact.compiled(number), FromArtifact(artifact), threads=threads)
     for label, value in artifact.present().items():
@@ -75,8 +126,9 @@ def model_of(artifact: Artifact, threads: int | None) -> CompiledModel:
     return model
 
 
-def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
-    from nnefc.driver.compile import lower_prepared
+def _compile_again(artifact: Artifact, threads: int | None) -> CompiledModel:
+    """The model compiled from the graph in the artifact, with a warning that says why."""
+    from nnefc.driver.lower import lower_prepared
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.artifact.read import OTHER_VERSION
     from nnefc.runtime.run.model import CompiledModel
@@ -93,7 +145,11 @@ def _lowered_again(artifact: Artifact, threads: int | None) -> CompiledModel:
     place = Place(artifact.file.name)
     warn(Diagnostic("artifact/target", message, place, "warning", hint=hint))
     graph = artifact.graph
-    program = lower_prepared(
-        graph.clone(), threads=threads, accuracy=artifact.accuracy, methods=None
-    )
+    program = lower_prepared(graph.clone(), _config(artifact, threads))
     return CompiledModel.of(program, graph, threads=threads, origin=FromArtifact(artifact))
+
+
+def _config(artifact: Artifact, threads: int | None = None) -> CompileConfig:
+    from nnefc.options.compile_config import CompileConfig
+
+    return CompileConfig.of(threads, artifact.accuracy)

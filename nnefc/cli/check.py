@@ -64,7 +64,7 @@ def _findings(
     file: str, strict: bool, limit: list[str] | None, dialect: str
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
     """(errors, warnings) of one file."""
-    from nnefc.api.compile import check_model
+    from nnefc.api.check import check_model
 
     limits = parse_limits(limit)
     diagnostics = Diagnostics(strict=strict, limit=limits.errors)

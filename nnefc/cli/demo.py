@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from nnefc.cli.support.models import compile_graph, load
-from nnefc.cli.support.options import Json, Threads
+from nnefc.cli.support.options import Json, Threads, parse_import
 from nnefc.cli.support.printing import console, print_json
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def demo(threads: Threads = None, json: Json = False) -> None:
     held_out: Any = load_array(HELD_OUT)
     images = (held_out["images"][:, None] / np.float32(16)).astype(np.float32)
     extents = ",".join(map(str, images.shape))
-    many = compile_graph(load(ARCHIVE, shapes=[f"image={extents}"]), threads)
+    many = compile_graph(load(ARCHIVE, parse_import(shapes=[f"image={extents}"])), threads)
     compiled = time.perf_counter()
     shown: list[tuple[str, np.ndarray[Any, Any], int, float]] = []
     for path in sorted(IMAGES.glob("*.png")):

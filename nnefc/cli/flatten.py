@@ -9,7 +9,7 @@ import typer
 
 from nnefc.cli.support.artifacts import report_counts
 from nnefc.cli.support.models import load
-from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes
+from nnefc.cli.support.options import Dialect, LimitOptions, Model, Shapes, parse_import
 
 
 def flatten(
@@ -39,7 +39,7 @@ def flatten(
     from nnefc.formats.atomic import replace_file
     from nnefc.frontends.nnef.flatten import flatten as flattened
 
-    graph = load(model, shapes=shape, limits=limit, data=False, dialect=dialect)
+    graph = load(model, parse_import(shapes=shape, limits=limit, data=False, dialect=dialect))
     text = flattened(graph)
     report_counts(graph)
     if output is None:

@@ -1,4 +1,4 @@
-"""Kernels that are compiled ahead, with the first model: what other models are likely to need."""
+"""Kernels that are compiled ahead of need, with those of the first model."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nnefc.kernels.template import Kernel
+    from nnefc.options.compile_config import CompileConfig
 
 
-def expecting_usual(threads: int | None, accuracy: str) -> AbstractContextManager[None]:
-    """In this block, where much is compiled, kernels of the usual graphs are, too."""
+def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
+    """While many kernels are compiled in this block, also compile those of the usual graphs."""
     from nnefc.runtime.compile.kernel_compiler import expecting
 
-    return expecting(partial(usual_kernels, threads, accuracy))
+    return expecting(partial(usual_kernels, config))
 
 
-def usual_kernels(threads: int | None, accuracy: str) -> Iterator[Kernel]:
-    """Those of `nnefc.driver.typical_graphs.usual_graphs`; none while somebody looks at the
-    passes.
-    """
-    from nnefc.driver.compile import lowered
+def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:
+    """The kernels of `nnefc.driver.typical_graphs.usual_graphs`; none while passes are watched."""
+    from nnefc.driver.lower import lower_graph
     from nnefc.driver.typical_graphs import usual_graphs
     from nnefc.passes.pipeline import is_watched
 
     if not is_watched():
         for graph in usual_graphs():
-            yield from lowered(graph, threads=threads, accuracy=accuracy, methods={}).kernels
+            yield from lower_graph(graph, config._replace(methods={})).kernels

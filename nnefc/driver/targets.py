@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,25 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.build import Build
     from nnefc.runtime.artifact.write import Portable
     from nnefc.runtime.compile.kernel_compiler import Progress
 
     Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class LoweringOptions:
-    """How a graph is lowered."""
-
-    threads: int | None = None
-    accuracy: str = "fast"
-    methods: Mapping[str, str] | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What holds for other processors, too."""
-        return {"accuracy": self.accuracy}
 
 
 def check_targets(targets: Sequence[str]) -> list[str]:
@@ -61,7 +47,7 @@ def build_for(
     targets: Sequence[str],
     graph: Graph,
     portable: Portable,
-    how: LoweringOptions,
+    config: CompileConfig,
     progress: Progress | None = None,
 ) -> list[Build]:
     """The code of a prepared graph for each target.
@@ -73,14 +59,14 @@ def build_for(
     found: dict[str, Build] = {}
     if NATIVE in targets:
         arrays = list(portable.arrays.values())
-        found[NATIVE] = build_here(graph, arrays, how, _labelled(progress, NATIVE, targets))
+        found[NATIVE] = build_here(graph, arrays, config, _labelled(progress, NATIVE, targets))
     if others:
         with _as_file(portable) as path:
             for name in others:
                 shown = _labelled(progress, name, targets)
                 if shown is not None:
                     shown(0, 1, "")  # it takes a while to know how many kernels there are
-                found[name] = _build_apart(name, path, how, shown)
+                found[name] = _build_apart(name, path, config, shown)
     return [found[name] for name in targets]
 
 
@@ -120,27 +106,21 @@ def _as_file(portable: Portable) -> Generator[Path]:
 def build_here(
     graph: Graph,
     arrays: Sequence[Array],
-    how: LoweringOptions,
+    config: CompileConfig,
     progress: Progress | None = None,
 ) -> Build:
     """The code of a prepared graph for the instruction set of this process; `arrays`: its own.
 
     `progress` is called while kernels are compiled.
     """
-    from nnefc.driver.compile import lower_prepared
+    from nnefc.driver.lower import lower_prepared
     from nnefc.runtime.artifact.build import build
 
-    program = lower_prepared(
-        graph.clone(),
-        threads=how.threads,
-        accuracy=how.accuracy,
-        methods=how.methods,
-        keep_sources=True,
-    )
+    program = lower_prepared(graph.clone(), config, keep_sources=True)
     return build(program, arrays, len(graph.inputs), len(graph.outputs), progress)
 
 
-def _build_apart(name: str, path: Path, how: LoweringOptions, progress: Progress | None) -> Build:
+def _build_apart(name: str, path: Path, config: CompileConfig, progress: Progress | None) -> Build:
     """The same in another process, from a file without code."""
     import pickle
     import subprocess
@@ -165,7 +145,7 @@ def _build_apart(name: str, path: Path, how: LoweringOptions, progress: Progress
         answer: Any = None
         try:
             with process.stdin:
-                pickle.dump(how, process.stdin)
+                pickle.dump(config, process.stdin)
             while isinstance(answer := pickle.load(process.stdout), tuple):
                 if progress is not None:
                     progress(*cast(tuple[int, int, str], answer))
@@ -192,7 +172,7 @@ _PROTOCOL: Final = 5
 
 
 def main() -> None:
-    """Build for the row of NNEFC_ISA: file as argument, `LoweringOptions` on standard input.
+    """Build for the row of NNEFC_ISA: file as argument, `CompileConfig` on standard input.
 
     The answer on standard output is what progress is called with, then a `Build` or an error.
     """
@@ -201,7 +181,7 @@ def main() -> None:
     from nnefc.runtime.artifact.file import open_file
     from nnefc.runtime.artifact.read import Artifact
 
-    how: LoweringOptions = pickle.load(sys.stdin.buffer)
+    config: CompileConfig = pickle.load(sys.stdin.buffer)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
@@ -216,7 +196,7 @@ def main() -> None:
         try:
             artifact = Artifact(open_file(sys.argv[1]))
             graph, arrays = artifact.graph, artifact.arrays
-            tell(build_here(graph, arrays, how, advance))
+            tell(build_here(graph, arrays, config, advance))
         except NnefError as error:
             tell(error)
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from nnefc.api.compile import OPTIONS, ImportOptions, Path, graph_of
-from nnefc.driver.compile import compile_with
-from nnefc.ir import Graph
-from nnefc.options.arguments import check_flags, check_names, check_progress, check_threads
+from nnefc.driver.compile import compile_graph
+from nnefc.options.compile_config import CompileConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nnefc.ir import Graph
     from nnefc.passes.pipeline import Ran
     from nnefc.runtime.compile.kernel_compiler import Progress
 
@@ -73,41 +72,19 @@ class Tuning:
 
     @cached_property
     def methods(self) -> dict[str, str]:
-        """Methods by key, as `nnefc.driver.compile.compile_with` takes them."""
+        """Methods by key, as `nnefc.options.compile_config.CompileConfig` takes them."""
         return {choice.key: choice.after for choice in self.changed}
 
 
-def tune(
-    source: Path | Graph,
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    strict: bool = False,
-    **options: Unpack[ImportOptions],
+def tune_graph(
+    graph: Graph, threads: int | None = None, progress: Progress | None = None
 ) -> Tuning:
-    """Measure which method is fastest for each convolution of a model, and keep the answer.
+    """Measure the methods of each convolution of a graph, and store the fastest; see `nnefc.tune`.
 
-    From then on `nnefc.compile` uses it for convolutions of the same shapes, in this and in other
-    models, with the same number of threads.  It takes some seconds, with large networks minutes;
-    other work on the machine makes it take longer, and the answer worse.
-
-    Args:
-        source: What `import_model` takes, or a graph from it.
-        threads: As for `compile`.
-        progress: Called as `progress(done, total, label)` before each step and once at the end.
-        strict: As for `import_model`; not with a graph.
-        options: As for `compile`.
-
-    Raises:
-        NnefError: As `compile` does.
+    `progress` is called as `progress(done, total, label)` before each step and once at the end.
     """
-    from nnefc.runtime.cache import tuning_store as choices
+    from nnefc.runtime.cache import tuning_store
 
-    check_names("tune", options, OPTIONS)
-    threads = check_threads(threads)
-    check_progress(progress)
-    check_flags(strict=strict)
-    graph = graph_of(source, strict=strict, **options)
     default = _Network(graph, threads, {})
     rounds = _rounds(default.convolutions)
     number = default.model.threads
@@ -131,7 +108,7 @@ def tune(
     tuned = _confirm(graph, default, chosen)
     found = _choices(default, tuned)
     wanted = {key: chosen.get(key) for key in best}
-    kept = choices.keep(number, wanted)
+    kept = tuning_store.keep(number, wanted)
     tell(len(rounds) + 1, "")
     return Tuning(number, found, default.total, tuned.total, kept)
 
@@ -154,7 +131,8 @@ class _Network:
         from nnefc.runtime.memory.tensors import random_array
 
         self.convolutions: list[_Convolution] = []
-        self.model = compile_with(graph, threads=threads, methods=methods, hook=self._look)
+        config = CompileConfig(threads, methods=methods)
+        self.model = compile_graph(graph, config, hook=self._look)
         self._inputs = [random_array(value.type, 0, value.name) for value in graph.inputs]
         self._launches = [
             [i for i, launch in enumerate(self.model.launches) if launch.label.endswith(f"%{n}!")]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from nnefc.frontends.tract.source import Extents, Source
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.executable import Executable
     from nnefc.runtime.run.profile import Profile
@@ -135,19 +136,15 @@ class DynamicModel(CompiledModel):
     def __init__(
         self,
         source: Source,
-        shapes: Mapping[str, Shape],
-        *,
-        threads: int | None,
-        accuracy: str,
-        methods: Mapping[str, str] | None,
+        shapes: Mapping[str, Sequence[int]],
+        config: CompileConfig,
         progress: Progress | None,
     ) -> None:
         self._source = source
-        self._shapes = shapes
+        self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
         self._values = source.symbol_values(shapes)
         """Of the symbols, as far as these shapes tell."""
-        how = {"threads": threads, "accuracy": accuracy, "methods": methods}
-        self._plans = PlanCache(source, how, progress)
+        self._plans = PlanCache(source, config, progress)
         self._own = Session(self)
         self.input_names = list(source.inputs)
         """Names of what a call takes, in order."""

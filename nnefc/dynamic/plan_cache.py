@@ -28,6 +28,7 @@ from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.plan.symbolic_plan import ParametricModel
     from nnefc.runtime.run.executable import Executable
@@ -131,13 +132,10 @@ class PlanCache:
     """The plans of a model by the shapes of a call; weights are in memory once."""
 
     def __init__(
-        self, source: Source, how: Mapping[str, Any], progress: Progress | None = None
+        self, source: Source, config: CompileConfig, progress: Progress | None = None
     ) -> None:
-        """`how`: `threads`, `accuracy` and `methods`, as for
-        `nnefc.driver.compile.compile_with`.
-        """
         self._source = source
-        self._how = dict(how)
+        self._config = config
         self._progress = progress
         self._shared = WeightPool(PLAN_BYTES)
         for array in source.weights.arrays():
@@ -204,10 +202,17 @@ class PlanCache:
 
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
         """A plan of which nothing is taken from others but memory."""
-        from nnefc.driver.compile import compile_with
+        from nnefc.artifacts.provenance import FromGraph
+        from nnefc.driver.compile import compile_graph
 
         graph = self._source.graph(shapes, states=states)
-        return compile_with(graph, progress=self._progress, shared=self._shared, **self._how)
+        return compile_graph(
+            graph,
+            self._config,
+            progress=self._progress,
+            origin=FromGraph(graph, self._config),
+            shared=self._shared,
+        )
 
     def _watch(self, before: Shapes, states: Shapes) -> None:
         """Note which extents of states have changed from one call to the next."""
@@ -263,10 +268,10 @@ class PlanCache:
 
     def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
         """A new pattern; any exception if there cannot be one."""
-        from nnefc.driver.compile import lowered
-        from nnefc.driver.kernels_ahead import expecting_usual
-        from nnefc.options.arguments import memory_for
+        from nnefc.driver.kernels_ahead import expecting_usual_kernels
+        from nnefc.driver.lower import lower_graph
         from nnefc.runtime.plan.symbolic_plan import ParametricModel
+        from nnefc.support.memory_errors import memory_errors
 
         trace = Trace(must_vary=True)  # or it is for these shapes alone, which takes less
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
@@ -285,9 +290,9 @@ class PlanCache:
             for name, shape in states.items()
         }
         graph = self._source.graph(shapes, states=lifted, lifted=inputs)
-        program = lowered(graph, growing=True, **self._how)
-        threads, accuracy = self._how["threads"], self._how["accuracy"]
-        with memory_for("compile the model"), expecting_usual(threads, accuracy):
+        program = lower_graph(graph, self._config, growing=True)
+        threads = self._config.threads
+        with memory_errors("compile the model"), expecting_usual_kernels(self._config):
             model = ParametricModel(
                 trace, program, graph, self._progress, self._shared, threads=threads
             )

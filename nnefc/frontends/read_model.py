@@ -1,138 +1,105 @@
-"""Models to graphs: the container is opened, the document parsed, and the front end chosen."""
+"""Read a model: open the container, parse the document, run the front end of its dialect.
+
+`read_model` is the first step of the pipeline, from files to a graph of the IR.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from nnefc.formats.container import Container, open_container
 from nnefc.frontends.common.graph_names import needs_session
 from nnefc.frontends.tract.resources import rendered
-from nnefc.ir import DType, Graph
+from nnefc.ir import Graph
+from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics
-from nnefc.support.limits import Limits
+from nnefc.support.memory_errors import memory_errors
 from nnefc.syntax.parser import decode, parse
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
     from nnefc.syntax import ast
 
-Shapes = Mapping[str, Sequence[int]]
-Dialect = Literal["auto", "nnef", "tract"]
 
+def read_graph(
+    path: Path, config: ImportConfig = DEFAULT, diagnostics: Diagnostics | None = None
+) -> Graph:
+    """The graph of a model; all symbols in its shapes must have values.
 
-def import_model(path: str | os.PathLike[str], **options: Any) -> Graph:
-    """`read_model` of what has to be a graph: all symbols must have values."""
-    graph = read_model(path, **options, dynamic=False)
+    See `read_model` for the arguments.
+    """
+    graph = read_model(path, config, diagnostics, dynamic=False)
     assert isinstance(graph, Graph)
     return graph
 
 
 def read_model(
-    path: str | os.PathLike[str],
-    *,
-    dialect: Dialect = "auto",
-    limits: Limits | None = None,
+    path: Path,
+    config: ImportConfig = DEFAULT,
     diagnostics: Diagnostics | None = None,
-    shapes: Shapes | None = None,
-    scalar: DType = DType.FLOAT32,
-    integer: DType = DType.INT32,
-    random_weights: int | None = None,
-    quantize: bool = True,
-    load_data: bool = True,
-    require_data: bool = True,
-    strict: bool = False,
+    *,
     dynamic: bool = True,
     sources: bool = False,
 ) -> Graph | Source:
-    """Read a model: document, data of variables, quantization.
-
-    One whose inputs have shapes that are not known yet, or that keeps states, stays a `Source`,
-    which gives graphs, if it may be `dynamic`.
+    """The graph of a model, or a `Source` that makes graphs for the shapes of a call.
 
     Args:
         path: A folder, a document (its folder supplies the data), or an archive.
-        dialect: How the document is to be understood: as NNEF 1.0 or as sonos/tract does; "auto":
-            as tract does if it names an extension of tract, and warnings are no errors.
-        limits: Bounds on hostile input.
-        diagnostics: Takes the warnings.
-        shapes: Shapes of externals that replace those of the document, by name.
-        scalar: Item type of `tensor<scalar>`; the dialect of tract has its own.
-        integer: Item type of `tensor<integer>`, likewise.
-        random_weights: Seed of the values of variables that have no data.
-        quantize: Apply the quantization file, if there is one; it is checked in any case.
-        load_data: Read the data of variables.
-        require_data: Whether it is an error if there is none at all; data of some variables
-            only is one in any case.
-        strict: Warnings are errors (unless `diagnostics` is given, which says so itself).
-        dynamic: Whether what is read may be a `Source`.
-        sources: Documents in the dialect of tract are `Source`s in any case.
+        config: How the document becomes a graph.
+        diagnostics: Takes the warnings; None: they are dropped, or errors if `config` is strict.
+        dynamic: Return a `Source` if shapes of inputs have symbols without values, or if operators
+            keep states; otherwise the former is an error.
+        sources: Return a `Source` for every document in the dialect of tract.
 
     Raises:
-        NnefError: With all errors found.
+        NnefError: With all errors of the document, or if memory runs out.
     """
-    limits = limits or Limits()
-    diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
-    allowed = dialect == "tract" or (dialect == "auto" and not diagnostics.strict)
-    with ExitStack() as files:
-        container = files.enter_context(open_container(path, limits=limits))
-        text = decode(
-            container.graph_text(), container.graph_file, limits=limits, diagnostics=diagnostics
-        )
-        file = container.graph_file
-        if allowed and (dialect == "tract" or "tract_" in text):
-            text, file = rendered(text, container, limits)
-        document = parse(
-            text,
-            file,
-            limits=limits,
-            diagnostics=diagnostics,
-            tract=None if allowed and dialect == "auto" else allowed,
-        )
-        if document.is_tract:
-            source = _tract_source(
-                document,
-                container,
-                limits,
-                diagnostics,
-                random_weights=random_weights,
-                load_data=load_data and (require_data or bool(container.stored_names())),
-            )
-            source.require_inputs(shapes or {})
-            if not sources and not (dynamic and source.unbound(shapes or {})):
-                graph = source.graph(shapes or {}, diagnostics)
-                if not (dynamic and needs_session(graph)):
-                    return graph
-            source.read_weights()
-            files.pop_all()  # models within this one are read when they are needed
-            return source
-        from nnefc.frontends.nnef.model import import_document
+    with memory_errors("import the model"):
+        return run_front_end(path, config, diagnostics or config.diagnostics(), dynamic, sources)
 
-        return import_document(
-            document,
-            container,
-            limits,
-            diagnostics,
-            shapes=shapes,
-            scalar=scalar,
-            integer=integer,
-            random_weights=random_weights,
-            quantize=quantize,
-            load_data=load_data,
-            require_data=require_data,
-        )
+
+def run_front_end(
+    path: Path, config: ImportConfig, diagnostics: Diagnostics, dynamic: bool, sources: bool
+) -> Graph | Source:
+    """`read_model`, where MemoryError is left as it is."""
+    with ExitStack() as files:
+        container = files.enter_context(open_container(path, limits=config.limits))
+        document = _parsed(container, config, diagnostics)
+        if not document.is_tract:
+            from nnefc.frontends.nnef.model import import_document
+
+            return import_document(document, container, config, diagnostics)
+        source = _tract_source(document, container, config, diagnostics)
+        source.require_inputs(config.shapes)
+        if not sources and not (dynamic and source.unbound(config.shapes)):
+            graph = source.graph(config.shapes, diagnostics)
+            if not (dynamic and needs_session(graph)):
+                return graph
+        source.read_weights()
+        files.pop_all()  # models within this one are read when they are needed
+        return source
+
+
+def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics) -> ast.Document:
+    """The syntax tree of the document in a container; templates of tract are expanded."""
+    limits, dialect = config.limits, config.dialect
+    file = container.graph_file
+    text = decode(container.graph_text(), file, limits=limits, diagnostics=diagnostics)
+    allowed = dialect == "tract" or (dialect == "auto" and not diagnostics.strict)
+    if allowed and (dialect == "tract" or "tract_" in text):
+        text, file = rendered(text, container, limits)
+    return parse(
+        text,
+        file,
+        limits=limits,
+        diagnostics=diagnostics,
+        tract=None if allowed and dialect == "auto" else allowed,
+    )
 
 
 def _tract_source(
-    document: ast.Document,
-    container: Container,
-    limits: Limits,
-    diagnostics: Diagnostics,
-    *,
-    random_weights: int | None,
-    load_data: bool,
+    document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> Source:
     from nnefc.frontends.tract.declarations import check_declarations
     from nnefc.frontends.tract.quantization import read_quantization
@@ -140,6 +107,11 @@ def _tract_source(
     from nnefc.frontends.tract.weights import Weights
 
     check_declarations(document, diagnostics)
-    quantization = read_quantization(container, limits, diagnostics)
-    weights = Weights(container, diagnostics, random_weights=random_weights, load_data=load_data)
-    return Source(document, weights, quantization, limits)
+    quantization = read_quantization(container, config.limits, diagnostics)
+    weights = Weights(
+        container,
+        diagnostics,
+        random_weights=config.random_weights,
+        load_data=config.load_data and (config.require_data or bool(container.stored_names())),
+    )
+    return Source(document, weights, quantization, config.limits)

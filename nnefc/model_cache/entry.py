@@ -1,27 +1,28 @@
-"""A compiled model and its entry among those that are kept: found, made, mapped."""
+"""One entry of the model cache: found, made, opened."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from nnefc.artifacts.save import new_content
+from nnefc.artifacts.content import content_of_graph
 from nnefc.formats.files import FilePath, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, look_at
+from nnefc.frontends.read_model import read_graph
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.model_cache import is_asked_for_passes
 from nnefc.model_cache.facts import facts_of, name_of, sources_are_those_that_run
 from nnefc.model_cache.provenance import FromDocument, Variables
-from nnefc.support.errors import Diagnostics, NnefError, Place
+from nnefc.options.compile_config import CompileConfig
+from nnefc.options.import_config import ImportConfig
+from nnefc.support.errors import NnefError, Place
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.api.compile import ImportOptions
-    from nnefc.driver.targets import LoweringOptions
     from nnefc.ir import Graph
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.cache.folder import CacheFolder
@@ -32,19 +33,19 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 LEAST_BYTES: Final = 4 << 20
-"""Of a document: what is smaller is compiled in no time."""
-_SHARE: Final = 4
-"""No entry takes more than one part in so many of what the cache may hold."""
+"""Documents with fewer bytes are not cached: compiling them takes no time."""
+_MAX_SHARE: Final = 4
+"""No entry takes more than this fraction, 1/4, of the size limit of the cache."""
 _ABSENT: Final = "there is no such document"
 _NO_ARCHIVE: Final = "it is neither an archive nor a folder without links in it"
 
 
 class NotCacheable(Exception):
-    """A model is not one of those that are kept; the message says why."""
+    """A model cannot be in the cache; the message says why."""
 
 
-class Found(NamedTuple):
-    """A model that was compiled before."""
+class CachedModel(NamedTuple):
+    """A model from the cache."""
 
     model: CompiledModel
     warnings: Sequence[str]
@@ -53,47 +54,36 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelCacheEntry:
-    """The place of a compiled model among those that are kept."""
+    """The entry of a compiled model, which exists in the folder or can be made."""
 
     folder: CacheFolder
     name: str
     facts: Facts
-    """What it depends on."""
+    """What the model depends on."""
     document: Fingerprint
     digest: str
     """Of the document."""
-    options: ImportOptions
-    strict: bool
-    how: LoweringOptions
-    """Threads and methods are those that will be used."""
+    importing: ImportConfig
+    config: CompileConfig
+    """With the number of threads and the methods that are used."""
     threads: int | None
-    """As they were asked for."""
+    """Threads as the caller asked for them."""
 
     @classmethod
     def of(
         cls,
         source: FilePath,
-        options: ImportOptions,
-        *,
-        strict: bool = False,
-        threads: int | None = None,
-        accuracy: str = "fast",
-        methods: Mapping[str, str] | None = None,
+        importing: ImportConfig,
+        config: CompileConfig,
         folder: CacheFolder | None = None,
     ) -> ModelCacheEntry:
-        """The arguments are those of `compile`.  `methods`: None: those that `tune` has kept;
-        `folder`: None: the one of the user, which is made.
+        """The entry for a document; `folder`: None: that of the user, which is created.
 
-        Raises NotKept, and NnefError `input/...` for arguments that make no sense.
+        Raises NotCacheable.
         """
-        from nnefc.driver.compile import methods_for
-        from nnefc.driver.targets import LoweringOptions
-        from nnefc.options.arguments import check_import
+        from nnefc.driver.lower import with_tuned_methods
         from nnefc.runtime.run.team import team
 
-        given = options.get("shapes"), options.get("random_weights")
-        _, shapes, seed = check_import(source, *given)
-        options = {**options, "shapes": shapes, "random_weights": seed}
         folder = folder or _folder()
         if is_asked_for_passes():
             raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
@@ -102,37 +92,36 @@ class ModelCacheEntry:
             digest = document.digest()
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
-        methods = methods_for(methods, threads, accuracy)
-        how = LoweringOptions(team(threads).threads, accuracy, methods)
+        used = with_tuned_methods(config)._replace(threads=team(config.threads).threads)
         if not sources_are_those_that_run():
             raise NotCacheable("sources of nnefc have changed since this process began")
-        facts = facts_of(digest, source, options, strict, how)
-        return cls(folder, name_of(facts), facts, document, digest, options, strict, how, threads)
+        facts = facts_of(digest, source, importing, used)
+        return cls(folder, name_of(facts), facts, document, digest, importing, used, config.threads)
 
-    def find(self) -> Found | None:
-        """The model; None if it is not there."""
+    def find(self) -> CachedModel | None:
+        """The model; None if it is not in the cache."""
         artifact = self._open()
         model = artifact and self._model(artifact)
-        return Found(model, artifact.options["warnings"]) if artifact and model else None
+        return CachedModel(model, artifact.options["warnings"]) if artifact and model else None
 
     @property
     def is_there(self) -> bool:
-        """Whether it would be found; that is no use of it."""
+        """Whether the cache has the entry; this does not count as a use of it."""
         return self._open(use=False) is not None
 
     def make(
         self, graph: Graph, messages: Sequence[str], progress: Progress | None
     ) -> CompiledModel | None:
-        """Compile the graph of the document and keep the model; None if that is not possible.
+        """Compile the graph of the document and store the model; None if it cannot be stored.
 
         `messages`: the warnings of the import.  Raises NnefError as compiling does.
         """
-        from nnefc.driver.kernels_ahead import expecting_usual
-        from nnefc.options.arguments import memory_for
+        from nnefc.driver.kernels_ahead import expecting_usual_kernels
+        from nnefc.support.memory_errors import memory_errors
 
-        expecting = expecting_usual(self.threads, self.how.accuracy)
+        expecting = expecting_usual_kernels(self.config._replace(threads=self.threads))
         try:
-            with memory_for("keep the model"), expecting:
+            with memory_errors("keep the model"), expecting:
                 self._write(graph, messages, progress)
         except (OSError, NotCacheable):
             return None
@@ -142,7 +131,7 @@ class ModelCacheEntry:
         return artifact and self._model(artifact)
 
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
-        """Write the entry; raises OSError or NotKept if there can be none."""
+        """Write the entry; raises OSError or NotCacheable if that is not possible."""
         from nnefc.frontends.nnef.custom import registered
         from nnefc.ir.graph import walk
         from nnefc.runtime.artifact.write import write_artifact
@@ -151,8 +140,8 @@ class ModelCacheEntry:
             raise NotCacheable("what a function of yours gives may be different the next time")
         notes = {"kept": self.name, "warnings": list(messages), "facts": dict(self.facts)}
         with self.folder.writing(self._file) as file:  # first, as it may not be possible
-            portable, builds = new_content(graph, self.how, [NATIVE], progress, notes)
-            if portable.nbytes > self.folder.limit // _SHARE:
+            portable, builds = content_of_graph(graph, self.config, [NATIVE], progress, notes)
+            if portable.nbytes > self.folder.limit // _MAX_SHARE:
                 raise NotCacheable("it is too large")
             write_artifact(file, portable, builds)
             if not self.document.is_unchanged:  # files are read as late as now
@@ -184,7 +173,7 @@ class ModelCacheEntry:
         number = artifact.best_target()
         if number is None:
             return None
-        origin = FromDocument(artifact, self)
+        origin = FromDocument(artifact, self.config, self.imported)
         compiled = artifact.compiled(number)
         compiled = compiled._replace(
             variables=Variables(compiled.variables, origin),
@@ -193,7 +182,7 @@ class ModelCacheEntry:
         return CompiledModel(compiled, origin, threads=self.threads)
 
     def _constants(self, read: Any) -> Sequence[Array]:
-        """Those of the file, which is removed if it is found to be damaged."""
+        """The constants in the file, which is removed if it is damaged."""
         try:
             return read()
         except NnefError:
@@ -203,8 +192,6 @@ class ModelCacheEntry:
 
     def imported(self) -> Graph:
         """The graph of the document, imported again."""
-        from nnefc.api.compile import import_with
-
         now = self.document if self.document.is_unchanged else look_at(self.document.path)
         if now is None or (now is not self.document and now.digest() != self.digest):
             raise NnefError.of(
@@ -214,11 +201,11 @@ class ModelCacheEntry:
                 "graph and variables of a model that was kept are read when they are asked for: put"
                 " the document back, or compile it with keep=False",
             )
-        return import_with(self.document.path, Diagnostics(strict=self.strict), **self.options)
+        return read_graph(self.document.path, self.importing)
 
 
 def _folder() -> CacheFolder:
-    """Where models are kept."""
+    """The folder of the model cache."""
     from nnefc.runtime.cache import cache
 
     folder = cache.weights()
@@ -228,12 +215,14 @@ def _folder() -> CacheFolder:
 
 
 def _look_at(source: FilePath, folder: CacheFolder) -> Fingerprint:
-    """A document that is kept in that folder."""
+    """The document, if the folder may hold its compiled model; raises NotCacheable."""
     document = look_at(source)
     if document is None:
         raise NotCacheable(_NO_ARCHIVE if Path(source).exists() else _ABSENT)
     if document.nbytes < LEAST_BYTES:
         raise NotCacheable(f"the document has less than {LEAST_BYTES >> 20} MB")
-    if document.nbytes > folder.limit // _SHARE:
-        raise NotCacheable(f"the document takes more than 1/{_SHARE} of what the cache may hold")
+    if document.nbytes > folder.limit // _MAX_SHARE:
+        raise NotCacheable(
+            f"the document takes more than 1/{_MAX_SHARE} of what the cache may hold"
+        )
     return document

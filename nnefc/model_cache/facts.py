@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from nnefc.formats.files import FilePath
+from nnefc.ir import DType
 from nnefc.runtime.cache.key import SOURCE
 from nnefc.support.digests import blake2b
-from nnefc.support.limits import Limits
 
 if TYPE_CHECKING:
-    from nnefc.api.compile import ImportOptions
-    from nnefc.driver.targets import LoweringOptions
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.options.import_config import ImportConfig
     from nnefc.runtime.cache.key import Facts
 
 DOCUMENT: Final = "document"
@@ -36,23 +36,23 @@ _COARSE: Final = 20_000_000
 
 
 def facts_of(
-    digest: str, source: FilePath, options: ImportOptions, strict: bool, how: LoweringOptions
+    digest: str, source: FilePath, importing: ImportConfig, config: CompileConfig
 ) -> Facts:
-    """`digest`: of the document; threads and methods of `how` are those that will be used."""
-    from nnefc.api.compile import read_with
-
-    chosen = {**(read_with.__kwdefaults__ or {}), **options}
-    chosen["limits"] = Limits() if chosen["limits"] is None else chosen["limits"]
+    """`digest`: of the document; `config` has the threads and the methods that are used."""
     return {
         DOCUMENT: digest,
         PATH: os.fspath(source),
-        **{name: repr(value) for name, value in sorted(chosen.items())},
-        "strict": repr(strict),
-        "threads": str(how.threads),
-        "accuracy": how.accuracy,
-        "tuned methods": _short(sorted((how.methods or {}).items())),
+        **{name: _fact(value) for name, value in importing._asdict().items()},
+        "shapes": repr(importing.shapes or None),
+        "threads": str(config.threads),
+        "accuracy": config.accuracy,
+        "tuned methods": _short(sorted((config.methods or {}).items())),
         **_surroundings(),
     }
+
+
+def _fact(value: object) -> str:
+    return repr(value.value if isinstance(value, DType) else value)
 
 
 def name_of(facts: Facts) -> str:

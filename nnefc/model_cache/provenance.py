@@ -1,36 +1,38 @@
-"""Where a model comes from that was found among those that are kept: the document that it was."""
+"""Where a cached model comes from: its document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from nnefc.artifacts.provenance import FromArtifact
+from nnefc.artifacts.load import FromArtifact
 from nnefc.runtime.run.once import Once
 
 if TYPE_CHECKING:
-    from nnefc.driver.targets import LoweringOptions
     from nnefc.ir import Graph, Variable
-    from nnefc.model_cache.entry import ModelCacheEntry
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read import Artifact
 
 
 class FromDocument(FromArtifact):
-    """The origin of a model that was found among those that are kept."""
+    """The origin of a model from the cache; `imported` imports its document again."""
 
-    def __init__(self, artifact: Artifact, kept: ModelCacheEntry) -> None:
+    def __init__(
+        self, artifact: Artifact, config: CompileConfig, imported: Callable[[], Graph]
+    ) -> None:
         super().__init__(artifact)
-        self._kept = kept
+        self._config = config
+        self._imported = imported
         self._graph: Once[Graph] = Once()
 
     @property
     def graph(self) -> Graph:
-        """That of the document, as a model has it that was compiled here."""
-        return self._graph.get(self._kept.imported)
+        """The graph of the document, as a model has it that was compiled from it."""
+        return self._graph.get(self._imported)
 
     @property
-    def how(self) -> LoweringOptions:
-        return self._kept.how
+    def config(self) -> CompileConfig:
+        return self._config
 
 
 class Variables(Mapping[str, "Variable"]):

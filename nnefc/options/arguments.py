@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import operator
-import os
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from nnefc.formats.given import require_path
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
-    from nnefc.frontends.read_model import Dialect
     from nnefc.support.limits import Limits
+
+Dialect = Literal["auto", "nnef", "tract"]
+"""The language of a document; "auto": as the document declares."""
 
 
 def whole(value: object) -> int | None:
@@ -38,22 +38,15 @@ def check_threads(threads: object) -> int | None:
     return count
 
 
-def check_environment() -> None:
-    """Raises NnefError `input/environment`, also where nothing will be compiled."""
-    from nnefc.runtime.machine.jobs import jobs
-
-    jobs()
-
-
-def check_accuracy(accuracy: object) -> bool:
-    """Whether `accuracy` is "strict", not "fast"; raises NnefError `input/argument`."""
+def check_accuracy(accuracy: object) -> Literal["fast", "strict"]:
+    """`accuracy`; raises NnefError `input/argument` unless it is "fast" or "strict"."""
     if accuracy not in ("fast", "strict"):
         raise NnefError.of("input/argument", f"accuracy = {accuracy!r}: must be 'fast' or 'strict'")
-    return accuracy == "strict"
+    return accuracy
 
 
 def check_dialect(dialect: object) -> Dialect:
-    """How a document is read; raises NnefError `input/argument`."""
+    """`dialect`; raises NnefError `input/argument` for another one than `Dialect` lists."""
     if dialect not in ("auto", "nnef", "tract"):
         raise NnefError.of(
             "input/argument", f"dialect = {dialect!r}: must be 'auto', 'nnef' or 'tract'"
@@ -107,20 +100,20 @@ def check_progress(progress: Callable[..., object] | None) -> None:
 
 def check_import(
     source: object, shapes: object, random_weights: object
-) -> tuple[str | os.PathLike[str], dict[str, tuple[int, ...]] | None, int | None]:
-    """The arguments in plain types; raises NnefError `input/argument` with all that is wrong."""
+) -> tuple[dict[str, tuple[int, ...]], int | None]:
+    """Shapes and seed in plain types; raises NnefError `input/argument` with all that is wrong."""
     problems: list[Diagnostic] = []
     try:
         require_path("the model", source)
     except NnefError as error:
         problems += error.errors
-    chosen = None if shapes is None else _shapes(shapes, problems)
+    chosen = {} if shapes is None else _shapes(shapes, problems)
     seed = None if random_weights is None else whole(random_weights)
     if random_weights is not None and (seed is None or seed < 0):
         problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
     if problems:
         raise NnefError(problems)
-    return cast(str, source), chosen, seed
+    return chosen, seed
 
 
 def check_shapes(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -167,13 +160,3 @@ def _wrong(name: str, value: object, expected: str, example: str) -> Diagnostic:
 def _shown(value: object) -> str:
     text = repr(value)
     return f"{text[:80]}…" if len(text) > 80 else text
-
-
-@contextmanager
-def memory_for(what: str) -> Generator[None]:
-    """Raise NnefError `limit/memory` when there is not enough memory for `what`."""
-    try:
-        yield
-    except MemoryError as error:
-        reason = f": {error}" if str(error) else ""
-        raise NnefError.of("limit/memory", f"not enough memory to {what}{reason}") from error

@@ -182,7 +182,7 @@ def test_no_memory_to_import_or_compile(document: Path, monkeypatch: pytest.Monk
     graph = nnefc.import_model(document, random_weights=1)
     for place, source, what in (
         ("nnefc.passes.pipeline.run_pipeline", graph, "compile"),
-        ("nnefc.frontends.read_model.read_model", document, "import"),
+        ("nnefc.frontends.read_model.run_front_end", document, "import"),
     ):
         monkeypatch.setattr(place, fail)
         with pytest.raises(nnefc.NnefError, match=f"memory to {what} .*1. TiB") as caught:

@@ -229,12 +229,12 @@ def test_weights_are_stored_once(tmp_path: Path) -> None:
 
 
 def test_models_of_launches_cannot_be_saved(tmp_path: Path) -> None:
-    from nnefc.driver.compile import prepared
+    from nnefc.driver.lower import prepare
     from nnefc.lower import lower
     from nnefc.runtime.run.model import CompiledModel
 
     graph = compiled(tmp_path, TINY).graph
-    model = CompiledModel.of(lower(prepared(graph)), graph)
+    model = CompiledModel.of(lower(prepare(graph)), graph)
     with pytest.raises(NnefError, match="made of launches"):
         model.save(tmp_path / "net.nnefc")
 

@@ -7,12 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from nnefc.api.compile import import_model
+from nnefc.api.importing import import_model
 from nnefc.cli.compile.explain import Recorder, Stage, describe, kind
-from nnefc.driver.compile import compile_with
+from nnefc.driver.compile import compile_graph
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.cost import traffic_bytes
+from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.cost.graph import multiplied
 from nnefc.passes.pipeline import Ran
 from tests.helpers.command_line import Cli
@@ -80,7 +81,7 @@ def test_every_pass_is_told(small: Path) -> None:
         recorder(graph, ran)
         passes.append((ran.name, sum(map(multiplied, graph.ops)), traffic_bytes(graph)))
 
-    compile_with(import_model(small, random_weights=1), threads=1, hook=hook)
+    compile_graph(import_model(small, random_weights=1), CompileConfig(1), hook=hook)
     facts = recorder.facts()
     assert [(f["pass"], f["macs"], f["traffic_bytes"]) for f in facts] == passes
     operations = Counter(recorder.stages[0].operations)

@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.api.compile import import_with
 from nnefc.cli.inspect.layered_drawing import layout
 from nnefc.cli.inspect.picture import draw_svg
+from nnefc.frontends.read_model import read_graph
 from nnefc.ir import DType, Graph, Op, TensorType
-from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.options.import_config import ImportConfig
+from nnefc.support.errors import NnefError
 from tests.helpers.command_line import DIGITS, ROOT, SMALL
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(path: Path) -> ElementTree.Element:
-    graph = import_with(path, Diagnostics(), load_data=False)
+    graph = read_graph(path, ImportConfig(load_data=False))
     return ElementTree.fromstring(draw_svg(graph))
 
 
@@ -127,5 +128,5 @@ def test_huge_graphs_are_not_drawn() -> None:
 
 def test_the_picture_in_the_documents_is_what_is_drawn() -> None:
     """To renew it: `nnefc inspect examples/digits/digits.nnef.tgz --svg docs/digits.svg`."""
-    graph = import_with(DIGITS, Diagnostics(), load_data=False)
+    graph = read_graph(DIGITS, ImportConfig(load_data=False))
     assert (ROOT / "docs" / "digits.svg").read_text() == draw_svg(graph)

@@ -19,8 +19,9 @@ import torch
 
 import nnefc
 from nnefc.driver import tuning
-from nnefc.driver.compile import compile_with
+from nnefc.driver.compile import compile_graph
 from nnefc.ir import Graph
+from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.cost.convolution import methods, operation_key
 from nnefc.runtime.cache import cache, tuning_store
 from nnefc.runtime.machine import data_caches
@@ -43,15 +44,17 @@ graph net( x ) -> ( y )
 """
 CHILD = """
 import sys
-from nnefc.api.compile import import_model
-from nnefc.driver.compile import compile_with
+from nnefc.api.importing import import_model
+from nnefc.driver.compile import compile_graph
+from nnefc.options.compile_config import CompileConfig
 
 def look(graph, ran):
     if ran.name == "assign_layouts":
         print(*(op.attributes["method"] for op in graph.ops if "method" in op.attributes))
         sys.exit()
 
-compile_with(import_model(sys.argv[1], random_weights=1), threads=int(sys.argv[2]), hook=look)
+graph = import_model(sys.argv[1], random_weights=1)
+compile_graph(graph, CompileConfig(int(sys.argv[2])), hook=look)
 """
 
 METHODS = ("direct", "winograd2", "winograd3", "winograd4", "winograd6")
@@ -79,7 +82,7 @@ def used(graph: Graph, **options: Any) -> dict[str, str]:
             convolutions = [op for op in working.ops if "method" in op.attributes]
             found.update((operation_key(op), op.attributes["method"]) for op in convolutions)
 
-    compile_with(graph, threads=1, hook=look, **options)
+    compile_graph(graph, CompileConfig(1, **options), hook=look)
     return found
 
 
@@ -93,7 +96,7 @@ def possible(graph: Graph) -> Methods:
             every = {operation_key(op): methods(op) for op in convolutions}
             found.update((key, names) for key, names in every.items() if len(names) > 1)
 
-    compile_with(graph, threads=1, methods={}, hook=look)
+    compile_graph(graph, CompileConfig(1, methods={}), hook=look)
     return found
 
 
@@ -115,7 +118,7 @@ def test_forced_methods_take_effect(graph: Graph) -> None:
         forced = {key: names[i % len(names)] for key, names in every.items()}
         found = used(graph, methods=forced)
         assert {key: found[key] for key in forced} == forced
-        model = compile_with(graph, threads=1, methods=forced)
+        model = compile_graph(graph, CompileConfig(1, methods=forced))
         used_winograd = any("_winograd_" in launch.kernel for launch in model.launches)
         assert used_winograd == (set(forced.values()) != {"direct"})
         np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
@@ -156,7 +159,9 @@ def test_kept_choices_are_used_unless_they_are_not_wanted(graph: Graph, store: P
     tuning_store.keep(1, direct)
     tuned, plain = (nnefc.compile(graph, threads=1, tuned=tuned) for tuned in (True, False))
     assert not any("winograd" in launch.kernel for launch in tuned.launches)
-    kernels = [launch.kernel for launch in compile_with(graph, threads=1, methods={}).launches]
+    kernels = [
+        launch.kernel for launch in compile_graph(graph, CompileConfig(1, methods={})).launches
+    ]
     assert [launch.kernel for launch in plain.launches] == kernels
 
 

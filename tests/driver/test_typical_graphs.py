@@ -11,10 +11,11 @@ from benchmarks.zoo import ZOO
 from benchmarks.zoo.nnef import nnef_document
 from nnefc import import_model
 from nnefc.driver import typical_graphs
-from nnefc.driver.compile import lowered
+from nnefc.driver.lower import lower_graph
 from nnefc.ir import Graph
 from nnefc.ir.verify import verify
 from nnefc.kernels.template import Kernel
+from nnefc.options.compile_config import CompileConfig
 
 
 @cache
@@ -32,7 +33,11 @@ def test_they_are_valid_and_have_names_of_their_own() -> None:
 
 def test_they_reach_the_families_that_networks_need() -> None:
     """So that a family is noticed here that lowering no longer uses for them."""
-    reached = {kernel.family for graph in graphs() for kernel in lowered(graph, threads=1).kernels}
+    reached = {
+        kernel.family
+        for graph in graphs()
+        for kernel in lower_graph(graph, CompileConfig(1)).kernels
+    }
     assert reached >= {
         "product.attention.rows",
         "convolution.depthwise.convolution",
@@ -52,7 +57,9 @@ def test_they_reach_the_families_that_networks_need() -> None:
 
 @cache
 def usual_kernels() -> frozenset[Kernel]:
-    found = (lowered(graph, threads=1).kernels for graph in typical_graphs.usual_graphs())
+    found = (
+        lower_graph(graph, CompileConfig(1)).kernels for graph in typical_graphs.usual_graphs()
+    )
     return frozenset(kernel for kernels in found for kernel in kernels)
 
 
@@ -83,5 +90,5 @@ def test_networks_need_few_kernels_beside_those_of_the_usual_graphs(
     document = nnef_document(partial(ZOO[name].network(), **options), name)
     (tmp_path / "graph.nnef").write_text(document.text)
     graph = import_model(tmp_path / "graph.nnef", random_weights=1)
-    kernels = set(lowered(graph, threads=1).kernels)
+    kernels = set(lower_graph(graph, CompileConfig(1)).kernels)
     assert len(kernels - usual_kernels()) <= len(kernels) / 4

@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from random import Random
 
-from nnefc.support.errors import Diagnostics
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.limits import Limits
 from tests.fuzz.seeds import DOCUMENTS, QUANTIZATION, QUANTIZED
 from tests.fuzz.tract_calls import calls
@@ -83,11 +83,11 @@ def use_document(content: bytes) -> None:
     from nnefc.syntax.parser import decode
 
     text = decode(content, "fuzz")
-    graph = import_text(text, diagnostics=Diagnostics(), limits=LIMITS)
+    graph = import_text(text, config=ImportConfig(limits=LIMITS))
     if len(graph) < 1000:
         again = flatten(graph)
         try:
-            import_text(again, diagnostics=Diagnostics(), limits=LIMITS)
+            import_text(again, config=ImportConfig(limits=LIMITS))
         except Exception as error:
             raise AssertionError(f"flattened document is refused: {error}\n{again}") from error
 
@@ -107,12 +107,12 @@ def archive(random: Random) -> bytes:
 
 
 def use_archive(content: bytes) -> None:
-    from nnefc.frontends.read_model import import_model
+    from nnefc.frontends.read_model import read_graph
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         path.write_bytes(content)
-        import_model(path, diagnostics=Diagnostics(), limits=LIMITS, require_data=False)
+        read_graph(path, ImportConfig(limits=LIMITS, require_data=False))
 
 
 def quantization(random: Random) -> bytes:
@@ -123,12 +123,12 @@ def quantization(random: Random) -> bytes:
 
 
 def use_quantization(content: bytes) -> None:
-    from nnefc.frontends.read_model import import_model
+    from nnefc.frontends.read_model import read_graph
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(QUANTIZED)
         (Path(folder) / "graph.quant").write_bytes(content)
-        import_model(folder, diagnostics=Diagnostics(), limits=LIMITS, require_data=False)
+        read_graph(folder, ImportConfig(limits=LIMITS, require_data=False))
 
 
 def tract(random: Random) -> bytes:
@@ -150,13 +150,8 @@ def use_tract(content: bytes) -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_bytes(content)
-        read = read_model(
-            folder,
-            dialect="tract",
-            diagnostics=Diagnostics(),
-            limits=LIMITS,
-            load_data=False,
-        )
+        config = ImportConfig(dialect="tract", limits=LIMITS, load_data=False)
+        read = read_model(folder, config)
         if isinstance(read, Source):
             read = read.graph(next(read.trials({}))[0])
         assert verify(read) == []
@@ -174,12 +169,12 @@ def tract_weights(random: Random) -> bytes:
 
 def use_tract_weights(content: bytes) -> None:
     """Read as the weight of a document that multiplies with it."""
-    from nnefc.frontends.read_model import import_model
+    from nnefc.frontends.read_model import read_graph
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "graph.nnef").write_text(WEIGHTED)
         (Path(folder) / "w.dat").write_bytes(content)
-        import_model(folder, diagnostics=Diagnostics(), limits=LIMITS)
+        read_graph(folder, ImportConfig(limits=LIMITS))
 
 
 KINDS: dict[str, tuple[Callable[[Random], bytes], Callable[[bytes], None]]] = {

@@ -8,6 +8,7 @@ import pytest
 
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import DType, Graph
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 
 HEAD = """version 1.0;
@@ -31,7 +32,7 @@ def load(body: str, fragments: str = "", **options: Any) -> Graph:
     diagnostics = Diagnostics()
     names = {k: options.pop(k) for k in ("parameters", "results") if k in options}
     text = document(body, fragments, **names)
-    graph = import_text(text, diagnostics=diagnostics, **options)
+    graph = import_text(text, config=ImportConfig(**options), diagnostics=diagnostics)
     assert not diagnostics.warnings
     return graph
 

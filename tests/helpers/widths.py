@@ -20,6 +20,7 @@ from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations
+from nnefc.options.import_config import ImportConfig
 from nnefc.program.program import Program
 from tests.helpers.width_subjects import ANY, NARROW
 
@@ -184,7 +185,9 @@ def main(row: str, wanted: list[str]) -> int:
     for name, body, scalar in subjects:
         if wanted and name not in wanted:
             continue
-        graph = import_text(document(body), name, scalar=DType(scalar), random_weights=1)
+        graph = import_text(
+            document(body), name, ImportConfig(scalar=DType(scalar), random_weights=1)
+        )
         for how, program in programs(graph):
             done.append(how)
             families.update(kernel.family for kernel in program.kernels)

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.driver.compile import lowered
+from nnefc.driver.lower import lower_graph
 from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.lower.constants import COPIED, Constants
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.compile_config import CompileConfig
+from nnefc.options.import_config import ImportConfig
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Buffer, Program, Ref
 from nnefc.symbolic.integers import Trace
@@ -165,7 +167,7 @@ _SIZES = {
 def _graph(body: str, results: str, sizes: tuple[int, int, int]) -> Graph:
     inputs, outputs, depth = sizes
     text = _SHARED.format(inputs=inputs, outputs=outputs, depth=depth, body=body, results=results)
-    return import_text(text, random_weights=1)
+    return import_text(text, config=ImportConfig(random_weights=1))
 
 
 @pytest.mark.parametrize("method", _SIZES)
@@ -175,7 +177,7 @@ def test_a_filter_is_packed_once(method: str) -> None:
     two = one + one.replace("p =", "q =").replace("x", "z", 1)
     channels = (sizes[0], sizes[1], sizes[2])
     alone, both = (
-        lowered(_graph(body, results, channels), threads=1, methods={})
+        lower_graph(_graph(body, results, channels), CompileConfig(1, methods={}))
         for body, results in ((one, "p"), (two, "p, q"))
     )
     used = [sum(method in launch.kernel.family for launch in p.launches) for p in (alone, both)]

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.driver.compile import lowered
+from nnefc.driver.lower import lower_graph
 from nnefc.ir import Graph, TensorType
 from nnefc.ops.core.spec import OpSpec
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
+from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.plan.symbolic_plan import ParametricModel
 from nnefc.support.errors import NnefError
@@ -80,7 +81,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     trace = Trace()
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
-        program = lowered(traced, threads=1, growing=True)
+        program = lower_graph(traced, CompileConfig(1), growing=True)
         model = ParametricModel(trace, program, traced, None, WeightPool(), threads=1)
     except (NnefError, TypeError, AttributeError):
         return 0  # it needs a plain number

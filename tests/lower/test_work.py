@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nnefc.api.compile import import_model
+from nnefc.api.importing import import_model
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Step, TensorType
 from nnefc.kernels.product import matmul
 from nnefc.kernels.tile import panels

@@ -41,14 +41,14 @@ Compile = Callable[..., nnefc.CompiledModel]
 def test_how_it_is_compiled_makes_a_difference(
     tmp_path: Path, imported: list[Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nnefc.api import compile
+    from nnefc.runtime.cache import tuning_store
 
-    tuned = {"conv": "direct"} if "tuned" in options else {}
+    stored = {"conv": "direct"} if "tuned" in options else {}
 
-    def methods(given: dict[str, str] | None, *_: object) -> dict[str, str]:
-        return tuned if given is None else given
+    def find(_: int) -> dict[str, str]:
+        return stored
 
-    monkeypatch.setattr(compile, "methods_for", methods)
+    monkeypatch.setattr(tuning_store, "find", find)
     compile_: Compile = nnefc.compile
     source = archive(tmp_path)
     compile_(source, threads=2)

@@ -43,14 +43,14 @@ def test_a_document_that_changes_meanwhile_is_not_kept(
 ) -> None:
     (tmp_path / "other").mkdir()
     other, source = archive(tmp_path / "other", seed=4), archive(tmp_path)
-    read = frontend.read_model
+    read = frontend.run_front_end
 
-    def read_model(path: Any, **options: Any) -> Any:
+    def run_front_end(path: Any, *options: Any) -> Any:
         shutil.copy(other, source)
-        return read(path, **options)
+        return read(path, *options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(frontend, "read_model", read_model)
+        patch.setattr(frontend, "run_front_end", run_front_end)
         found = nnefc.compile(source)
     assert not entries(folder)
     same(results(found), results(nnefc.compile(source)))
@@ -62,16 +62,16 @@ def test_a_folder_that_changes_while_kernels_compile_is_not_kept(
     with tarfile.open(archive(tmp_path, LARGE)) as tar:
         tar.extractall(tmp_path / "unpacked", filter="data")
     file = tmp_path / "unpacked" / "w.dat"
-    make = entry.new_content
+    make = entry.content_of_graph
 
-    def new_content(*arguments: Any) -> Any:
+    def content_of_graph(*arguments: Any) -> Any:
         content = make(*arguments)
         with file.open("r+b") as data:
             data.seek(2000)
             data.write(b"abcd")
         return content
 
-    monkeypatch.setattr(entry, "new_content", new_content)
+    monkeypatch.setattr(entry, "content_of_graph", content_of_graph)
     with pytest.raises(NnefError, match="written to since it was read"):
         nnefc.compile(tmp_path / "unpacked")
     assert not entries(folder)
@@ -196,7 +196,7 @@ def test_a_cache_that_goes_while_a_model_is_compiled_keeps_nothing(
 ) -> None:
     source = archive(tmp_path, COUNTER)
     expected = results(nnefc.compile(source, keep=False))
-    real = entry.new_content
+    real = entry.content_of_graph
 
     def content(*given: Any) -> Any:
         made = real(*given)
@@ -204,7 +204,7 @@ def test_a_cache_that_goes_while_a_model_is_compiled_keeps_nothing(
         folder.write_text("a file")
         return made
 
-    monkeypatch.setattr(entry, "new_content", content)
+    monkeypatch.setattr(entry, "content_of_graph", content)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         same(results(nnefc.compile(source)), expected)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.cli.compile.explain import Recorder
-from nnefc.driver.compile import prepared
+from nnefc.driver.lower import prepare
 from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference
 from nnefc.ir.graph import walk
@@ -195,7 +195,7 @@ def test_turns_share_launches_and_parameters() -> None:
     assert max(launch.times for launch in many.launches) == 40
     assert len(few.plan.params) == len(many.plan.params)
     assert sum(launch.work.flops * launch.times for launch in many.launches) == sum(
-        flops(op) for op in prepared(many.graph).ops
+        flops(op) for op in prepare(many.graph).ops
     )
 
 

@@ -15,6 +15,7 @@ from nnefc.ir import DType, Graph, TensorType, Value, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.pipeline import rule_problems
 from nnefc.support.errors import NnefError
@@ -134,7 +135,7 @@ def test_products_between_blocked_convolutions(threads: int) -> None:
     """A window over a blocked tensor; a gate for one; a factor that goes into the filter."""
     from nnefc.frontends.nnef import import_text
 
-    graph = import_text(_HEAD, random_weights=3)
+    graph = import_text(_HEAD, config=ImportConfig(random_weights=3))
     inputs = {"x": np.random.default_rng(0).standard_normal((3, 5, 5, 6), np.float32)}
     expected = evaluate(graph, inputs).outputs["y"]
     model = nnefc.compile(graph, threads=threads)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nnefc.frontends.nnef.model import import_text
 from nnefc.ir import DType, Graph, print_graph
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 
 HEAD = "version 1.0; extension KHR_enable_operator_expressions;"
@@ -65,7 +66,7 @@ def documents(draw: st.DrawFn) -> tuple[str, bool]:
 
 
 def _import(text: str) -> Graph:
-    return import_text(text, scalar=DType.FLOAT64)
+    return import_text(text, config=ImportConfig(scalar=DType.FLOAT64))
 
 
 @settings(max_examples=200, derandomize=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.api.compile import check_model
+from nnefc.api.check import check_model
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
 

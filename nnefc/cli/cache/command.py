@@ -10,7 +10,15 @@ import typer
 
 from nnefc.cli.cache.tables import SECONDS, explain, list_, open_cache
 from nnefc.cli.cache.weights import folders, open_weights, survey_weights
-from nnefc.cli.support.options import Dialect, Json, RandomWeights, Shapes, Threads, usage
+from nnefc.cli.support.options import (
+    Dialect,
+    Json,
+    RandomWeights,
+    Shapes,
+    Threads,
+    parse_import,
+    usage,
+)
 from nnefc.cli.support.printing import count, print_json, progress, reported_warnings, size
 
 cache = typer.Typer(
@@ -177,20 +185,22 @@ def warm(
 
         nnefc cache warm text.nnef.tgz --shape tokens=1,128
     """
-    from nnefc.cli.cache.models import How, keep_model
+    from nnefc.cli.cache.models import store_model
     from nnefc.cli.cache.warm import Needed, kernels_of, needed_by, warm_up
     from nnefc.driver import typical_graphs
+    from nnefc.options.compile_config import CompileConfig
 
     models = [*(named or ()), *(also or ())]
     if shape and not models:
         raise usage("--shape is for models", "name one: nnefc cache warm net.nnef.tgz")
     folder = open_cache()
     start = time.perf_counter()
-    how = How(shapes=shape, random_weights=random_weights, dialect=dialect, threads=threads)
-    graphs = needed_by(models, how) if models else map(Needed, typical_graphs.graphs())
+    importing = parse_import(shapes=shape, random_weights=random_weights, dialect=dialect)
+    config = CompileConfig.of(threads)
+    graphs = needed_by(models, importing) if models else map(Needed, typical_graphs.graphs())
     with reported_warnings():
         done = warm_up(kernels_of(graphs, threads))
-    kept = sum(keep_model(model, **how) for model in models)
+    kept = sum(store_model(model, importing, config) for model in models)
     seconds = time.perf_counter() - start
     if json:
         facts = {"kernels": done.kernels, "compiled": done.compiled, "models_kept": kept}

@@ -1,93 +1,59 @@
-"""Compiled models that are kept in the cache: found, made, explained as options say."""
+"""Compiled models in the model cache: found, made, explained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, NamedTuple
 
-from nnefc.cli.support.options import model_path, parse_limits, parse_shapes
+from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import progress, reading
-from nnefc.support.errors import Diagnostics
 
 if TYPE_CHECKING:
-    from nnefc.model_cache.entry import ModelCacheEntry
-    from nnefc.runtime.cache.folder import CacheFolder
-
-
-class How(TypedDict, total=False):
-    """The options that say how a model is compiled, as they were typed."""
-
-    shapes: Sequence[str] | None
-    random_weights: int | None
-    scalar: str
-    dialect: str
-    threads: int | None
-    accuracy: str
-    limits: Sequence[str] | None
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.options.import_config import ImportConfig
 
 
 class ModelAnswer(NamedTuple):
-    """Whether a compiled model is kept, and if not, why."""
+    """Whether a compiled model is in the cache, and if not, why."""
 
     name: str | None
-    """Of its entry; None if it is not one of those that are kept."""
+    """Of its entry; None if it cannot be in the cache."""
     reasons: Sequence[str]
 
 
-def kept_model(
-    model: str, folder: CacheFolder | None = None, **how: Unpack[How]
-) -> ModelCacheEntry:
-    """Where `nnefc.compile` keeps a model with the same options; raises NotKept."""
-    from nnefc.model_cache.entry import ModelCacheEntry
-
-    return ModelCacheEntry.of(
-        model_path(model),
-        {
-            "shapes": parse_shapes(how.get("shapes")),
-            "random_weights": how.get("random_weights"),
-            "scalar": how.get("scalar", "float32"),
-            "dialect": how.get("dialect", "auto"),
-            "limits": parse_limits(how.get("limits")),
-        },
-        threads=how.get("threads"),
-        accuracy=how.get("accuracy", "fast"),
-        folder=folder,
-    )
-
-
-def explain_model(model: str, **how: Unpack[How]) -> ModelAnswer:
+def explain_model(model: str, importing: ImportConfig, config: CompileConfig) -> ModelAnswer:
     """Whether `nnefc.compile` would find the model; nothing is compiled."""
-    from nnefc.model_cache.entry import NotCacheable
+    from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
     from nnefc.model_cache.survey import why_not
     from nnefc.runtime.cache.cache import opened_weights
 
     try:
-        kept = kept_model(model, opened_weights(), **how)
+        entry = ModelCacheEntry.of(model_path(model), importing, config, opened_weights())
     except NotCacheable as error:
         return ModelAnswer(None, [str(error)])
-    return ModelAnswer(kept.name, why_not(kept))
+    return ModelAnswer(entry.name, why_not(entry))
 
 
-def keep_model(model: str, **how: Unpack[How]) -> bool:
-    """See that a compiled model is kept, if it is one of those that are; whether it is.
+def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> bool:
+    """Compile a model into the cache unless it is there; whether it is there then.
 
-    Its warnings are not given again: this comes after its kernels.
+    Its warnings are not reported again: this comes after its kernels.
     """
-    from nnefc.api.compile import read_with
+    from nnefc.frontends.read_model import read_model
     from nnefc.ir import Graph
-    from nnefc.model_cache.entry import NotCacheable
+    from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
 
     try:
-        kept = kept_model(model, **how)
+        entry = ModelCacheEntry.of(model_path(model), importing, config)
     except NotCacheable:
         return False
-    if kept.find():
+    if entry.find():
         return True
-    diagnostics = Diagnostics()
+    diagnostics = importing.diagnostics()
     with reading():
-        graph = read_with(model_path(model), diagnostics, dynamic=True, **kept.options)
+        graph = read_model(model_path(model), importing, diagnostics)
     if not isinstance(graph, Graph):
         return False  # it is compiled for the shapes of a call
     messages = [str(diagnostic) for diagnostic in diagnostics.warnings]
     with progress("compiling") as advance:
-        return kept.make(graph, messages, advance) is not None
+        return entry.make(graph, messages, advance) is not None

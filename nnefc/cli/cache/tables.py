@@ -20,6 +20,7 @@ from nnefc.cli.support.options import (
     Scalar,
     Shapes,
     Threads,
+    parse_import,
 )
 from nnefc.cli.support.printing import (
     console,
@@ -174,38 +175,31 @@ def explain(
         nnefc cache explain graph.nnef --random-weights 1 --json
     """
     from nnefc.cli.cache.models import explain_model
-    from nnefc.driver.compile import lowered
+    from nnefc.driver.lower import lower_graph
     from nnefc.kernels.target.isa import host
+    from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.cache.survey import Index, survey
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import key_of
 
     with progress("reading") as advance:
         index = Index.of(survey(open_cache(), advance))
-    graph = load(
-        model,
+    importing = parse_import(
         shapes=shape,
         random_weights=random_weights,
         scalar=scalar,
         limits=limit,
         dialect=dialect,
     )
+    graph = load(model, importing)
+    config = CompileConfig.of(threads, accuracy)
     with reported_warnings():
-        program = lowered(graph, threads=threads, accuracy=accuracy)
+        program = lower_graph(graph, config)
     isa = host()
     sources = [*dict.fromkeys(program.kernels), *support_code.functions("executor")]
     keys = [key_of(source, isa) for source in sources]
     answers = [index.explain(key) for key in keys if key is not None]
-    whole = explain_model(
-        model,
-        shapes=shape,
-        random_weights=random_weights,
-        scalar=scalar,
-        dialect=dialect,
-        threads=threads,
-        accuracy=accuracy,
-        limits=limit,
-    )
+    whole = explain_model(model, importing, config)
     if json:
         print_json([*map(_answer, answers), _model_record(whole)])
         return

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nnefc.cli.support.models import read
-from nnefc.cli.support.options import parse_shapes
 from nnefc.cli.support.printing import progress, reported
 from nnefc.formats.files import printable
 from nnefc.support.errors import Diagnostic, Place
@@ -14,11 +13,11 @@ from nnefc.support.errors import Diagnostic, Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nnefc.cli.cache.models import How
     from nnefc.frontends.tract.sample_shapes import Shapes
     from nnefc.frontends.tract.source import Source
     from nnefc.ir import Graph
     from nnefc.kernels.template import Kernel
+    from nnefc.options.import_config import ImportConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Needed:
     growing: bool = False
 
 
-def needed_by(models: Iterable[str], how: How) -> Iterator[Needed]:
+def needed_by(models: Iterable[str], config: ImportConfig) -> Iterator[Needed]:
     """The graphs that models become, one model after the other.
 
     A model for several shapes or with states is compiled as `nnefc.compile` and as `nnefc run` do;
@@ -46,17 +45,11 @@ def needed_by(models: Iterable[str], how: How) -> Iterator[Needed]:
     from nnefc.ir import Graph
 
     for model in models:
-        found = read(
-            model,
-            shapes=how.get("shapes"),
-            random_weights=how.get("random_weights"),
-            dialect=how.get("dialect", "auto"),
-            sources=True,
-        )
+        found = read(model, config, sources=True)
         if isinstance(found, Graph):
             yield Needed(found)
         else:
-            yield from _graphs_of(model, found, parse_shapes(how.get("shapes")) or {})
+            yield from _graphs_of(model, found, config.shapes)
 
 
 def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
@@ -79,12 +72,13 @@ def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
 
 def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
     """What graphs need, on one thread and on `threads` (None: one for each processor)."""
-    from nnefc.driver.compile import lowered
+    from nnefc.driver.lower import lower_graph
+    from nnefc.options.compile_config import CompileConfig
 
     found: dict[Kernel, None] = {}
     for each in needed:
         for count in dict.fromkeys([threads, 1]):
-            program = lowered(each.graph, threads=count, growing=each.growing)
+            program = lower_graph(each.graph, CompileConfig(count), growing=each.growing)
             found.update(dict.fromkeys(program.kernels))
     return list(found)
 

@@ -32,6 +32,7 @@ from nnefc.cli.support.options import (
     Shapes,
     Strict,
     Threads,
+    parse_import,
     usage,
 )
 from nnefc.cli.support.printing import console, count, print_json, print_table, size, table
@@ -124,8 +125,7 @@ def compile_(
     emission = check_emit(emit, output, name, target)
     targets = check_output(output, target) if emission is None else [emission.target]
     start = time.perf_counter()
-    graph = load(
-        model,
+    importing = parse_import(
         shapes=batch_shapes(model, batch, shape, limit, dialect),
         random_weights=random_weights,
         scalar=scalar,
@@ -133,6 +133,7 @@ def compile_(
         limits=limit,
         dialect=dialect,
     )
+    graph = load(model, importing)
     read_seconds = time.perf_counter() - start
     if output is not None:
         check_results(graph)

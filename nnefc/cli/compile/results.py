@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from nnefc.cli.support.printing import progress, reported_warnings
 
 if TYPE_CHECKING:
-    from nnefc.artifacts.save import Content
+    from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
     from nnefc.runtime.artifact.build import Build
     from nnefc.runtime.plan.launch_info import LaunchInfo
@@ -85,14 +85,12 @@ class Elsewhere:
         cls, graph: Graph, targets: Sequence[str], threads: int | None, accuracy: str
     ) -> Elsewhere:
         """Compile for the targets and nothing else; progress is shown on standard error."""
-        from nnefc.artifacts.save import new_content
-        from nnefc.driver.targets import LoweringOptions
-        from nnefc.options.arguments import check_accuracy
+        from nnefc.artifacts.content import content_of_graph
+        from nnefc.options.compile_config import CompileConfig
 
-        check_accuracy(accuracy)
-        how = LoweringOptions(threads, accuracy)
+        config = CompileConfig.of(threads, accuracy)
         with reported_warnings(), progress("compiling") as advance:
-            return cls(new_content(graph, how, targets, advance))
+            return cls(content_of_graph(graph, config, targets, advance))
 
     @property
     def _build(self) -> Build:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def measure(graph: Graph, threads: int | None) -> Tuning:
     """Tune; progress is shown on standard error."""
-    from nnefc.driver.tuning import tune
+    from nnefc.driver.tuning import tune_graph
 
     with progress("tuning") as advance:
-        return tune(graph, threads=threads, progress=advance)
+        return tune_graph(graph, threads, advance)
 
 
 def tuning_facts(tuning: Tuning) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from nnefc.cli.support.artifacts import (
     show_targets,
 )
 from nnefc.cli.support.models import read
-from nnefc.cli.support.options import Dialect, Json, LimitOptions, Shapes, usage
+from nnefc.cli.support.options import Dialect, Json, LimitOptions, Shapes, parse_import, usage
 from nnefc.cli.support.printing import (
     console,
     count,
@@ -125,16 +125,16 @@ def _read(
     If symbols have no values, the graph is that for small ones.
     """
     from nnefc.cli.inspect.symbols import describe_tract
-    from nnefc.cli.support.options import parse_shapes
     from nnefc.cli.support.printing import reported
     from nnefc.frontends.tract.sample_shapes import try_out
     from nnefc.ir import Graph
 
-    found = read(model, shapes=shape, limits=limit, data=weights, dialect=dialect, sources=True)
+    config = parse_import(shapes=shape, limits=limit, data=weights, dialect=dialect)
+    found = read(model, config, sources=True)
     if isinstance(found, Graph):
         return found, {"dialect": "nnef"}
     with reported() as diagnostics:
-        trial = try_out(found, parse_shapes(shape) or {}, diagnostics)
+        trial = try_out(found, config.shapes, diagnostics)
     return trial.graph, describe_tract(found, trial)
 
 

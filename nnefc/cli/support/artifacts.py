@@ -14,7 +14,7 @@ import typer
 from nnefc.cli.support.batch import batch_shapes
 from nnefc.cli.support.inputs import input_shapes, no_data
 from nnefc.cli.support.models import compile_graph, read
-from nnefc.cli.support.options import model_path, parse_shapes, usage
+from nnefc.cli.support.options import model_path, parse_import, parse_shapes, usage
 from nnefc.cli.support.printing import print_table, report, reported, reported_warnings, size, table
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
@@ -97,17 +97,13 @@ class Document:
         """The model, for so many threads, with what operators keep from call to call."""
         if self.source is None or not self.keeps_states:
             return self.compiled(threads)
+        from nnefc.driver.lower import with_tuned_methods
         from nnefc.dynamic.model import DynamicModel
+        from nnefc.options.compile_config import CompileConfig
 
         shapes = {value.name: value.type.dims for value in self.inputs}
-        return DynamicModel(
-            self.source,
-            shapes,
-            threads=threads,
-            accuracy=self.accuracy,
-            methods=None,
-            progress=None,
-        )
+        config = with_tuned_methods(CompileConfig.of(threads, self.accuracy))
+        return DynamicModel(self.source, shapes, config, None)
 
 
 @dataclass(eq=False)
@@ -188,14 +184,14 @@ def open_model(context: typer.Context) -> Given:
     limits = typed["limit"]
     dialect: str = typed["dialect"]
     shapes = batch_shapes(model, typed["batch"], typed["shape"], limits, dialect)
-    found = read(
-        model,
+    config = parse_import(
         shapes=shapes,
         random_weights=typed["random_weights"],
         scalar=typed["scalar"],
         limits=limits,
         dialect=dialect,
     )
+    found = read(model, config)
     accuracy: str = typed["accuracy"]
     if isinstance(found, Graph):
         return Document(found, shapes, accuracy)

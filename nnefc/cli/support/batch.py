@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nnefc.cli.support.models import read
-from nnefc.cli.support.options import parse_shapes, usage
+from nnefc.cli.support.options import parse_import, parse_shapes, usage
 
 if TYPE_CHECKING:
     from nnefc.frontends.tract.source import Source
@@ -40,7 +40,8 @@ def batch_shapes(
     given = list(shapes or ())
     if batch is None:
         return given
-    outline = read(model, shapes=shapes, limits=limits, data=False, quiet=True, dialect=dialect)
+    config = parse_import(shapes=shapes, limits=limits, data=False, dialect=dialect)
+    outline = read(model, config, quiet=True)
     own = parse_shapes(given) or {}
     for name, extents in _shapes(outline, own).items():
         if not extents or name in own:

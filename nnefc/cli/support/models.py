@@ -1,87 +1,46 @@
-"""Models as the options of a command say: read, compiled."""
+"""Import and compile the models of commands; progress and warnings go to standard error."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from nnefc.cli.support.options import model_path, parse_limits, parse_shapes
+from nnefc.cli.support.options import model_path
 from nnefc.cli.support.printing import progress, reading, report, reported_warnings
-from nnefc.support.errors import Diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nnefc.frontends.tract.source import Source
     from nnefc.ir import Graph
+    from nnefc.options.import_config import ImportConfig
     from nnefc.passes.pipeline import Hook
     from nnefc.runtime.run.model import CompiledModel
 
 
-def load(
-    model: str | Path,
-    *,
-    shapes: Sequence[str] | None = None,
-    random_weights: int | None = None,
-    scalar: str = "float32",
-    strict: bool = False,
-    limits: Sequence[str] | None = None,
-    data: bool = True,
-    quiet: bool = False,
-    dialect: str = "auto",
-) -> Graph:
-    """Import a model as the options say; warnings go to standard error, unless `quiet`."""
-    graph = read(
-        model,
-        shapes=shapes,
-        random_weights=random_weights,
-        scalar=scalar,
-        strict=strict,
-        limits=limits,
-        data=data,
-        quiet=quiet,
-        dialect=dialect,
-        dynamic=False,
-    )
-    return cast("Graph", graph)
+def load(model: str | Path, config: ImportConfig | None = None) -> Graph:
+    """The graph of a model; all symbols in its shapes must have values."""
+    return cast("Graph", read(model, config, dynamic=False))
 
 
 def read(
     model: str | Path,
+    config: ImportConfig | None = None,
     *,
-    shapes: Sequence[str] | None = None,
-    random_weights: int | None = None,
-    scalar: str = "float32",
-    strict: bool = False,
-    limits: Sequence[str] | None = None,
-    data: bool = True,
     quiet: bool = False,
-    dialect: str = "auto",
     dynamic: bool = True,
     sources: bool = False,
 ) -> Graph | Source:
-    """What `load` gives, or a `Source` of graphs if shapes of inputs are not known, or there are
-    states; or of any document of tract, if `sources` are wanted.
-    """
-    from nnefc.api.compile import read_with
+    """`nnefc.frontends.read_model.read_model`; warnings are printed, unless `quiet`."""
+    from nnefc.frontends.read_model import read_model
+    from nnefc.options.import_config import DEFAULT
 
-    parsed = parse_limits(limits)
-    diagnostics = Diagnostics(strict=strict, limit=parsed.errors)
+    config = config or DEFAULT
+    path = model_path(model) if isinstance(model, str) else model
+    diagnostics = config.diagnostics()
     try:
         with reading():
-            return read_with(
-                model_path(model) if isinstance(model, str) else model,
-                diagnostics,
-                dynamic,
-                shapes=parse_shapes(shapes),
-                random_weights=random_weights,
-                scalar=scalar,
-                limits=parsed,
-                load_data=data,
-                dialect=dialect,
-                sources=sources,
-            )
+            return read_model(path, config, diagnostics, dynamic=dynamic, sources=sources)
     finally:
         if not quiet:
             report(diagnostics.warnings)
@@ -95,15 +54,13 @@ def compile_graph(
     methods: Mapping[str, str] | None = None,
     hook: Hook | None = None,
 ) -> CompiledModel:
-    """Compile; progress is shown on standard error.  `methods`, `hook`: see `compile_with`."""
-    from nnefc.driver.compile import compile_with
+    """Compile a graph; see `CompileConfig` and `nnefc.driver.compile.compile_graph`."""
+    from nnefc.artifacts.provenance import FromGraph
+    from nnefc.driver.compile import compile_graph
+    from nnefc.driver.lower import with_tuned_methods
+    from nnefc.options.compile_config import CompileConfig
 
+    config = with_tuned_methods(CompileConfig.of(threads, accuracy, methods))
+    origin = FromGraph(graph, config)
     with reported_warnings(), progress("compiling") as advance:
-        return compile_with(
-            graph,
-            threads=threads,
-            progress=advance,
-            accuracy=accuracy,
-            methods=methods,
-            hook=hook,
-        )
+        return compile_graph(graph, config, progress=advance, origin=origin, hook=hook)

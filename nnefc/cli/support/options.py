@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+
+if TYPE_CHECKING:
+    from nnefc.options.import_config import ImportConfig
 
 Model = Annotated[
     str,
@@ -98,6 +101,29 @@ def model_path(name: str) -> Path:
             "-: models are not read from standard input", "write it to a file, or ./- for that name"
         )
     return Path(name)
+
+
+def parse_import(
+    *,
+    shapes: Sequence[str] | None = None,
+    random_weights: int | None = None,
+    scalar: str = "float32",
+    dialect: str = "auto",
+    strict: bool = False,
+    limits: Sequence[str] | None = None,
+    data: bool = True,
+) -> ImportConfig:
+    """The import options of a command, checked."""
+    from nnefc.options.import_config import ImportOptions, import_config
+
+    options = ImportOptions(
+        shapes=parse_shapes(shapes),
+        random_weights=random_weights,
+        scalar=scalar,
+        dialect=dialect,
+        limits=parse_limits(limits),
+    )
+    return import_config(Path(), options, strict=strict, load_data=data)
 
 
 def parse_limits(options: Sequence[str] | None) -> Limits:

@@ -1,76 +1,45 @@
-"""Import: a parsed document with its container, or a text, to a graph."""
+"""Import of NNEF 1.0: from a parsed document with its container, or from text, to a graph."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 
 from nnefc.formats.container import Container
 from nnefc.frontends.nnef.custom import unregistered
 from nnefc.frontends.nnef.document import Choice, Elaboration, elaborate
-from nnefc.ir import DType, Graph
+from nnefc.ir import Graph
+from nnefc.options.import_config import DEFAULT, ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse
 
-Shapes = Mapping[str, Sequence[int]]
-
 
 def import_document(
-    document: ast.Document,
-    container: Container,
-    limits: Limits,
-    diagnostics: Diagnostics,
-    *,
-    shapes: Shapes | None,
-    scalar: DType,
-    integer: DType,
-    random_weights: int | None,
-    quantize: bool,
-    load_data: bool,
-    require_data: bool,
+    document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> Graph:
-    """The graph of a document with data and quantization; see `nnefc.frontends.read_model`."""
-    choice = _choice(document, shapes, scalar, integer, limits)
-    elaboration = _elaborated(document, limits, diagnostics, choice)
-    _attach(
-        elaboration,
-        container,
-        limits,
-        diagnostics,
-        random_weights=random_weights,
-        quantize=quantize,
-        load_data=load_data,
-        require_data=require_data,
-    )
+    """The graph of a document, with its data and quantization."""
+    elaboration = _elaborated(document, config.limits, diagnostics, _choice(document, config))
+    _attach(elaboration, container, config, diagnostics)
     return elaboration.graph
 
 
 def import_text(
     text: str,
     file: str = "<text>",
-    *,
-    limits: Limits | None = None,
+    config: ImportConfig = DEFAULT,
     diagnostics: Diagnostics | None = None,
-    shapes: Shapes | None = None,
-    scalar: DType = DType.FLOAT32,
-    integer: DType = DType.INT32,
-    random_weights: int | None = None,
-    strict: bool = False,
 ) -> Graph:
-    """Read a document that has no data; see `nnefc.frontends.read_model`.
+    """The graph of a document that has no data; `file` names it in messages.
 
-    `file` names it in messages.
+    Raises NnefError with all errors; `diagnostics` takes the warnings.
     """
-    limits = limits or Limits()
-    diagnostics = diagnostics or Diagnostics(strict=strict, limit=limits.errors)
+    limits = config.limits
+    diagnostics = diagnostics or config.diagnostics()
     document = parse(text, file, limits=limits, diagnostics=diagnostics)
-    choice = _choice(document, shapes, scalar, integer, limits)
-    elaboration = _elaborated(document, limits, diagnostics, choice)
-    if random_weights is not None:
+    elaboration = _elaborated(document, limits, diagnostics, _choice(document, config))
+    if config.random_weights is not None:
         from nnefc.frontends.nnef.data import load_data
 
-        load_data(elaboration.graph, None, diagnostics, random_weights=random_weights)
+        load_data(elaboration.graph, None, diagnostics, random_weights=config.random_weights)
     return elaboration.graph
 
 
@@ -114,59 +83,47 @@ def _elaborated(
 
 
 def _attach(
-    elaboration: Elaboration,
-    container: Container,
-    limits: Limits,
-    diagnostics: Diagnostics,
-    *,
-    random_weights: int | None,
-    quantize: bool,
-    load_data: bool,
-    require_data: bool,
+    elaboration: Elaboration, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> None:
-    """Data and quantization."""
+    """Load the data of variables, and apply the quantization file."""
     from nnefc.frontends.nnef import data, quantization
 
     entries: list[quantization.Quantization] = []
     text = container.quantization()
     if text is not None and container.quantization_file is not None:
         entries = quantization.read_quantization(
-            text, container.quantization_file, elaboration, limits, diagnostics
+            text, container.quantization_file, elaboration, config.limits, diagnostics
         )
-    if load_data:
+    if config.load_data:
         data.load_data(
             elaboration.graph,
             container,
             diagnostics,
-            random_weights=random_weights,
-            require=require_data,
+            random_weights=config.random_weights,
+            require=config.require_data,
             dequantize=quantization.decoders(elaboration, entries),
         )
-    if quantize and entries:
+    if config.quantize and entries:
         quantization.apply_quantization(elaboration, entries, diagnostics)
     diagnostics.raise_errors()
 
 
-def _choice(
-    document: ast.Document,
-    shapes: Shapes | None,
-    scalar: DType,
-    integer: DType,
-    limits: Limits,
-) -> Choice:
-    """Check the caller's choices. Raises NnefError `input/shape` naming all that is wrong."""
+def _choice(document: ast.Document, config: ImportConfig) -> Choice:
+    """The types and shapes to elaborate with; raises NnefError `input/shape` with all problems."""
     chosen: dict[str, tuple[int, ...]] = {}
     problems: list[str] = []
     parameters = [p.name for p in document.graph.parameters]
-    for name, shape in (shapes or {}).items():
+    for name, shape in config.shapes.items():
         extents = tuple(shape)
         if name not in parameters:
             problems.append(f"the graph has no input '{name}'; it has {', '.join(parameters)}")
         elif not all(isinstance(n, int) and n > 0 for n in extents):
             problems.append(f"shape of '{name}' must be of positive integers, not {extents}")
-        elif len(extents) > limits.rank:
-            problems.append(f"shape of '{name}' has rank {len(extents)}; at most {limits.rank}")
+        elif len(extents) > config.limits.rank:
+            problems.append(
+                f"shape of '{name}' has rank {len(extents)}; at most {config.limits.rank}"
+            )
         chosen[name] = extents
     if problems:
         raise NnefError(Diagnostic("input/shape", problem) for problem in problems)
-    return Choice(scalar=scalar, integer=integer, shapes=chosen)
+    return Choice(scalar=config.scalar, integer=config.integer, shapes=chosen)

@@ -11,7 +11,7 @@ import pytest
 
 from nnefc.frontends.nnef import import_text
 from nnefc.frontends.nnef.flatten import flatten
-from nnefc.frontends.read_model import import_model
+from nnefc.frontends.read_model import read_graph
 from nnefc.ir.compare import difference
 from nnefc.ops.tools.reference import evaluate
 from nnefc.support.errors import Diagnostics, NnefError
@@ -72,7 +72,7 @@ def test_invalid_documents_are_refused(path: Path) -> None:
 @pytest.mark.parametrize("path", NUMERIC, ids=_name)
 def test_numeric_cases(path: Path) -> None:
     case: dict[str, Any] = json.loads((path / "case.json").read_text())
-    graph = import_model(path)
+    graph = read_graph(path)
     arrays = np.load(path / "io.npz")
     state: dict[str, Any] | None = None
     for step in range(max(case["steps"], 1)):

@@ -10,8 +10,9 @@ import pytest
 
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.frontends.nnef import import_text
-from nnefc.frontends.read_model import import_model
+from nnefc.frontends.read_model import read_graph
 from nnefc.ir import DType
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
 from tests.helpers.nnef_text import document
 
@@ -39,7 +40,7 @@ def model(folder: Path, declaration: str, **tensors: Any) -> Path:
 def test_stored_items_become_those_of_the_tensor(
     tmp_path: Path, dtype: str, stored: Any, expected: Any
 ) -> None:
-    graph = import_model(model(tmp_path, f"variable<{dtype}>(shape = [2], label = 'v')", v=stored))
+    graph = read_graph(model(tmp_path, f"variable<{dtype}>(shape = [2], label = 'v')", v=stored))
     data = graph.variables["v"].data
     assert data is not None
     assert data.dtype == expected.dtype
@@ -65,26 +66,26 @@ def test_what_does_not_fit_is_an_error(
 ) -> None:
     path = model(tmp_path, f"variable<{dtype}>(shape = [2], label = 'v')", v=stored)
     with pytest.raises(NnefError) as caught:
-        import_model(path)
+        read_graph(path)
     (error,) = caught.value.errors
     assert error.rule == rule
     assert named in error.message
     assert error.hint or rule != "data/shape"
     assert error.file is not None and error.file.endswith("v.dat")
     # without the data the document is fine
-    import_model(path, load_data=False)
+    read_graph(path, ImportConfig(load_data=False))
 
 
 def test_wide_types_keep_wide_data(tmp_path: Path) -> None:
     stored = np.array([0.1, 2**40 + 0.5])
     path = model(tmp_path, "variable(shape = [2], label = 'v')", v=stored)
-    data = import_model(path, scalar=DType.FLOAT64).variables["v"].data
+    data = read_graph(path, ImportConfig(scalar=DType.FLOAT64)).variables["v"].data
     np.testing.assert_array_equal(data, stored)
 
 
 def test_matching_data_is_not_copied(tmp_path: Path) -> None:
     path = model(tmp_path, "variable(shape = [2], label = 'v')", v=np.zeros(2, np.float32))
-    data = import_model(path).variables["v"].data
+    data = read_graph(path).variables["v"].data
     assert data is not None and not data.flags.owndata
 
 
@@ -98,23 +99,23 @@ def test_missing_data_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(document(THREE))
     write_tensor(tmp_path / "b.dat", np.ones((1, 3), np.float32))
     with pytest.raises(NnefError) as caught:
-        import_model(tmp_path)
+        read_graph(tmp_path)
     (error,) = caught.value.errors
     assert error.rule == "data/missing"
     assert "'a/w', 'c'" in error.message
     assert "--random-weights" in error.hint
-    graph = import_model(tmp_path, random_weights=1)
+    graph = read_graph(tmp_path, ImportConfig(random_weights=1))
     assert all(v.data is not None for v in graph.variables.values())
     np.testing.assert_array_equal(graph.variables["b"].data, np.ones((1, 3)))
 
 
 def test_data_that_is_not_required_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "graph.nnef").write_text(document(THREE))
-    graph = import_model(tmp_path, require_data=False)
+    graph = read_graph(tmp_path, ImportConfig(require_data=False))
     assert all(v.data is None for v in graph.variables.values())
     write_tensor(tmp_path / "b.dat", np.ones((1, 3), np.float32))
     with pytest.raises(NnefError) as caught:
-        import_model(tmp_path, require_data=False)
+        read_graph(tmp_path, ImportConfig(require_data=False))
     (error,) = caught.value.errors
     assert error.rule == "data/missing"
     assert "'a/w', 'c'" in error.message
@@ -124,7 +125,11 @@ def test_data_that_is_not_required_is_there_whole_or_not_at_all(tmp_path: Path) 
 def test_random_weights_depend_on_seed_and_label() -> None:
     def weights(seed: int, label: str = "a/w") -> Any:
         text = document(THREE.replace("a/w", label))
-        return import_text(text, random_weights=seed).variables[label.lower()].data
+        return (
+            import_text(text, config=ImportConfig(random_weights=seed))
+            .variables[label.lower()]
+            .data
+        )
 
     np.testing.assert_array_equal(weights(1), weights(1))
     np.testing.assert_array_equal(weights(1), weights(1, "A/W"))
@@ -141,7 +146,7 @@ def test_random_weights_are_scaled_and_variances_positive() -> None:
         "c = conv(x, w);\n"
         "y = batch_normalization(c, 0.0, v, 0.0, 1.0, epsilon = 0.0);"
     )
-    variables = import_text(text, random_weights=7).variables
+    variables = import_text(text, config=ImportConfig(random_weights=7)).variables
     w, v = variables["w"].data, variables["v"].data
     assert w is not None and v is not None
     assert w.dtype == v.dtype == np.float32
@@ -157,10 +162,10 @@ def test_warnings_of_tensor_files_are_diagnostics(tmp_path: Path, offset: int) -
     content[offset] |= 1
     (path / "v.dat").write_bytes(content)
     diagnostics = Diagnostics()
-    import_model(path, diagnostics=diagnostics)
+    read_graph(path, diagnostics=diagnostics)
     (warning,) = diagnostics.warnings
     with pytest.raises(NnefError) as caught:
-        import_model(path, strict=True)
+        read_graph(path, ImportConfig(strict=True))
     assert [error.rule for error in caught.value.errors] == [warning.rule]
 
 
@@ -168,7 +173,7 @@ def test_a_byte_order_mark_is_told(tmp_path: Path) -> None:
     text = document("y = relu(x);")
     (tmp_path / "graph.nnef").write_text(f"\ufeff{text}", encoding="utf-8")
     diagnostics = Diagnostics()
-    import_model(tmp_path, diagnostics=diagnostics)
+    read_graph(tmp_path, diagnostics=diagnostics)
     assert [warning.rule for warning in diagnostics.warnings] == ["syntax/encoding"]
 
 
@@ -176,11 +181,11 @@ def test_labels_that_differ_in_case_have_one_file(tmp_path: Path) -> None:
     body = "v = variable(shape = [2], label = 'W');\nw = variable(shape = [2], label = 'w');\n"
     (tmp_path / "graph.nnef").write_text(document(body + "y = v - w;"))
     write_tensor(tmp_path / "w.dat", np.array([1.5, 2], np.float32))
-    graph = import_model(tmp_path)
+    graph = read_graph(tmp_path)
     assert list(graph.variables) == ["w"]
     write_tensor(tmp_path / "W.dat", np.array([3, 4], np.float32))
     with pytest.raises(NnefError) as caught:
-        import_model(tmp_path)
+        read_graph(tmp_path)
     (error,) = caught.value.errors
     assert error.rule == "container/ambiguous"
     assert "'W' and 'w'" in error.message

@@ -10,6 +10,7 @@ import pytest
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import DType, Graph
 from nnefc.ir.verify import verify
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.nnef_text import document, errors_of, load, rules_of
@@ -164,7 +165,7 @@ def test_warnings_come_once() -> None:
         "argument/border-ignore",
     ]
     with pytest.raises(NnefError) as caught:
-        import_text(text, strict=True)
+        import_text(text, config=ImportConfig(strict=True))
     assert len(caught.value.errors) == 3
 
 

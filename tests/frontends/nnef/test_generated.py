@@ -11,6 +11,7 @@ from nnefc.frontends.nnef import import_text
 from nnefc.frontends.nnef.flatten import flatten
 from nnefc.ir.compare import difference
 from nnefc.ir.verify import verify
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.nnef_text import HEAD
@@ -99,7 +100,7 @@ def test_random_fragments(seed: int) -> None:
     for number in range(80):
         text = document(random.Random(1000 * seed + number))
         try:
-            graph = import_text(text, limits=LIMITS)
+            graph = import_text(text, config=ImportConfig(limits=LIMITS))
         except NnefError as error:
             assert error.errors
             assert all(e.line for e in error.errors), text

@@ -11,10 +11,11 @@ import pytest
 
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.frontends.nnef.flatten import flatten
-from nnefc.frontends.read_model import import_model
+from nnefc.frontends.read_model import read_graph
 from nnefc.ir import Graph
 from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from tests.helpers.conformance import CONFORMANCE, needs_conformance
 
@@ -34,7 +35,7 @@ def quantized(folder: Path, text: str, document: str = DOCUMENT, **options: Any)
     (folder / "graph.nnef").write_text(document)
     (folder / "graph.quant").write_text(text)
     options.setdefault("random_weights", 1)
-    return import_model(folder, **options)
+    return read_graph(folder, ImportConfig(**options))
 
 
 def linear(x: Any, low: Any, high: Any, bits: int) -> Any:

@@ -12,6 +12,7 @@ import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import Source
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.hostile import tensor_file
@@ -57,7 +58,8 @@ def errors(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(NnefError) as error:
-        read_model(folder, shapes=shapes, limits=limits, dynamic=False)
+        config = ImportConfig(shapes=shapes or {}, limits=limits or Limits())
+        read_model(folder, config, dynamic=False)
     assert all(e.line and e.column for e in error.value.errors), error.value
     return list(error.value.errors)
 

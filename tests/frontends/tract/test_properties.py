@@ -19,6 +19,7 @@ from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import Source
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.syntax.parser import parse
 
@@ -32,7 +33,7 @@ def read(body: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.nnef"
         path.write_text(HEAD + body)
-        found = read_model(path, shapes=shapes, dynamic=False)
+        found = read_model(path, ImportConfig(shapes=shapes or {}), dynamic=False)
     assert isinstance(found, Graph)
     return found
 

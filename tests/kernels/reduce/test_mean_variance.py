@@ -14,6 +14,7 @@ import nnefc
 from nnefc.frontends.nnef.model import import_text
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.tools.reference import evaluate
+from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.one_op import Array, normal, run_graph
 
@@ -203,7 +204,9 @@ def test_between_convolutions(channels: int, activation: str, epsilon: float) ->
         n = (c - m) / sqrt(v + {epsilon}) * variable(shape = [1, {channels}], label = 's');
         y = conv({activation}(n) + c, variable(shape = [7, {channels}, 3, 3], label = 'z'));
     """
-    graph = import_text(f"{HEAD} graph g(x) -> (y) {{ {body} }}", random_weights=1)
+    graph = import_text(
+        f"{HEAD} graph g(x) -> (y) {{ {body} }}", config=ImportConfig(random_weights=1)
+    )
     x = normal(1, 2, 3, 9, 11)
     want = evaluate(graph, {"x": x}).outputs["y"]
     model = nnefc.compile(graph, threads=1, accuracy="strict")

@@ -14,7 +14,7 @@ import pytest
 import nnefc.kernels
 from nnefc import NnefError
 from nnefc.driver import typical_graphs
-from nnefc.driver.compile import lowered
+from nnefc.driver.lower import lower_graph
 from nnefc.driver.sketch import Sketch
 from nnefc.ir import Graph
 from nnefc.kernels import template
@@ -25,6 +25,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.window import pooling
+from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import Source, expecting, key_of, object_codes
@@ -211,7 +212,7 @@ def usual() -> Iterator[Graph]:
     raise NnefError.of("internal/ir", "a graph that cannot be made")
 
 
-(USUAL,) = lowered(of_one_op("exp"), threads=1).kernels
+(USUAL,) = lower_graph(of_one_op("exp"), CompileConfig(1)).kernels
 
 
 def test_models_are_compiled_with_kernels_of_the_usual_graphs(

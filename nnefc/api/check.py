@@ -1,0 +1,33 @@
+"""Check a document with its data and quantization."""
+
+from __future__ import annotations
+
+from nnefc.frontends.common.graph_names import kept_shapes
+from nnefc.frontends.read_model import read_model
+from nnefc.frontends.tract.sample_shapes import try_out
+from nnefc.ir import Graph
+from nnefc.options.arguments import check_dialect
+from nnefc.options.import_config import ImportConfig, Path
+from nnefc.support.errors import Diagnostic, Diagnostics, Place
+from nnefc.support.limits import Limits
+
+
+def check_model(
+    source: Path, diagnostics: Diagnostics, limits: Limits, dialect: str = "auto"
+) -> None:
+    """Check a document with its data and quantization; nothing is compiled.
+
+    Missing data is not an error: a document is valid without it.  Symbols that have no value get
+    small ones, which a note names; operators that keep states are checked for a first and for a
+    second call.
+    """
+    config = ImportConfig(limits=limits, dialect=check_dialect(dialect), require_data=False)
+    model = read_model(source, config, diagnostics)
+    if isinstance(model, Graph):
+        return
+    trial = try_out(model, {}, diagnostics)
+    if trial.values:
+        message = f"{model.name} is checked with {trial}: its inputs have symbols for extents"
+        diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
+    if states := kept_shapes(trial.graph):
+        model.graph(trial.shapes, diagnostics, states=states)

@@ -1,0 +1,45 @@
+"""`tune`: measure which method computes each convolution of a model fastest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from nnefc.api.importing import graph_from
+from nnefc.driver.tuning import Tuning, tune_graph
+from nnefc.options.arguments import check_flags, check_names, check_progress, check_threads
+from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions, Path
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.runtime.compile.kernel_compiler import Progress
+
+
+def tune(
+    source: Path | Graph,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    strict: bool = False,
+    **options: Unpack[ImportOptions],
+) -> Tuning:
+    """Measure which method is fastest for each convolution of a model, and keep the answer.
+
+    From then on `nnefc.compile` uses it for convolutions of the same shapes, in this and in other
+    models, with the same number of threads.  It takes some seconds, with large networks minutes;
+    other work on the machine makes it take longer, and the answer worse.
+
+    Args:
+        source: What `import_model` takes, or a graph from it.
+        threads: As for `compile`.
+        progress: Called as `progress(done, total, label)` before each step and once at the end.
+        strict: As for `import_model`; not with a graph.
+        options: As for `compile`.
+
+    Raises:
+        NnefError: As `compile` does.
+    """
+    check_names("tune", options, IMPORT_OPTIONS)
+    count = check_threads(threads)
+    check_progress(progress)
+    check_flags(strict=strict)
+    return tune_graph(graph_from(source, strict=strict, **options), count, progress)

@@ -1,0 +1,113 @@
+"""The content of an artifact: a model without code, and its code for each target.
+
+See docs/design/artifacts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nnefc import __version__
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nnefc.ir import Graph
+    from nnefc.options.compile_config import CompileConfig
+    from nnefc.runtime.artifact.build import Build
+    from nnefc.runtime.artifact.write import Portable
+    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.runtime.run.model import CompiledModel
+
+    Array = np.ndarray[Any, Any]
+    Values = Mapping[str, Array]
+    """Present values of the variables that a model updates, by label in lower case."""
+    Content = tuple[Portable, list[Build]]
+    """The model without code, and the code for each target."""
+
+
+def content_of_graph(
+    graph: Graph,
+    config: CompileConfig,
+    targets: Sequence[str],
+    progress: Progress | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Content:
+    """The content for an imported graph; code is generated for the targets alone.
+
+    `notes` are stored with the options of the artifact.
+    """
+    from nnefc.support.memory_errors import memory_errors
+
+    with memory_errors("compile the model"):
+        return content_of_prepared(prepared_graph(graph), config, {}, targets, progress, notes)
+
+
+def content_of_prepared(
+    graph: Graph,
+    config: CompileConfig,
+    values: Values,
+    targets: Sequence[str],
+    progress: Progress | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> Content:
+    """The content for a graph that is prepared, with present values of its updated variables."""
+    from nnefc.driver.targets import build_for, check_targets
+
+    wanted = check_targets(targets)
+    options = {"accuracy": config.accuracy, **(notes or {})}
+    portable = _portable(graph, options, values)
+    return portable, build_for(wanted, graph, portable, config, progress)
+
+
+def prepared_graph(graph: Graph) -> Graph:
+    """The prepared copy of a graph, without the variables that no operation reads any more."""
+    from nnefc.driver.lower import prepare
+
+    working = prepare(graph)
+    read = {op.attributes["label"].lower() for op in working.ops if op.name == "variable"}
+    working.variables = {key: data for key, data in working.variables.items() if key in read}
+    return working
+
+
+def updated_values(model: CompiledModel) -> Values:
+    """The present values of the variables that a model updates."""
+    return {key: model.variables[key] for key in model.state_keys}
+
+
+def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Portable:
+    """The model without code; `values` are those of the variables that it updates."""
+    import numpy as np
+
+    from nnefc.ir import print_graph
+    from nnefc.runtime.artifact.write import Portable, State
+    from nnefc.runtime.compile.assemble import tensors
+
+    inputs, outputs = tensors(graph)
+    updates = (op.inputs[0] for op in graph.ops if op.name == "update")
+    updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
+    states: list[State] = []
+    large: dict[str, Array] = {}
+    text = print_graph(graph, data=large)
+    arrays = {f"@{key}": data for key, data in large.items()}
+    for key, variable in graph.variables.items():
+        initial = variable.data
+        assert initial is not None
+        if key in updated:
+            states.append(State(variable.label, initial, values.get(key, initial)))
+        else:
+            arrays[f"={key}"] = initial
+    for name, array in arrays.items():
+        if not array.flags.c_contiguous:
+            arrays[name] = np.ascontiguousarray(array)
+    return Portable(
+        name=graph.name,
+        version=__version__,
+        inputs=inputs,
+        outputs=outputs,
+        ir=text,
+        arrays=arrays,
+        states=states,
+        options=options,
+    )

@@ -1,0 +1,51 @@
+"""What the origins of compiled models have in common: models are saved as their content."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nnefc.artifacts.content import Content
+    from nnefc.formats.files import FilePath
+    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.runtime.run.model import CompiledModel
+
+
+class SavedAsContent:
+    """An origin whose models are saved by writing their `content`."""
+
+    @abstractmethod
+    def content(
+        self, model: CompiledModel, targets: Sequence[str], progress: Progress | None = None
+    ) -> Content:
+        """The model without code, and the code for each target."""
+
+    def save(
+        self,
+        model: CompiledModel,
+        path: FilePath,
+        targets: Sequence[str] | None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Write an artifact; without `targets` it has code for this processor."""
+        from nnefc.artifacts.save import write_content
+
+        wanted = native_target() if targets is None else targets
+        write_content(path, self.content(model, wanted, progress))
+
+    def emit_c(
+        self, model: CompiledModel, path: FilePath, name: str | None, target: str
+    ) -> list[str]:
+        """Write a folder for C programs; returns the names of its files."""
+        from nnefc.artifacts.save import write_c_content
+
+        return write_c_content(path, self.content(model, [target]), name)
+
+
+def native_target() -> list[str]:
+    """The default targets of an artifact: this processor."""
+    from nnefc.kernels.target.isa import NATIVE
+
+    return [NATIVE]

@@ -1,0 +1,127 @@
+"""Lower a graph to a program: the passes, then the launches of kernels.
+
+    Graph ──prepare──▶ Graph ──lower_prepared──▶ Program
+
+`prepare` runs the passes that hold for every machine, `lower_prepared` those for this machine and
+the lowering; `lower_graph` does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nnefc.options.compile_config import CompileConfig
+from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.memory_errors import memory_errors
+
+if TYPE_CHECKING:
+    from nnefc.ir import Graph
+    from nnefc.passes.pipeline import Hook
+    from nnefc.program.program import Program
+
+
+def with_tuned_methods(config: CompileConfig) -> CompileConfig:
+    """`config` with methods of convolutions; where it has none, those that `tune` has stored."""
+    return config._replace(methods=_methods(config))
+
+
+def _methods(config: CompileConfig) -> Mapping[str, str]:
+    from nnefc.runtime.cache import tuning_store
+    from nnefc.runtime.run.team import team
+
+    if config.methods is not None:
+        return config.methods
+    return {} if config.is_strict else tuning_store.find(team(config.threads).threads)
+
+
+def lower_graph(
+    graph: Graph, config: CompileConfig, *, hook: Hook | None = None, growing: bool = False
+) -> Program:
+    """The launches that compute a graph on this machine; `graph` is left as it is.
+
+    `hook` is called after every pass.  `growing`: plans for other shapes follow, with the same
+    weights and kernels.
+    """
+    prepared = prepare(graph, hook)
+    with memory_errors("compile the model"):
+        return lower_prepared(prepared, config, hook=hook, keep_sources=growing, growing=growing)
+
+
+def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
+    """A copy of a graph after the passes that hold for every machine."""
+    from nnefc.frontends.nnef.custom import require_known
+    from nnefc.frontends.nnef.custom import spec as custom_spec
+    from nnefc.passes.pipeline import DEFAULT, run_pipeline
+
+    require_known(graph)
+    _require_fitting_data(graph)
+    working = graph.clone()
+    with memory_errors("compile the model"):
+        run_pipeline(working, DEFAULT, hook=hook, lookup=custom_spec)
+    return working
+
+
+def lower_prepared(
+    graph: Graph,
+    config: CompileConfig,
+    *,
+    hook: Hook | None = None,
+    keep_sources: bool = False,
+    growing: bool = False,
+) -> Program:
+    """The launches that compute a prepared graph on this machine; the graph is used up.
+
+    `keep_sources`, `growing`: see `nnefc.lower.lower`.
+    """
+    from nnefc.formats.files import release_pages
+    from nnefc.kernels.vector.builder import lanes_of
+    from nnefc.lower import lower
+    from nnefc.ops.tools.cost import parameter_bytes
+    from nnefc.passes.cost.batch import Costs
+    from nnefc.passes.cost.convolution import WARM_PART, Chooser
+    from nnefc.passes.machine.split_batch import SplitBatch
+    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline, run_split
+    from nnefc.runtime.machine.data_caches import largest_cache
+    from nnefc.runtime.run.team import team
+
+    threads, methods = config.threads, _methods(config)
+    cache = largest_cache()
+    choose = Chooser(config.is_strict, methods, warm=WARM_PART * parameter_bytes(graph) <= cache)
+    passes = for_machine(lanes_of("float32"), choose)
+    run_pipeline(graph, passes, hook=hook, done=len(DEFAULT))
+    costs = Costs.of_machine(cache, team(threads).threads)
+    before = len(DEFAULT) + len(passes)
+    stages = run_split(graph, SplitBatch(choose, costs), before, hook=hook)
+    del graph  # stages have what they need of it
+    release_pages()
+    release = None if keep_sources else release_pages
+    program = lower(
+        stages, release=release, threads=threads, keep_sources=keep_sources, growing=growing
+    )
+    release_pages()
+    return program
+
+
+def _require_fitting_data(graph: Graph) -> None:
+    """Raise NnefError for data that has changed on disk, or does not fit its variable.
+
+    Users may replace the data of a variable.
+    """
+    from nnefc.formats.files import require_unchanged
+
+    require_unchanged(variable.data for variable in graph.variables.values())
+    errors: list[Diagnostic] = []
+    for variable in graph.variables.values():
+        type_, data = variable.type, variable.data
+        if data is None:
+            continue
+        for rule, what, got, expected in (
+            ("data/shape", "shape", data.shape, type_.dims),
+            ("data/type", "type", data.dtype, type_.dtype.numpy),
+        ):
+            if got != expected:
+                message = f"data of variable {variable.label!r} has {what} {got}, not {expected}"
+                errors.append(Diagnostic(rule, message))
+    if errors:
+        raise NnefError(errors)

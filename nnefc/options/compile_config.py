@@ -1,0 +1,36 @@
+"""`CompileConfig`: how a graph is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from nnefc.options.arguments import check_accuracy, check_threads
+
+Accuracy = Literal["fast", "strict"]
+
+
+class CompileConfig(NamedTuple):
+    """How a graph is compiled; `of` checks what a caller gave."""
+
+    threads: int | None = None
+    """Threads that a call may use, the calling one included; None: all usable CPUs."""
+    accuracy: Accuracy = "fast"
+    """"strict" computes convolutions as sums of products only; "fast" may use Winograd's method."""
+    methods: Mapping[str, str] | None = None
+    """Methods of convolutions by key, see `nnefc.passes.cost.convolution.Chooser`; None: those
+    that `nnefc.tune` has stored for this machine."""
+
+    @classmethod
+    def of(
+        cls,
+        threads: object = None,
+        accuracy: object = "fast",
+        methods: Mapping[str, str] | None = None,
+    ) -> CompileConfig:
+        """Raise NnefError `input/threads` or `input/argument` for values that are not allowed."""
+        return cls(check_threads(threads), check_accuracy(accuracy), methods)
+
+    @property
+    def is_strict(self) -> bool:
+        return self.accuracy == "strict"

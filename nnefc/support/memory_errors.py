@@ -1,0 +1,18 @@
+"""MemoryError as an error that a user understands."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from nnefc.support.errors import NnefError
+
+
+@contextmanager
+def memory_errors(task: str) -> Generator[None]:
+    """Raise NnefError `limit/memory` where memory runs out; `task` is what it was needed for."""
+    try:
+        yield
+    except MemoryError as error:
+        reason = f": {error}" if str(error) else ""
+        raise NnefError.of("limit/memory", f"not enough memory to {task}{reason}") from error
