@@ -22,6 +22,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.blocked import clamp
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, heights, pieces_kernel
+from nnefc.kernels.vector.lanes import fma, shuffle
 
 
 def depthwise_heights(row: int) -> list[int]:
@@ -110,15 +111,15 @@ def _convolve(
                         if 0 <= column - i * step < row
                     ]
                     if met:
-                        x = v.shuffled(v.load(source, column * v.nbytes), order)
+                        x = shuffle(v.load(source, column * v.nbytes), v, order)
                         for i, k in met:
-                            sums[i] = v.fma(x, weights[k], sums[i])
+                            sums[i] = fma(x, weights[k], sums[i])
             turn.next = [at, *sums]
-        low, high = (v.splat(v.load_item(piece.clamp, 4 * i)) for i in range(2))
+        low, high = (v.load_splat(piece.clamp, 4 * i) for i in range(2))
         for i, total in enumerate(turn.values[1:]):
             at = i * apart * v.nbytes
             if residual:
-                total = v.add(total, v.load(piece.other, at))
-            v.store(clamp(v, total, low, high), piece.y, at)
+                total = total + v.load(piece.other, at)
+            clamp(total, low, high).store(piece.y, at)
 
     return emit

@@ -24,8 +24,10 @@ from nnefc.kernels.convolution.winograd_matrices import (
     output_matrix,
     points,
 )
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I32, I64
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 Taps = tuple[int, int]
 """Rows and columns of the filter."""
@@ -110,7 +112,7 @@ def output_tiles(taps: Taps, largest: int) -> Any:
     ):
         between = _local(v, taps, largest)
         start = v.load(v.pointer(bias))
-        bounds = tuple(v.splat(v.load_item(v.pointer(clamp), 4 * i)) for i in range(2))
+        bounds = (v.load_splat(v.pointer(clamp)), v.load_splat(v.pointer(clamp), 4))
         with v.loop(0, count, 1) as tile:
             place = v.at(v.pointer(elements), v.builder.mul(tile.index, v.word(v.nbytes)))
             source = _Grid(place, m_row, m_column)
@@ -140,14 +142,14 @@ class _Finish:
 
     bias: Any
     other: _Grid
-    bounds: tuple[Any, Any]
+    bounds: tuple[Lanes, Lanes]
 
     def apply(self, v: Vector, value: Any, at: Any) -> Any:
-        value = v.add(v.add(value, self.bias), v.load(at))
+        value = value + self.bias + v.load(at)
         low, high = self.bounds
         # one instruction each, of which the second operand is the result if one is NaN
-        value = v.builder.select(v.builder.fcmp_ordered(">", low, value), low, value)
-        return v.builder.select(v.builder.fcmp_ordered("<", high, value), high, value)
+        value = select(low > value, low, value)
+        return select(high < value, high, value)
 
 
 def _transform(
@@ -187,7 +189,7 @@ def _transform(
             for i, value in enumerate(results):
                 if finish:
                     value = finish.apply(v, value, places[2][i])
-                v.store(value, places[1][i])
+                value.store(places[1][i])
             line.next = [
                 v.at(p, grid.pitches(axis)[1]) for p, grid in zip(line.values, grids, strict=True)
             ]
@@ -251,8 +253,8 @@ def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]
         pairs = list(zip(row, matrix[j], xs))
         same = _sum(v, ((p, x) for p, q, x in pairs if p == q))
         opposite = _sum(v, ((p, x) for p, q, x in pairs if p != q))
-        results[i] = v.builder.fadd(same, opposite)
-        results[j] = v.builder.fsub(same, opposite)
+        results[i] = same + opposite
+        results[j] = same - opposite
     return results
 
 
@@ -270,7 +272,7 @@ def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any
                 row.append((c, xs[p]))
             continue
         rest.remove(q)
-        same, opposite = v.builder.fadd(xs[p], xs[q]), v.builder.fsub(xs[p], xs[q])
+        same, opposite = xs[p] + xs[q], xs[p] - xs[q]
         for row, c, d in zip(terms, columns[p], columns[q]):
             row.append((c, same if c == d else opposite))
     return [_sum(v, row) for row in terms]
@@ -288,16 +290,12 @@ def _sum(v: Vector, terms: Any) -> Any:
     used.sort(key=lambda term: (term[0] != 1, abs(term[0]) == 1))  # what is cheap to start with
     (factor, total), *rest = used
     if factor != 1:
-        total = v.builder.fmul(_constant(v, factor), total)
+        total = v.constant(float(factor)) * total
     for factor, value in rest:
         if factor == 1:
-            total = v.builder.fadd(total, value)
+            total = total + value
         elif factor == -1:
-            total = v.builder.fsub(total, value)
+            total = total - value
         else:
-            total = v.fma(_constant(v, factor), value, total)
+            total = fma(v.constant(float(factor)), value, total)
     return total
-
-
-def _constant(v: Vector, number: Fraction) -> Any:
-    return ir.Constant(v.type, [float(number)] * v.lanes)

@@ -12,8 +12,8 @@ from llvmlite import ir
 
 from nnefc.kernels.elementwise.parameters import COPY, IN_FLIGHT
 from nnefc.kernels.target import isa
-from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.llvm_types import I8, I64
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word
 
 

@@ -27,13 +27,13 @@ from nnefc.kernels.elementwise.parameters import (
     lanes,
     offsets,
 )
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Loop, Vector
+from nnefc.kernels.vector.builder import Loop
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lanes import Lanes, shuffle
 from nnefc.kernels.vector.llvm_types import I8, I64, memory_type
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word
 
 
@@ -207,7 +207,7 @@ class Loops:
         columns = [b.add(turn.index, I64(j * vector.lanes)) for j in range(self._group)]
         masks: list[Any] = [None] * self._group
         if masked:
-            masks = [memory.mask(vector, b.sub(row.count, column)) for column in columns]
+            masks = [vector.wide_mask(b.sub(row.count, column)) for column in columns]
         phases, turn.next = self._phases(turn.values, vector)
         operands = [
             self._operands(row, i, vector, columns, masks, phases) for i in range(self._inputs)
@@ -219,7 +219,11 @@ class Loops:
                 size = BITS[result.dtype] // 8
                 offset = b.mul(column, I64(size))
                 stream = self._lanes * size if self._walk.stream and not masked else 0
-                memory.store(result, vector.at(pointer, offset), mask, stream=stream)
+                place = vector.at(pointer, offset)
+                if stream:
+                    result.stream(place, align=stream)
+                else:
+                    result.store(place, mask=mask)
 
     def _operands(
         self,
@@ -238,13 +242,13 @@ class Loops:
             case Access.PERIODIC:
                 table = self._tables[i]
                 places = [vector.at(table, b.mul(phase, size)) for phase in phases]
-                return [memory.load(vector, dtype, place) for place in places]
+                return [vector.of(dtype).load(place) for place in places]
             case Access.STRETCHED:
                 return self._stretched(row, i, vector, columns[0], masks[0] is not None)
             case Access.CONTIGUOUS:
                 places = [vector.at(row.inputs[i], b.mul(c, size)) for c in columns]
                 return [
-                    memory.load(vector, dtype, place, mask) for place, mask in zip(places, masks)
+                    vector.of(dtype).load(place, mask=mask) for place, mask in zip(places, masks)
                 ]
 
     def _stretched(
@@ -258,10 +262,10 @@ class Loops:
         mask = None
         if masked:
             left = b.sub(row.count, column)
-            mask = memory.mask(few, b.sdiv(b.add(left, I64(factor - 1)), I64(factor)))
+            mask = few.wide_mask(b.sdiv(b.add(left, I64(factor - 1)), I64(factor)))
         if items == 1:
-            return [memory.load_item(vector, dtype, at)] * self._group
-        loaded = memory.load(few, dtype, at, mask)
+            return [vector.of(dtype).load_splat(at)] * self._group
+        loaded = few.of(dtype).load(at, mask=mask)
         return [
             shuffle(loaded, vector, [(j * vector.lanes + k) // factor for k in range(vector.lanes)])
             for j in range(self._group)
@@ -273,9 +277,9 @@ class Loops:
         for i, access in enumerate(self._walk.access):
             dtype = self._expression.inputs[i]
             if access is Access.REPEATED:
-                one = memory.load_item(self._v, dtype, inputs[i])
+                one = self._v.of(dtype).load_splat(inputs[i])
             elif access is Access.BLOCK:
-                one = memory.load(self._v, dtype, inputs[i])
+                one = self._v.of(dtype).load(inputs[i])
             else:
                 continue
             found[i, self._lanes] = one

@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.fourier.stages import Complex, Numbers, add, sub
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
-from nnefc.kernels.vector.lanes import constant
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.transpose import transpose
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def _rows(v: Vector, table: Any) -> list[Any]:
@@ -44,13 +44,11 @@ def collect(item: str, swapped: bool) -> Any:
                 offset = b.mul(turn.index, v.word(v.itemsize))
                 mask = v.mask(b.sub(count, turn.index)) if masked else None
                 given = [v.at(row, offset) for row in (weights, *rows)]
-                weight, *items = [
-                    v.load(at) if mask is None else v.masked_load(at, mask) for at in given
-                ]
-                columns = transpose(v, [b.fmul(x, weight) for x in items])
+                weight, *items = [v.load(at, mask=mask) for at in given]
+                columns = transpose(v, [x * weight for x in items])
                 at = v.at(target, b.mul(turn.index, pitch))
                 for i in range(v.lanes):
-                    v.store(columns[i ^ turn_around], v.at(at, b.mul(pitch, v.word(i))))
+                    columns[i ^ turn_around].store(v.at(at, b.mul(pitch, v.word(i))))
 
     return gathered
 
@@ -75,10 +73,7 @@ def deliver(item: str, swapped: bool) -> Any:
                 offset = b.mul(turn.index, v.word(v.itemsize))
                 mask = v.mask(b.sub(count, turn.index)) if masked else None
                 for row, items in zip(rows, transpose(v, vectors), strict=True):
-                    if mask is None:
-                        v.store(items, row, offset)
-                    else:
-                        v.masked_store(items, v.at(row, offset), mask)
+                    items.store(row, offset, mask)
 
     return scattered
 
@@ -93,7 +88,7 @@ def separate(item: str) -> Any:
 
     @vector_intrinsic(item, lanes_of(item), 5, apart=True)
     def separated(v: Vector, z, a, b, length, bins):
-        builder, numbers, half = v.builder, Numbers(v, item), constant(v, item, 0.5)
+        builder, numbers, half = v.builder, Numbers(v), v.constant(0.5)
         z, a, b = (v.pointer(p) for p in (z, a, b))
         with v.loop(0, bins, 1) as turn:
             e = turn.index

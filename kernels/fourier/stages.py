@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from nnefc.kernels.vector import lane_memory
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
-from nnefc.kernels.vector.lanes import Lanes, constant, fma
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, fma
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 Complex = tuple[Lanes, Lanes]
 
@@ -23,29 +23,25 @@ Complex = tuple[Lanes, Lanes]
 class Numbers:
     """Complex vectors, and complex numbers in tables, at addresses."""
 
-    def __init__(self, v: Vector, item: str) -> None:
-        self.v, self.item = v, item
+    def __init__(self, v: Vector) -> None:
+        self.v = v
 
     def _at(self, base: Any, index: Any, nbytes: int) -> Any:
         return self.v.at(base, self.v.builder.mul(index, self.v.word(nbytes)))
 
     def load(self, base: Any, index: Any) -> Complex:
-        v = self.v
-        at = self._at(base, index, 2 * v.nbytes)
-        real = lane_memory.load(v, self.item, at)
-        return real, lane_memory.load(v, self.item, v.at(at, v.nbytes))
+        at = self._at(base, index, 2 * self.v.nbytes)
+        return self.v.load(at), self.v.load(at, self.v.nbytes)
 
     def store(self, value: Complex, base: Any, index: Any) -> None:
         at = self._at(base, index, 2 * self.v.nbytes)
-        lane_memory.store(value[0], at)
-        lane_memory.store(value[1], self.v.at(at, self.v.nbytes))
+        value[0].store(at)
+        value[1].store(at, self.v.nbytes)
 
     def number(self, table: Any, index: Any) -> Complex:
         """A number of a table, in every lane."""
-        v = self.v
-        at = self._at(table, index, 2 * v.itemsize)
-        real = lane_memory.load_item(v, self.item, at)
-        return real, lane_memory.load_item(v, self.item, v.at(at, v.itemsize))
+        at = self._at(table, index, 2 * self.v.itemsize)
+        return self.v.load_splat(at), self.v.load_splat(at, self.v.itemsize)
 
 
 def add(a: Complex, b: Complex) -> Complex:
@@ -98,7 +94,7 @@ def butterflies(item: str, radix: int) -> Any:
 
     @vector_intrinsic(item, lanes_of(item), 5, apart=True)
     def stage(v: Vector, x, y, m, s, table):
-        b, numbers = v.builder, Numbers(v, item)
+        b, numbers = v.builder, Numbers(v)
         x, y, table = (v.pointer(p) for p in (x, y, table))
         jump = b.mul(m, s)
         with v.loop(0, m, 1) as outer:
@@ -131,28 +127,27 @@ def sums(item: str) -> Any:
 
     @vector_intrinsic(item, lanes_of(item), 6, apart=True)
     def stage(v: Vector, x, y, m, s, table, radix):
-        b, numbers = v.builder, Numbers(v, item)
+        b, numbers = v.builder, Numbers(v)
         x, y, table = (v.pointer(p) for p in (x, y, table))
-        jump, one = b.mul(m, s), constant(v, item, 1)
+        jump = b.mul(m, s)
         with v.loop(0, m, 1) as outer, v.loop(0, s, 1) as inner:
             k, q = outer.index, inner.index
             source = b.add(b.mul(k, s), q)
             target = b.add(b.mul(b.mul(k, s), radix), q)
             with v.loop(0, radix, 1) as output:
                 r = output.index
-                zero = constant(v, item, 0).value
-                carried = [zero, zero, source, v.word(0)]
+                carried = [v.zero(), v.zero(), source, v.word(0)]
                 with v.loop(0, radix, 1, carried) as term:
                     real, imaginary, at, power = term.values
                     a, w = numbers.load(x, at), numbers.number(table, power)
-                    total = one.same(real), one.same(imaginary)
+                    total = real, imaginary
                     total = _add_product(total, a[0], w)
                     total = _add_product(total, a[1], (-w[1], w[0]))
                     power = b.add(power, r)
                     wrapped = b.sub(power, radix)
                     power = b.select(b.icmp_signed("<", power, radix), power, wrapped)
-                    term.next = [total[0].value, total[1].value, b.add(at, jump), power]
-                total = one.same(term.values[0]), one.same(term.values[1])
+                    term.next = [*total, b.add(at, jump), power]
+                total = term.values[0], term.values[1]
                 # w[k, 0] = 1 is not in the table
                 place = b.add(b.mul(k, b.sub(radix, v.word(1))), b.sub(r, v.word(1)))
                 is_first = b.icmp_signed("==", r, v.word(0))

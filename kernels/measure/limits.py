@@ -13,13 +13,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, fma
 from nnefc.kernels.vector.memory import address, load_word
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
 """Parameters of `machine.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
@@ -61,12 +61,12 @@ def _multiply_add(item: str) -> Any:
 
     @vector_intrinsic(item, lanes_of(item), 2, apart=True)
     def run(v: Vector, steps, sums):
-        factor = ir.Constant(v.type, [2.0**-14] * v.lanes)
+        factor = v.constant(2.0**-14)
         # different starts, or the chains would be one
-        starts = [ir.Constant(v.type, [i + 1.0] * v.lanes) for i in range(chains())]
+        starts = [v.constant(i + 1.0) for i in range(chains())]
         with v.loop(0, steps, 1, starts) as turn:
-            turn.next = [v.fma(x, factor, x) for x in turn.values]
-        v.store(_total(v, turn.values), v.pointer(sums))
+            turn.next = [fma(x, factor, x) for x in turn.values]
+        _total(turn.values).store(v.pointer(sums))
 
     return run
 
@@ -81,10 +81,8 @@ def _read() -> Any:
         vectors = GROUP // v.nbytes
         with v.loop(0, nbytes, GROUP, [v.zero()] * vectors) as turn:
             start = v.at(x, turn.index)
-            turn.next = [
-                v.add(total, v.load(start, v.nbytes * i)) for i, total in enumerate(turn.values)
-            ]
-        v.store(_total(v, turn.values), v.pointer(sums))
+            turn.next = [total + v.load(start, v.nbytes * i) for i, total in enumerate(turn.values)]
+        _total(turn.values).store(v.pointer(sums))
 
     return run
 
@@ -102,18 +100,18 @@ def _copy() -> Any:
         with v.loop(0, nbytes, GROUP) as turn:
             source, target = v.at(x, turn.index), v.at(y, turn.index)
             for offset in range(0, GROUP, v.nbytes):
-                v.stream(v.load(source, offset), v.at(target, offset))
+                v.load(source, offset).stream(v.at(target, offset))
         # the next reader may be another thread
         v.builder.fence("seq_cst")
 
     return run
 
 
-def _total(v: Vector, values):
+def _total(values: list[Lanes]) -> Lanes:
     """Sum of vectors."""
     total, *rest = values
     for value in rest:
-        total = v.add(total, value)
+        total = total + value
     return total
 
 

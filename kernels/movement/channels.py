@@ -20,10 +20,10 @@ from llvmlite import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
 from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.permute import permute
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]
 """For every lane which item of two blocks it takes, the second's after the first's; -1: zero."""
@@ -89,7 +89,7 @@ def shuffle_run(block: int) -> Any:
         with v.loop(0, pixels, 1) as turn:
             offset = builder.mul(turn.index, v.word(v.nbytes))
             x, y = v.load(v.at(first, offset)), v.load(v.at(second, offset))
-            v.store(shuffled(x, y), v.at(target, offset))
+            shuffled(x, y).store(v.at(target, offset))
 
     return run
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.movement.squares import MOVED_AS, square_lanes
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
-from nnefc.kernels.vector.llvm_types import I32, I64
+from nnefc.kernels.vector.lanes import Lanes, interleave, shuffle
+from nnefc.kernels.vector.llvm_types import I64
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 PLANES: Final = (2, 3, 4)
 """Numbers of planes that there is code for."""
@@ -40,7 +41,7 @@ def split_planes(itemsize: int) -> Any:
                 for p in range(number):
                     order = [number * i + p for i in range(v.lanes)]
                     row = v.at(y, v.builder.mul(y_row, v.word(p)))
-                    v.store(_chosen(v, together, order), v.at(row, at))
+                    _chosen(v, together, order).store(v.at(row, at))
 
         _for_each(v, planes, emit)
 
@@ -67,7 +68,7 @@ def join_planes(itemsize: int) -> Any:
                 for k in range(number):
                     items = range(k * v.lanes, (k + 1) * v.lanes)
                     order = [e % number * v.lanes + e // number for e in items]
-                    v.store(_chosen(v, planes_, order), target, k * v.nbytes)
+                    _chosen(v, planes_, order).store(target, k * v.nbytes)
 
         _for_each(v, planes, emit)
 
@@ -86,17 +87,15 @@ def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
     v.builder.position_at_end(out)
 
 
-def _chosen(v: Vector, vectors: Sequence[Any], order: Sequence[int]) -> Any:
+def _chosen(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
     """A vector of the items at these places of some vectors, one after the other."""
     parts = list(vectors)
     while len(parts) > 1:
         if len(parts) % 2:
-            parts.append(ir.Constant(parts[0].type, ir.Undefined))
-        count = 2 * parts[0].type.count
-        every = ir.Constant(ir.VectorType(I32, count), list(range(count)))
+            parts.append(parts[0].same(ir.Constant(parts[0].value.type, ir.Undefined)))
+        twice = v.wide(2 * parts[0].v.lanes)
         parts = [
-            v.builder.shuffle_vector(low, high, every)
+            interleave(low, high, twice, range(twice.lanes))
             for low, high in zip(parts[::2], parts[1::2], strict=True)
         ]
-    places = ir.Constant(ir.VectorType(I32, len(order)), list(order))
-    return v.builder.shuffle_vector(parts[0], ir.Constant(parts[0].type, ir.Undefined), places)
+    return shuffle(parts[0], v, order)

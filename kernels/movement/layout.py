@@ -19,9 +19,9 @@ from llvmlite import ir
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.blocked import load_offset, table_offset
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 LAYOUT = Layout(
     "dense:ref blocked:ref offsets:ref dense_batch dense_channel blocked_batch blocked_plane "
@@ -85,7 +85,7 @@ def block_squares(lanes: int, whole: bool) -> Any:
         steps = [v.word(ITEM)] * lanes
         if not whole:
             nothing = v.local(v.type)
-            v.store(v.zero(), nothing)
+            v.zero().store(nothing)
             there = [builder.icmp_signed("<", v.word(c), channels) for c in range(lanes)]
             rows = [builder.select(t, row, nothing) for t, row in zip(there, rows, strict=True)]
             steps = [builder.select(t, v.word(ITEM), v.word(0)) for t in there]
@@ -95,7 +95,7 @@ def block_squares(lanes: int, whole: bool) -> Any:
                 v.load(row, builder.mul(first, step)) for row, step in zip(rows, steps, strict=True)
             ]
             for i, pixel in enumerate(transpose(v, square)):
-                v.store(pixel, _pixel(v, blocked, offsets, first, i))
+                pixel.store(_pixel(v, blocked, offsets, first, i))
 
     return block
 
@@ -119,13 +119,13 @@ def unblock_squares(lanes: int, whole: bool) -> Any:
             rows = transpose(v, square)
             if whole:
                 for c, row in enumerate(rows):
-                    v.store(row, start, builder.mul(channel_bytes, v.word(c)))
+                    row.store(start, builder.mul(channel_bytes, v.word(c)))
             else:
                 for c, row in enumerate(rows):
-                    v.store(row, local, v.nbytes * c)
+                    row.store(local, v.nbytes * c)
                 with v.loop(0, channels, 1) as channel:
                     row = v.load(local, builder.mul(channel.index, v.word(v.nbytes)))
-                    v.store(row, start, builder.mul(channel.index, channel_bytes))
+                    row.store(start, builder.mul(channel.index, channel_bytes))
 
     return unblock
 

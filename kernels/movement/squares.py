@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.transpose import transpose
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
@@ -63,10 +64,10 @@ def transpose_squares(itemsize: int) -> Any:
             with v.loop(first, until, lanes) as turn:
                 yield smaller(turn.index, builder.sub(end, v.word(lanes)))
 
-        def square(row: Any, column: Any, store: Any) -> None:
+        def square(row: Any, column: Any, store: Callable[[Lanes, Any], None]) -> None:
             source = v.at(v.at(x, builder.mul(column, x_step)), builder.mul(row, size))
             target = v.at(v.at(y, builder.mul(row, y_row)), builder.mul(column, size))
-            vectors: list[Any] = []
+            vectors: list[Lanes] = []
             for _ in range(lanes):
                 vectors.append(v.load(source))
                 source = v.at(source, x_step)
@@ -78,7 +79,7 @@ def transpose_squares(itemsize: int) -> Any:
         down = builder.icmp_signed(">", rows, builder.select(streamed, v.word(_LONG), width))
         outer, inner = builder.select(down, width, rows), builder.select(down, rows, width)
         with builder.if_else(streamed) as (past, cached):
-            for block, store in ((past, v.stream), (cached, v.store)):
+            for block, store in ((past, Lanes.stream), (cached, Lanes.store)):
                 with block, v.loop(0, outer, line) as a, v.loop(0, inner, line) as b:
                     row = builder.select(down, b.index, a.index)
                     column = builder.select(down, a.index, b.index)

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lanes import Lanes
-from nnefc.kernels.vector.llvm_types import I32
+from nnefc.kernels.vector.lanes import Lanes, interleave
+from nnefc.kernels.vector.llvm_types import I16
+from nnefc.kernels.vector.vector import Vector
 from nnefc.support.block_formats import BLOCK_ITEMS
 
 
@@ -22,16 +19,14 @@ def decode(builder: Any, format: str, pointer: Any) -> Lanes:
     """The 32 items of the block at `pointer`, as float32."""
     v = Vector(builder, "float32", BLOCK_ITEMS)
     # blocks lie at any even address, and so do their scales
-    bits = builder.load(pointer, typ=ir.IntType(16), align=2)
-    scale = convert(memory.splat(v, "float16", bits), "float32")
+    bits = builder.load(pointer, typ=I16, align=2)
+    scale = convert(v.of("float16").splat(bits), "float32")
     if format == "q8_1":
-        return convert(memory.load(v, "int8", v.at(pointer, 4)), "float32") * scale
-    half = Vector(builder, "float32", BLOCK_ITEMS // 2)
-    pairs = memory.load(half, "uint8", v.at(pointer, 2))
+        return convert(v.of("int8").load(v.at(pointer, 4)), "float32") * scale
+    pairs = Vector(builder, "uint8", BLOCK_ITEMS // 2).load(v.at(pointer, 2))
     low, high = pairs & 15, pairs >> 4
     order = range(BLOCK_ITEMS)
     if format == "q4_0_legacy":
         order = [i // 2 + BLOCK_ITEMS // 2 * (i % 2) for i in order]
-    chosen = ir.Constant(ir.VectorType(I32, BLOCK_ITEMS), list(order))
-    codes = Lanes(v, "int8", builder.shuffle_vector(low.value, high.value, chosen))
+    codes = v.of("int8").value(interleave(low, high, v, order).value)
     return convert(codes - 8, "float32") * scale

@@ -11,9 +11,8 @@ from typing import Any
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.product.block_decode import decode
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.llvm_types import I64
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel, address, load_word
 from nnefc.support.block_formats import BLOCK_BYTES, BLOCK_ITEMS
 
@@ -36,6 +35,6 @@ def dequantize(format: str) -> KernelFunction:
         with v.loop(builder.mul(first, tile), end, 1) as turn:
             source = v.at(x, builder.mul(turn.index, I64(BLOCK_BYTES[format])))
             items = decode(builder, format, source)
-            memory.store(items, v.at(y, builder.mul(turn.index, I64(4 * BLOCK_ITEMS))))
+            items.store(v.at(y, builder.mul(turn.index, I64(4 * BLOCK_ITEMS))))
 
     return VectorKernel(emit)

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I32
 
@@ -108,17 +108,17 @@ def _sums_of_pairs(like: Lanes, items: Any) -> Lanes:
     return ((pairs << 16) >> 16) + (pairs >> 16)
 
 
-def _kind(v: Vector, bits: int) -> Any:
-    """LLVM type of the bits of a vector as integers of so many."""
-    return ir.VectorType(ir.IntType(bits), 8 * v.nbytes // bits)
+def _kind(v: LaneBuilder, bits: int) -> Any:
+    """LLVM type of the bits of a vector of 32-bit items, as integers of so many."""
+    return ir.VectorType(ir.IntType(bits), 32 * v.lanes // bits)
 
 
-def _items(v: Vector, value: Any, bits: int) -> Any:
+def _items(v: LaneBuilder, value: Any, bits: int) -> Any:
     """The bits of a vector as integers of so many."""
     return v.builder.bitcast(value, _kind(v, bits))
 
 
-def _chosen(v: Vector, x: Any, y: Any, order: Iterable[int]) -> Any:
+def _chosen(v: LaneBuilder, x: Any, y: Any, order: Iterable[int]) -> Any:
     """Items of x and then y, in an order."""
     numbers = list(order)
     return v.builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, len(numbers)), numbers))

@@ -23,12 +23,12 @@ from nnefc.kernels.product.byte_products import byte_sum
 from nnefc.kernels.product.fixed_point import BLOCK, CORRECTION, DIGITS, GROUP, SCALE
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.register_tile import TILE_ARGUMENTS, Walk
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import HALVES
 from nnefc.kernels.vector.lanes import Lanes, constant, fma
 from nnefc.kernels.vector.permute import lookup
+from nnefc.kernels.vector.vector import Vector, vector_function
 
 ITEM: Final = "float32"
 """What is computed in."""
@@ -100,20 +100,20 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
         *sums, at_a, at_b = turn.values
         v.prefetch(at_b, _AHEAD)
         starts = [v.at(at_a, offset) for offset in offsets]
-        parts: list[list[Any]] = [[] for _ in range(height)]
+        parts: list[list[Lanes]] = [[] for _ in range(height)]
         for k, row in enumerate(_rows(v, stored, at_b)):
             for start, chain in zip(starts, parts, strict=True):
-                x = v.splat(v.load_item(start, 4 * k))
+                x = v.load_splat(start, 4 * k)
                 if k < chains:
-                    chain.append(builder.fmul(x, row.value))
+                    chain.append(x * row)
                 else:
-                    chain[k % chains] = v.fma(x, row.value, chain[k % chains])
+                    chain[k % chains] = fma(x, row, chain[k % chains])
         for chain in parts:
             while len(chain) > 1:
-                chain[:] = [v.add(x, y) for x, y in zip(chain[::2], chain[1::2], strict=True)]
+                chain[:] = [x + y for x, y in zip(chain[::2], chain[1::2], strict=True)]
         scale = _scale(v, stored, at_b)
         sums = [
-            v.add(total, part) if scale is None else v.fma(part, scale.value, total)
+            total + part if scale is None else fma(part, scale, total)
             for (part,), total in zip(parts, sums, strict=True)
         ]
         turn.next = [*sums, v.at(at_a, 4 * BLOCK), v.at(at_b, STORED[stored] * v.lanes)]
@@ -122,8 +122,8 @@ def _products(stored: str, v: Vector, height: int, depth, a, a_row, b) -> list[A
     with v.loop(whole, depth, 1, turn.values) as turn:
         *sums, at_a, at_b = turn.values
         row = _row(v, stored, at_b)
-        xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]
-        sums = [v.fma(x, row.value, total) for x, total in zip(xs, sums, strict=True)]
+        xs = [v.load_splat(v.at(at_a, offset)) for offset in offsets]
+        sums = [fma(x, row, total) for x, total in zip(xs, sums, strict=True)]
         turn.next = [*sums, v.at(at_a, 4), v.at(at_b, 2 * v.lanes)]
     return turn.values[:height]
 
@@ -141,10 +141,10 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
         for group, codes in enumerate(_groups_of_codes(v, at_b)):
             for row in rows:
                 row.add(group, codes)
-        scale = convert(memory.load(v, "float16", at_b), ITEM)
+        scale = convert(v.of("float16").load(at_b), ITEM)
         turn.next = [
             *(
-                fma(row.total(), scale * row.scale(), Lanes(v, ITEM, total)).value
+                fma(row.total(), scale * row.scale(), total)
                 for row, total in zip(rows, totals, strict=True)
             ),
             v.at(at_a, 4 * BLOCK),
@@ -162,7 +162,7 @@ class _RowSums:
         self._sums = [byte_sum(self._word(CORRECTION)), *(byte_sum(zero) for _ in range(1, DIGITS))]
 
     def _word(self, place: int) -> Lanes:
-        return memory.load_item(self._v, "int32", self._v.at(self._block, place))
+        return self._v.of("int32").load_splat(self._v.at(self._block, place))
 
     def add(self, group: int, codes: Lanes) -> None:
         """Add the products with four numbers."""
@@ -190,7 +190,7 @@ def _groups_of_codes(v: Vector, block: Any) -> Iterator[Lanes]:
 def _words_of_codes(v: Vector, block: Any) -> list[Lanes]:
     """Vectors of 8 codes of a column each."""
     places = (v.at(block, (2 + 4 * number) * v.lanes) for number in range(4))
-    return [Lanes(v, "int32", memory.load(v, "uint32", place).value) for place in places]
+    return [v.of("int32").load(place) for place in places]
 
 
 def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
@@ -208,13 +208,13 @@ def _rows(v: Vector, stored: str, block: Any) -> Iterator[Lanes]:
 def _row(v: Vector, stored: str, block: Any, number: int = 0) -> Lanes:
     """A row of items in 16 or 8 bits."""
     if stored in HALVES:
-        return convert(memory.load(v, stored, v.at(block, 2 * number * v.lanes)), ITEM)
-    return convert(memory.load(v, "int8", v.at(block, (2 + number) * v.lanes)), ITEM)
+        return convert(v.of(stored).load(v.at(block, 2 * number * v.lanes)), ITEM)
+    return convert(v.of("int8").load(v.at(block, (2 + number) * v.lanes)), ITEM)
 
 
 def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
     """What the rows of a block are multiplied with, if they are."""
-    return None if stored in HALVES else convert(memory.load(v, "float16", block), ITEM)
+    return None if stored in HALVES else convert(v.of("float16").load(block), ITEM)
 
 
 def _codes_of_4_bits(v: Vector) -> Any:
@@ -223,7 +223,7 @@ def _codes_of_4_bits(v: Vector) -> Any:
 
     def by_table(words: Lanes, number: int) -> Lanes:
         assert find is not None
-        return Lanes(v, ITEM, find((words >> 4 * number if number else words).value))
+        return find(words >> 4 * number if number else words)
 
     def in_place(words: Lanes, number: int) -> Lanes:
         # four bits of the fraction of a float are an integer that is added to 2 ** e, for the e
@@ -256,13 +256,13 @@ def widen_panel(stored: str) -> Any:
                 at_b, at = turn.values
                 scale = _scale(v, stored, at_b)
                 for row in _rows(v, stored, at_b):
-                    memory.store(row if scale is None else row * scale, at)
+                    (row if scale is None else row * scale).store(at)
                     at = v.at(at, pitch)
                 turn.next = [v.at(at_b, STORED[stored] * lanes), at]
             if stored in HALVES:
                 with v.loop(whole, depth, 1, turn.values) as turn:
                     at_b, at = turn.values
-                    memory.store(_row(v, stored, at_b), at)
+                    _row(v, stored, at_b).store(at)
                     turn.next = [v.at(at_b, 2 * lanes), v.at(at, pitch)]
             at_b, at = panel.values
             panel.next = [v.at(at_b, b_row), v.at(at, v.nbytes)]

@@ -22,10 +22,10 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.lanes import Lanes, fma, select
 from nnefc.kernels.vector.llvm_types import I8, I32
+from nnefc.kernels.vector.vector import Vector, vector_function
 
 BLOCK: Final = 32
 """Numbers of a block."""
@@ -76,7 +76,7 @@ def fix_rows() -> Any:
 
 def _fix_block(v: Vector, source: Any, target: Any) -> None:
     b, offsets = v.builder, range(0, 4 * BLOCK, v.nbytes)
-    xs = [memory.load(v, "float32", v.at(source, offset)) for offset in offsets]
+    xs = [v.load(v.at(source, offset)) for offset in offsets]
     largest, *others = (x.bits() & 0x7FFFFFFF for x in xs)
     for size in others:
         largest = select(largest > size, largest, size)
@@ -90,11 +90,11 @@ def _fix_block(v: Vector, source: Any, target: Any) -> None:
     factor = b.sub(I32((254 << _FRACTION_BITS) + shift), exponent)
     scale = b.select(is_special, I32(_NAN), b.sub(exponent, I32(shift)))
 
-    power = memory.splat(v, "int32", factor).from_bits()
+    power = v.of("int32").splat(factor).from_bits()
     near = [fma(x, power, _NEAR).bits() for x in xs]
     for number, offset in zip(near, offsets, strict=True):
         digits = (number + (_CARRY - _NEAR_WORD)) ^ _CARRY
-        memory.store(_by_digit(digits), v.at(target, offset))
+        _by_digit(digits).store(v.at(target, offset))
     total, *others = near
     for number in others:
         total = total + number

@@ -19,11 +19,10 @@ from nnefc.kernels.target import isa
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.epilogue import operand_fields
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lanes import Lanes, constant
+from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.memory import address, load_word
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 HEIGHT, WIDTH = 4, 2
 """Rows x vectors of a tile."""
@@ -99,9 +98,9 @@ def rows_product(item: str) -> Any:
     """Intrinsic `multiply(a, b, c, rows, params)`: some rows of C, whose addresses are given."""
     lanes = isa.host().vector_bits // BITS[item]
 
-    @vector_intrinsic("float32", lanes, 5, apart=True)
+    @vector_intrinsic(item, lanes, 5, apart=True)
     def multiply(v: Vector, a, b, c, rows, params):
-        walk = _Walk(v, item, a, b, c, params)
+        walk = _Walk(v, a, b, c, params)
         whole = v.builder.sub(rows, v.builder.srem(rows, v.word(HEIGHT)))
         walk.rows(v.word(0), whole, HEIGHT)
         walk.rows(whole, rows, 1)
@@ -112,8 +111,8 @@ def rows_product(item: str) -> Any:
 class _Walk:
     """The loops over tiles of C."""
 
-    def __init__(self, v: Vector, item: str, a: Any, b: Any, c: Any, params: Any) -> None:
-        self._v, self._item, self._size = v, item, BITS[item] // 8
+    def __init__(self, v: Vector, a: Any, b: Any, c: Any, params: Any) -> None:
+        self._v = v
         self._a, self._b, self._c = (v.pointer(at) for at in (a, b, c))
         fields = (A_ROW, A_STEP, B_ROW, C_ROW, N, DEPTH)
         words = [self._word(params, field) for field in fields]
@@ -132,32 +131,28 @@ class _Walk:
             with v.loop(0, whole, width) as column:
                 self._tile(row.index, column.index, height, WIDTH)
             with v.loop(whole, self._n, v.lanes) as column:
-                mask = memory.mask(v, b.sub(self._n, column.index))
+                mask = v.wide_mask(b.sub(self._n, column.index))
                 self._tile(row.index, column.index, height, 1, mask)
 
-    def _tile(self, row: Any, column: Any, height: int, width: int, mask: Any = None) -> None:
+    def _tile(
+        self, row: Any, column: Any, height: int, width: int, mask: Lanes | None = None
+    ) -> None:
         """Compute a tile of C; `mask`: of the columns of its only vector."""
         v, b = self._v, self._v.builder
-        across = b.mul(column, v.word(self._size))
+        across = b.mul(column, v.word(v.itemsize))
         rows = [b.add(row, v.word(i)) for i in range(height)]
         a = [v.at(self._a, b.mul(i, self._a_row)) for i in rows]
-        zero = constant(v, self._item, 0).value
+        zero = v.zero()
         start = v.at(self._b, across)
         with v.loop(0, self._depth, 1, [zero] * (height * width)) as k:
             below = v.at(start, b.mul(k.index, self._b_row))
-            vectors = [
-                memory.load(v, self._item, v.at(below, j * v.lanes * self._size), mask)
-                for j in range(width)
-            ]
+            vectors = [v.load(v.at(below, j * v.nbytes), mask=mask) for j in range(width)]
             along = b.mul(k.index, self._a_step)
-            items = [memory.load_item(v, self._item, v.at(at, along)) for at in a]
-            sums = iter(map(self._lanes, k.values))
-            k.next = [(next(sums) + x * y).value for x in items for y in vectors]
-        sums = iter(map(self._lanes, k.values))
+            items = [v.load_splat(v.at(at, along)) for at in a]
+            sums = iter(k.values)
+            k.next = [next(sums) + x * y for x in items for y in vectors]
+        sums = iter(k.values)
         for i in rows:
             target = v.at(v.at(self._c, b.mul(i, self._c_row)), across)
             for j in range(width):
-                memory.store(next(sums), v.at(target, j * v.lanes * self._size), mask)
-
-    def _lanes(self, value: Any) -> Lanes:
-        return Lanes(self._v, self._item, value)
+                next(sums).store(v.at(target, j * v.nbytes), mask=mask)

@@ -15,10 +15,10 @@ from functools import cache
 from typing import Any
 
 from nnefc.kernels.reduce.softmax import exponential, kept, larger, maximum, place
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
-from nnefc.kernels.vector.lane_memory import load, store
-from nnefc.kernels.vector.lanes import constant, select
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.rows import along
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 @cache
@@ -35,7 +35,7 @@ def exponentials(item: str) -> Any:
     def run(v: Vector, rows, n, seen, x, pitch, state, y, y_row, width, fresh, libm):
         builder = v.builder
         x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
-        lowest = constant(v, item, -math.inf)
+        lowest = v.constant(-math.inf)
         is_fresh = builder.icmp_signed("!=", fresh, v.word(0))
 
         with v.loop(0, rows, 1) as row:
@@ -45,29 +45,29 @@ def exponentials(item: str) -> Any:
             count = builder.select(builder.icmp_signed(">", reach, v.word(0)), reach, v.word(0))
             largest_at = v.at(state, builder.mul(row.index, v.word(16)))
             sum_at = v.at(largest_at, 8)
-            before = v.splat(v.load_item(largest_at))
-            old = lowest.same(builder.select(is_fresh, lowest.value, before))
+            before = v.load_splat(largest_at)
+            old = v.value(builder.select(is_fresh, lowest.value, before.value))
 
             def top_items(index, mask, carried):
-                value = kept(mask, load(v, item, place(v, start, index, item), mask), -math.inf)
-                return [larger(value, value.same(carried[0])).value]
+                value = v.load(place(v, start, index), mask=mask)
+                return [larger(kept(mask, value, -math.inf), carried[0])]
 
-            (tops,) = along(v, count, [old.value], top_items)
-            top = lowest.same(v.splat(maximum(v, tops)))
+            (tops,) = along(v, count, [old], top_items)
+            top = v.splat(maximum(tops))
             # of a row without any finite item so far: exp(-inf - 0) is 0
             base = select(top.equals(-math.inf), 0.0, top)
 
             def powers(index, mask, carried):
-                at = place(v, start, index, item)
-                value = exponential(load(v, item, at, mask) - base, libm)
-                store(value, at, mask)
-                return [v.add(carried[0], kept(mask, value, 0.0).value)]
+                at = place(v, start, index)
+                value = exponential(v.load(at, mask=mask) - base, libm)
+                value.store(at, mask=mask)
+                return [carried[0] + kept(mask, value, 0.0)]
 
             (sums,) = along(v, count, [v.zero()], powers)
             with v.loop(count, n, v.lanes) as column:
-                at = place(v, start, column.index, item)
-                v.masked_store(v.zero(), at, v.mask(builder.sub(n, column.index)))
-            total = v.total(sums)
+                at = place(v, start, column.index)
+                v.zero().store(at, mask=v.mask(builder.sub(n, column.index)))
+            total = sums.total()
             v.store_item(builder.extract_element(top.value, v.word(0)), largest_at)
             with builder.if_else(is_fresh) as (first, later):
                 with first:
@@ -78,18 +78,18 @@ def exponentials(item: str) -> Any:
                         v.load_item(sum_at), builder.extract_element(factor.value, v.word(0))
                     )
                     v.store_item(builder.fadd(kept_sum, total), sum_at)
-                    _scale(v, v.at(y, builder.mul(row.index, y_row)), width, factor.value)
+                    _scale(v, v.at(y, builder.mul(row.index, y_row)), width, factor)
 
     return run
 
 
-def _scale(v: Vector, row: Any, width: Any, factor: Any) -> None:
+def _scale(v: Vector, row: Any, width: Any, factor: Lanes) -> None:
     """Multiply the items of a row."""
     builder = v.builder
     with v.loop(0, width, v.lanes) as turn:
         at = v.at(row, builder.mul(turn.index, v.word(v.itemsize)))
         mask = v.mask(builder.sub(width, turn.index))
-        v.masked_store(builder.fmul(v.masked_load(at, mask), factor), at, mask)
+        (v.load(at, mask=mask) * factor).store(at, mask=mask)
 
 
 @cache

@@ -17,13 +17,12 @@ from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.elementwise.parameters import lanes
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lanes import Lanes, constant, fma
+from nnefc.kernels.vector.lanes import fma
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 WINDOWED = Layout("x:ref y:ref row inner chunk chunks units unit_block")
@@ -90,7 +89,7 @@ class _Windowed:
     def _chunk(self, x: Any, y: Any, start: Any, end: Any) -> None:
         """Items `start` to `end` of a row: the middle, where all taps are in the row, is quick."""
         b, v = self._b, self._v
-        wide = Vector(b, self._item, IN_FLIGHT * v.lanes)
+        wide = v.wide(IN_FLIGHT * v.lanes)
         low = self._between(start, b.mul(I64(self._before), self._inner), end)
         high = b.sub(self._row, b.mul(I64(self._after), self._inner))
         room = b.sub(self._smaller(high, end), low)
@@ -109,24 +108,20 @@ class _Windowed:
         """A vector of results; `end` None: all of its taps are in the row."""
         b = self._b
         center = v.at(x, b.mul(index, self._size))
-        mask = None if end is None else memory.mask(v, b.sub(end, index))
+        mask = None if end is None else v.wide_mask(b.sub(end, index))
         first = b.sub(index, b.mul(I64(self._before), self._inner))
-        begin = [constant(v, self._item, 0.0).value, first]
+        begin = [v.zero(), first]
         with v.loop(0, I64(self._before + 1 + self._after), 1, begin) as tap:
             held, place = tap.values
             inside = None
             if end is not None:
-                below = memory.mask(v, b.neg(place))
-                inside = b.and_(memory.mask(v, b.sub(self._row, place)), b.not_(below))
-            near = memory.load(v, self._item, v.at(x, b.mul(place, self._size)), inside)
-            tap.next = [
-                fma(near, near, Lanes(v, self._item, held)).value,
-                b.add(place, self._inner),
-            ]
-        total = Lanes(v, self._item, tap.values[0])
-        given = [memory.load(v, self._item, center, mask), total]
+                below = v.wide_mask(b.neg(place))
+                inside = v.wide_mask(b.sub(self._row, place)) & ~below
+            near = v.load(v.at(x, b.mul(place, self._size)), mask=inside)
+            tap.next = [fma(near, near, held), b.add(place, self._inner)]
+        given = [v.load(center, mask=mask), tap.values[0]]
         (result,) = emit(v, self._expression, given, self._libm)
-        memory.store(result, v.at(y, b.mul(index, self._size)), mask)
+        result.store(v.at(y, b.mul(index, self._size)), mask=mask)
 
     def _smaller(self, x: Any, y: Any) -> Any:
         return self._b.select(self._b.icmp_signed("<", x, y), x, y)

@@ -26,14 +26,14 @@ from llvmlite import ir
 
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.reduce.mean_variance_parameters import IN_FLIGHT, offsets, tensors
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector, lanes_of
+from nnefc.kernels.vector.builder import LaneBuilder, lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, sqrt
+from nnefc.kernels.vector.lanes import Lanes, fma, select, sqrt
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import address, load_word
 
 BIT = ir.IntType(1)
@@ -51,7 +51,7 @@ class Group:
     v: Vector
     starts: list[Any]
     """Pointers to the first items, of all tensors."""
-    mask: Any = None
+    mask: Lanes | None = None
     """Of the columns."""
 
 
@@ -73,8 +73,8 @@ class Normalisation(ABC):
         self._names = tensors(len(repeated))
         self._at = offsets(len(repeated))
         self._v = Vector(builder, self._item, lanes_of(self._item))
-        self._wide = Vector(builder, self._item, IN_FLIGHT * self._v.lanes)
-        self._single = Vector(builder, self._item, 1)
+        self._wide = self._v.wide(IN_FLIGHT * self._v.lanes)
+        self._single = self._v.wide(1)
         self._libm: Any = None
 
     def emit(self, bases: Any, first: Any, last: Any) -> None:
@@ -106,7 +106,7 @@ class Normalisation(ABC):
         """`count` sums in float64: one for each row."""
 
     @abstractmethod
-    def _spread(self, x: Lanes, v: Vector) -> Lanes:
+    def _spread(self, x: Lanes, v: LaneBuilder) -> Lanes:
         """What there is one of for each row, as items in lanes of `v` that are in these rows."""
 
     @abstractmethod
@@ -123,13 +123,10 @@ class Normalisation(ABC):
             return
         top = self._first(group)
         rest, variance = self._moments(group, top)
-        begin = [top.value, rest.value, variance.value]
-        with self._v.loop(0, self._is_far(rest, variance), 1, begin) as turn:
+        with self._v.loop(0, self._is_far(rest, variance), 1, [top, rest, variance]) as turn:
             moved = top + convert(rest, self._item)
-            turn.next = [moved.value, *(each.value for each in self._moments(group, moved))]
-        top, rest, variance = (
-            old.same(value) for old, value in zip((top, rest, variance), turn.values, strict=True)
-        )
+            turn.next = [moved, *self._moments(group, moved)]
+        top, rest, variance = turn.values
         factor = self._factor(select(variance < 0.0, 0.0, variance))
         shift = -(rest * factor)
 
@@ -165,10 +162,10 @@ class Normalisation(ABC):
     def _word(self, name: str) -> Any:
         return load_word(self._b, self._b.add(self._params, I64(self._at[name])))
 
-    def _number(self, name: str, v: Vector) -> Lanes:
+    def _number(self, name: str, v: LaneBuilder) -> Lanes:
         """A parameter in float64."""
         place = v.pointer(self._b.add(self._params, I64(self._at[name])))
-        return memory.load_item(v, "float64", place)
+        return Vector.on(v, "float64").load_splat(place)
 
     def _smaller(self, x: Any, y: Any) -> Any:
         return self._b.select(self._b.icmp_signed("<", x, y), x, y)
@@ -197,29 +194,26 @@ class Normalisation(ABC):
             for place, dtype, repeated in zip(places, types, steps)
         ]
 
-    def _zeros(self, v: Vector, dtype: str, count: int) -> list[Any]:
-        return [constant(v, dtype, 0.0).value for _ in range(count)]
-
-    def _added(self, held: list[Any], found: list[Lanes]) -> list[Any]:
+    def _added(self, held: list[Lanes], found: list[Lanes]) -> list[Lanes]:
         """Sums in float64, and those in the type of the items that are added to them."""
-        return [self._b.fadd(x, convert(y, "float64").value) for x, y in zip(held, found)]
+        return [x + convert(y, "float64") for x, y in zip(held, found)]
 
     def _write(
-        self, v: Vector, places: list[Any], mask: Any, result: Callable[[Lanes], Lanes]
+        self, v: Vector, places: list[Any], mask: Lanes | None, result: Callable[[Lanes], Lanes]
     ) -> None:
         """The results for a vector of items."""
         x, y, *others = places
-        given = [result(memory.load(v, self._item, x, mask))]
+        given = [result(v.load(x, mask=mask))]
         types = self._expression.inputs[1:]
         for place, dtype, repeated in zip(others, types, self._repeated, strict=True):
             if repeated:
-                given.append(memory.load_item(v, dtype, place))
+                given.append(v.of(dtype).load_splat(place))
             else:
-                given.append(memory.load(v, dtype, place, mask))
+                given.append(v.of(dtype).load(place, mask=mask))
         (value,) = emit(v, self._expression, given, self._libm)
-        memory.store(value, y, mask)
+        value.store(y, mask=mask)
 
 
-def splat_lane(x: Lanes, v: Vector) -> Lanes:
+def splat_lane(x: Lanes, v: LaneBuilder) -> Lanes:
     """The only lane of x in every lane of v."""
-    return memory.splat(v, x.dtype, v.builder.extract_element(x.value, I64(0)))
+    return Vector.on(v, x.dtype).splat(v.builder.extract_element(x.value, I64(0)))

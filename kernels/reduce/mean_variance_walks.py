@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from nnefc.kernels.reduce.mean_variance_formula import Group, Normalisation, Terms, splat_lane
-from nnefc.kernels.vector import lane_memory as memory
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.lanes import Lanes, select, shuffle
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.rows import along
+from nnefc.kernels.vector.vector import Vector
 
 BLOCK = 64
 
@@ -33,49 +33,45 @@ class Rows(Normalisation):
         self._normalise(Group(self._v, self._places("kept", number, pointers)))
 
     def _first(self, group: Group) -> Lanes:
-        return memory.load_item(self._single, self._item, group.starts[0])
+        return self._single.load_splat(group.starts[0])
 
-    def _spread(self, x: Lanes, v: Vector) -> Lanes:
+    def _spread(self, x: Lanes, v: LaneBuilder) -> Lanes:
         return splat_lane(convert(x, self._item), v)
 
     def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
         b, v, width = self._b, self._v, self._word("width")
         size = BLOCK * self._wide.lanes
-        with v.loop(0, self._word("volume"), 1, self._zeros(v, "float64", count)) as part:
+        with v.loop(0, self._word("volume"), 1, [v.of("float64").zero()] * count) as part:
             places = self._places("reduced", part.index, group.starts[:1])
             with v.loop(0, width, size, part.values) as block:
                 (start,) = self._along(places, block.index)
                 items = self._smaller(b.sub(width, block.index), I64(size))
                 block.next = self._added(block.values, self._block(start, items, terms, count))
             part.next = block.values
-        doubles = Vector(b, "float64", v.lanes)
-        totals = [doubles.total(value) for value in part.values]
-        return [memory.splat(self._single, "float64", total) for total in totals]
+        totals = [value.total() for value in part.values]
+        return [self._single.of("float64").splat(total) for total in totals]
 
     def _block(self, start: Any, count: Any, terms: Terms, sums: int) -> list[Lanes]:
         """Sums of so many items, in lanes."""
         b, v, wide = self._b, self._v, self._wide
 
-        def added(v: Vector, place: Any, mask: Any, held: list[Any]) -> list[Any]:
-            before = [Lanes(v, self._item, value) for value in held]
-            after = terms(memory.load(v, self._item, place, mask), before)
+        def added(v: Vector, place: Any, mask: Lanes | None, held: list[Lanes]) -> list[Lanes]:
+            after = terms(v.load(place, mask=mask), held)
             if mask is not None:
-                chosen = Lanes(v, "bool", mask)
-                after = [select(chosen, x, y) for x, y in zip(after, before, strict=True)]
-            return [x.value for x in after]
+                after = [select(mask, x, y) for x, y in zip(after, held, strict=True)]
+            return after
 
         whole = b.and_(count, I64(-wide.lanes))
-        with v.loop(0, whole, wide.lanes, self._zeros(wide, self._item, sums)) as turn:
+        with v.loop(0, whole, wide.lanes, [wide.zero()] * sums) as turn:
             (place,) = self._along([start], turn.index)
             turn.next = added(wide, place, None, turn.values)
-        values = [_folded(Lanes(wide, self._item, value), v).value for value in turn.values]
+        values = [_folded(value, v) for value in turn.values]
         tail = self._along([start], whole)
 
-        def body(index: Any, mask: Any, held: list[Any]) -> list[Any]:
+        def body(index: Any, mask: Lanes | None, held: list[Lanes]) -> list[Lanes]:
             return added(v, self._along(tail, index)[0], mask, held)
 
-        values = along(v, b.sub(count, whole), values, body)
-        return [Lanes(v, self._item, value) for value in values]
+        return along(v, b.sub(count, whole), values, body)
 
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
         b, v, wide, width = self._b, self._v, self._wide, self._word("width")
@@ -110,26 +106,26 @@ class Columns(Normalisation):
         with v.loop(begin, whole, wide.lanes) as turn:
             self._normalise(Group(wide, self._along(starts, turn.index)))
         with v.loop(whole, end, v.lanes) as turn:
-            mask = memory.mask(v, b.sub(end, turn.index))
+            mask = v.wide_mask(b.sub(end, turn.index))
             self._normalise(Group(v, self._along(starts, turn.index), mask))
 
     def _first(self, group: Group) -> Lanes:
-        return memory.load(group.v, self._item, group.starts[0], group.mask)
+        return group.v.load(group.starts[0], mask=group.mask)
 
-    def _spread(self, x: Lanes, v: Vector) -> Lanes:
+    def _spread(self, x: Lanes, v: LaneBuilder) -> Lanes:
         return convert(x, self._item)
 
     def _sums(self, group: Group, terms: Terms, count: int) -> list[Lanes]:
         b, v = self._b, group.v
         depth = self._word("depth")
-        with v.loop(0, self._word("volume"), 1, self._zeros(v, "float64", count)) as part:
+        with v.loop(0, self._word("volume"), 1, [v.of("float64").zero()] * count) as part:
             (start,) = self._places("reduced", part.index, group.starts[:1])
             with v.loop(0, depth, BLOCK, part.values) as block:
                 stop = self._smaller(b.add(block.index, I64(BLOCK)), depth)
                 found = self._block(group, start, (block.index, stop), terms, count)
                 block.next = self._added(block.values, found)
             part.next = block.values
-        return [Lanes(v, "float64", value) for value in part.values]
+        return part.values
 
     def _block(
         self, group: Group, start: Any, steps: tuple[Any, Any], terms: Terms, count: int
@@ -139,19 +135,17 @@ class Columns(Normalisation):
         first, stop = steps
         turns = self._wide.lanes // v.lanes
         whole = b.sub(stop, b.srem(b.sub(stop, first), I64(turns)))
-        held = [self._zeros(v, self._item, count)] * turns
+        held = [[v.zero()] * count] * turns
         parts = [(first, whole, turns), (whole, stop, 1)] if turns > 1 else [(first, stop, 1)]
         for begin, end, at_once in parts:
             with v.loop(begin, end, at_once, [x for sums in held for x in sums]) as step:
                 given = [step.values[i : i + count] for i in range(0, count * turns, count)]
                 for i in range(at_once):
                     place = v.at(start, b.mul(b.add(step.index, I64(i)), pitch))
-                    x = memory.load(v, self._item, place, group.mask)
-                    before = [Lanes(v, self._item, value) for value in given[i]]
-                    given[i] = [total.value for total in terms(x, before)]
+                    given[i] = terms(v.load(place, mask=group.mask), given[i])
                 step.next = [x for sums in given for x in sums]
             held = [step.values[i : i + count] for i in range(0, count * turns, count)]
-        return [_total([Lanes(v, self._item, x) for x in sums]) for sums in zip(*held)]
+        return [_total(list(sums)) for sums in zip(*held)]
 
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
         b, v = self._b, group.v

@@ -31,16 +31,17 @@ from nnefc.kernels.reduce.reduction import (
 )
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.register_tile import local_bytes
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.lane_memory import load, store
-from nnefc.kernels.vector.lanes import Lanes, constant, select
+from nnefc.kernels.vector.lanes import Lanes, select
+from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.math import exp_nonpositive
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 from nnefc.kernels.vector.rows import along
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def exponential(x: Lanes, libm: Any) -> Lanes:
@@ -50,12 +51,15 @@ def exponential(x: Lanes, libm: Any) -> Lanes:
     return emit(x.v, Expression((x.dtype,), (("exp", (0,), x.dtype, None),), (1,)), [x], libm)[0]
 
 
-def maximum(v: Vector, vector: Any) -> Any:
-    """The largest item of a vector; NaN may be left out."""
-    items = [v.builder.extract_element(vector, v.word(i)) for i in range(v.lanes)]
+def maximum(x: Lanes) -> Any:
+    """The largest item of a vector, an LLVM item; NaN may be left out."""
+    b = x.v.builder
+    items = [b.extract_element(x.value, I64(i)) for i in range(x.v.lanes)]
     while len(items) > 1:
         pairs = zip(items[::2], items[1::2], strict=True)
-        items = [v.builder.select(v.builder.fcmp_ordered(">", a, b), a, b) for a, b in pairs]
+        items = [
+            b.select(b.fcmp_ordered(">", first, second), first, second) for first, second in pairs
+        ]
     return items[0]
 
 
@@ -64,19 +68,14 @@ def larger(x: Lanes, y: Lanes) -> Lanes:
     return select(x > y, x, y)
 
 
-def place(v: Vector, pointer: Any, index: Any, dtype: str) -> Any:
+def place(v: Vector, pointer: Any, index: Any) -> Any:
     """Pointer to item number `index`."""
-    return v.at(pointer, v.builder.mul(index, v.word(ITEMSIZE[dtype])))
+    return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
 
 
-def kept(mask: Any, x: Lanes, other: float) -> Lanes:
+def kept(mask: Lanes | None, x: Lanes, other: float) -> Lanes:
     """`x`, and `other` in lanes that the mask leaves out."""
-    return x if mask is None else select(Lanes(x.v, "bool", mask), x, other)
-
-
-def add_wide(v: Vector, total: Any, x: Lanes) -> Any:
-    """A vector of float64 sums, and items."""
-    return v.builder.fadd(total, convert(x, "float64").value)
+    return x if mask is None else select(mask, x, other)
 
 
 # -- a row that is reduced: `state` holds its largest item, and 8 bytes on the sum in float64
@@ -91,11 +90,11 @@ def row_largest(item: str) -> Any:
         x, state = v.pointer(x), v.pointer(state)
 
         def body(index, mask, carried):
-            value = kept(mask, load(v, item, place(v, x, index, item), mask), -math.inf)
-            return [larger(value, value.same(carried[0])).value]
+            value = kept(mask, v.load(place(v, x, index), mask=mask), -math.inf)
+            return [larger(value, carried[0])]
 
-        (top,) = along(v, n, [v.splat(v.load_item(state))], body)
-        v.store_item(maximum(v, top), state)
+        (top,) = along(v, n, [v.load_splat(state)], body)
+        v.store_item(maximum(top), state)
 
     return largest
 
@@ -107,17 +106,16 @@ def row_powers(item: str) -> Any:
     @vector_intrinsic(item, lanes_of(item), 5)
     def powers(v: Vector, x, y, n, state, libm):
         x, y, state = v.pointer(x), v.pointer(y), v.pointer(state)
-        top = Lanes(v, item, v.splat(v.load_item(state)))
+        wide, top = v.of("float64"), v.load_splat(state)
 
         def body(index, mask, carried):
-            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
-            store(value, place(v, y, index, item), mask)
-            return [add_wide(v, carried[0], kept(mask, value, 0.0))]
+            value = exponential(v.load(place(v, x, index), mask=mask) - top, libm)
+            value.store(place(v, y, index), mask=mask)
+            return [carried[0] + convert(kept(mask, value, 0.0), "float64")]
 
-        (total,) = along(v, n, [constant(v, "float64", 0.0).value], body)
-        wide = Vector(v.builder, "float64", v.lanes)
+        (total,) = along(v, n, [wide.zero()], body)
         before = wide.load_item(state, 8)
-        wide.store_item(v.builder.fadd(before, wide.total(total)), state, 8)
+        wide.store_item(v.builder.fadd(before, total.total()), state, 8)
 
     return powers
 
@@ -129,15 +127,15 @@ def row_scale(item: str) -> Any:
     @vector_intrinsic(item, lanes_of(item), 3)
     def scale(v: Vector, y, n, state):
         y, state = v.pointer(y), v.pointer(state)
-        wide = Vector(v.builder, "float64", v.lanes)
+        wide = v.of("float64")
         factor = v.builder.fdiv(wide.item(1.0), wide.load_item(state, 8))
         if item == "float32":
             factor = v.builder.fptrunc(factor, v.item)
-        factor = Lanes(v, item, v.splat(factor))
+        factor = v.splat(factor)
 
         def body(index, mask, _):
-            at = place(v, y, index, item)
-            store(load(v, item, at, mask) * factor, at, mask)
+            at = place(v, y, index)
+            (v.load(at, mask=mask) * factor).store(at, mask=mask)
             return []
 
         along(v, n, [], body)
@@ -157,9 +155,9 @@ def column_largest(item: str) -> Any:
         tops, x = v.pointer(tops), v.pointer(x)
 
         def body(index, mask, _):
-            at = place(v, tops, index, item)
-            value = load(v, item, place(v, x, index, item), mask)
-            store(larger(value, load(v, item, at, mask)), at, mask)
+            at = place(v, tops, index)
+            value = v.load(place(v, x, index), mask=mask)
+            larger(value, v.load(at, mask=mask)).store(at, mask=mask)
             return []
 
         along(v, n, [], body)
@@ -174,14 +172,15 @@ def column_powers(item: str) -> Any:
     @vector_intrinsic(item, lanes_of(item), 6)
     def powers(v: Vector, tops, x, y, sums, n, libm):
         tops, x, y, sums = (v.pointer(p) for p in (tops, x, y, sums))
+        wide = v.of("float64")
 
         def body(index, mask, _):
-            top = load(v, item, place(v, tops, index, item), mask)
-            value = exponential(load(v, item, place(v, x, index, item), mask) - top, libm)
-            store(value, place(v, y, index, item), mask)
-            at = place(v, sums, index, "float64")
-            total = load(v, "float64", at, mask)
-            store(total.same(add_wide(v, total.value, value)), at, mask)
+            top = v.load(place(v, tops, index), mask=mask)
+            value = exponential(v.load(place(v, x, index), mask=mask) - top, libm)
+            value.store(place(v, y, index), mask=mask)
+            at = place(wide, sums, index)
+            total = wide.load(at, mask=mask)
+            (total + convert(value, "float64")).store(at, mask=mask)
             return []
 
         along(v, n, [], body)
@@ -196,11 +195,12 @@ def column_scale(item: str) -> Any:
     @vector_intrinsic(item, lanes_of(item), 3)
     def scale(v: Vector, y, sums, n):
         y, sums = v.pointer(y), v.pointer(sums)
+        wide = v.of("float64")
 
         def body(index, mask, _):
-            at = place(v, y, index, item)
-            total = convert(load(v, "float64", place(v, sums, index, "float64"), mask), item)
-            store(load(v, item, at, mask) / total, at, mask)
+            at = place(v, y, index)
+            total = convert(wide.load(place(wide, sums, index), mask=mask), item)
+            (v.load(at, mask=mask) / total).store(at, mask=mask)
             return []
 
         along(v, n, [], body)

@@ -18,7 +18,8 @@ from llvmlite import ir
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.builder import LaneBuilder
+from nnefc.kernels.vector.lanes import Lanes, select
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import WORD, address, load_word, native
 from nnefc.kernels.vector.rows import fill_row
@@ -42,18 +43,16 @@ load_offset: Any = native(WORD, WORD)(_load_offset)
 """`load_offset(address)`: an int32 of a table."""
 
 
-def table_offset(v: Vector, table: Any, index: Any) -> Any:
+def table_offset(v: LaneBuilder, table: Any, index: Any) -> Any:
     """The same in vector IR: item `index`, a number or a word, of the table at a pointer."""
     step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
     return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
 
 
-def clamp(v: Vector, x: Any, low: Any, high: Any | None) -> Any:
+def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
     """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
-    x = v.builder.select(v.builder.fcmp_ordered(">", low, x), low, x)
-    if high is None:
-        return x
-    return v.builder.select(v.builder.fcmp_ordered("<", high, x), high, x)
+    x = select(low > x, low, x)
+    return x if high is None else select(high < x, high, x)
 
 
 @family(moves=True)

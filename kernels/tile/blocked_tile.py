@@ -28,8 +28,10 @@ from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked import clamp, table_offset
-from nnefc.kernels.vector.builder import Vector, lanes_of, separate_function, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
+from nnefc.kernels.vector.lanes import Lanes, constant, fma, interleave, select
 from nnefc.kernels.vector.llvm_types import I32, I64
+from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 ACCUMULATORS: Final = 24
@@ -147,7 +149,7 @@ class _Shape:
 
     def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
         whole = [v] * (vectors - (half != ""))
-        part = [] if half == "" else [Vector(v.builder, "float32", v.lanes // 2)]
+        part = [] if half == "" else [v.wide(v.lanes // 2)]
         self.height = height
         self.computed = part + whole if half == "first" else whole + part
         """Multiply-adds of such vectors."""
@@ -202,7 +204,6 @@ class _Tile:
         )
 
     def emit(self) -> None:
-        v = self.v
         sums = self._sums()
         columns = self.shape.stored * self.height
         places = list(self._places(self.y, self.y_pixels, self.y_plane))
@@ -212,21 +213,21 @@ class _Tile:
         with start.otherwise():
             start.values = [c.load(at) for c, at in zip(columns, places, strict=True)]
         # not from the start: sums that are small beside it would lose more by rounding
-        totals = [v.add(x, y) for x, y in zip(start.join(), sums, strict=True)]
+        totals = [x + y for x, y in zip(start.join(), sums, strict=True)]
         with self._if(LAST) as end:
             with self._if(RESIDUAL) as added:
                 others = self._places(self.residual, self.residual_pixels, self.residual_plane)
                 each = zip(columns, totals, others, strict=True)
-                added.values = [c.add(x, c.load(at)) for c, x, at in each]
+                added.values = [x + c.load(at) for c, x, at in each]
             with added.otherwise():
                 added.values = totals
             self._store(added.join(), places)
         with end.otherwise():
             for x, at in zip(totals, places, strict=True):
-                v.store(x, at)
+                x.store(at)
         end.join()
 
-    def _store(self, complete: Sequence[Any], places: Sequence[Any]) -> None:
+    def _store(self, complete: Sequence[Lanes], places: Sequence[Any]) -> None:
         """Write what is complete.
 
         An item is stored right after its instructions, of which there are no more than need be: the
@@ -239,14 +240,14 @@ class _Tile:
             for item in (v.load_item(self.clamp, 4 * i) for i in range(2))
         )
 
-        def store(*, bounded: bool, mask: Any = None) -> None:
+        def store(*, bounded: bool, mask: Lanes | None = None) -> None:
             for k, (x, at) in enumerate(zip(complete, places, strict=True)):
                 column = self.shape.stored[k % self.vectors]
                 top = high[column.lanes] if bounded else None
-                x = clamp(column, x, low[column.lanes], top)
+                x = clamp(x, low[column.lanes], top)
                 if mask is not None and (k + 1) % self.vectors == 0:
-                    x = v.builder.select(mask, x, v.zero())
-                v.store(x, at)
+                    x = select(mask, x, 0.0)
+                x.store(at)
 
         def clamped() -> None:
             with self._if(BOUNDED) as bounded:
@@ -264,7 +265,7 @@ class _Tile:
             clamped()
         filled.join()
 
-    def _sums(self) -> list[Any]:
+    def _sums(self) -> list[Lanes]:
         """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
@@ -285,12 +286,12 @@ class _Tile:
                 for i, (whole, half) in enumerate(sources):
                     for j, column in enumerate(columns):
                         source = whole if column.lanes == v.lanes else half
-                        item = column.splat(v.load_item(source, 4 * c))
+                        item = column.load_splat(source, 4 * c)
                         k = i * self.vectors + j
-                        sums[k] = column.fma(item, weights[j], sums[k])
+                        sums[k] = fma(item, weights[j], sums[k])
             turn.next = sums
         stored = self.shape.stored * self.height
-        return [column.extended(x) for column, x in zip(stored, turn.values, strict=True)]
+        return [_extended(x, column) for column, x in zip(stored, turn.values, strict=True)]
 
     def _offset_again(self, tap: Any) -> Any:
         """The offset of an entry, by an atomic load: LLVM does not know that it is the same.
@@ -337,6 +338,13 @@ class _Tile:
         choice.finish()
 
 
+def _extended(x: Lanes, v: Vector) -> Lanes:
+    """A vector of as many lanes as `v` or half of them, with zeros after it."""
+    if x.v.lanes == v.lanes:
+        return x
+    return interleave(x, constant(x.v, x.dtype, 0.0), v, range(v.lanes))
+
+
 class _Choice:
     """Two branches: values that are computed in one of them, or what is done in one."""
 
@@ -346,8 +354,8 @@ class _Choice:
         yes = builder.append_basic_block("yes")
         builder.cbranch(condition, yes, self._no)
         builder.position_at_end(yes)
-        self.values: list[Any] = []
-        self._results: list[tuple[Any, list[Any]]] = []
+        self.values: list[Lanes] = []
+        self._results: list[tuple[Any, list[Lanes]]] = []
 
     def finish(self) -> None:
         self._results.append((self._builder.block, self.values))
@@ -359,14 +367,14 @@ class _Choice:
         yield
         self.finish()
 
-    def join(self) -> list[Any]:
+    def join(self) -> list[Lanes]:
         """The values of the branch that was taken."""
         self._builder.position_at_end(self._end)
-        merged: list[Any] = []
+        merged: list[Lanes] = []
         (yes, first), (no, second) = self._results
         for x, y in zip(first, second, strict=True):
-            phi = self._builder.phi(x.type)
-            phi.add_incoming(x, yes)
-            phi.add_incoming(y, no)
-            merged.append(phi)
+            phi = self._builder.phi(x.value.type)
+            phi.add_incoming(x.value, yes)
+            phi.add_incoming(y.value, no)
+            merged.append(x.same(phi))
         return merged

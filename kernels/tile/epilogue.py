@@ -13,13 +13,13 @@ from typing import Any
 
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.tile.panels import BATCH, batch_offset
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.expression import emit
 from nnefc.kernels.vector.item_types import BITS
-from nnefc.kernels.vector.lane_memory import load, load_item, store
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.memory import STORE, address, helper, load_word
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector, vector_function
 
 APPLY_ARGUMENTS = 6
 
@@ -88,7 +88,7 @@ def apply_rows(item: str, epilogue: Epilogue) -> Any:
         with v.loop(0, rows, 1) as row:
             starts = [v.at(x, builder.mul(row.index, p)) for x, p in zip(places, pitches)]
             items = [
-                load_item(v, dtype, start) if repeated else None
+                v.of(dtype).load_splat(start) if repeated else None
                 for start, dtype, repeated in zip(starts, dtypes, (False, *epilogue.repeated))
             ]
 
@@ -96,10 +96,10 @@ def apply_rows(item: str, epilogue: Epilogue) -> Any:
                 values = []
                 for start, dtype, known in zip(starts, dtypes, items):
                     at = v.at(start, builder.mul(index, v.word(BITS[dtype] // 8)))
-                    values.append(load(v, dtype, at, mask) if known is None else known)
+                    values.append(v.of(dtype).load(at, mask=mask) if known is None else known)
                 (result,) = emit(v, epilogue.expression, values, libm)
                 at = v.at(starts[0], builder.mul(index, v.word(v.itemsize)))
-                store(result, at, mask)
+                result.store(at, mask=mask)
 
             with v.loop(0, whole, v.lanes) as column:
                 columns(column.index, None)

@@ -15,15 +15,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from llvmlite import ir
-
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import KernelFunction, family
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.llvm_types import I32
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 from nnefc.kernels.vector.transpose import transpose as in_registers
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 BATCH = 6
 
@@ -92,12 +90,12 @@ def copy_rows(item: str) -> Any:
             )
             with v.loop(0, whole, v.lanes) as column:
                 at = builder.mul(column.index, v.word(v.itemsize))
-                v.store(v.load(v.at(source, at)), v.at(target, at))
+                v.load(v.at(source, at)).store(v.at(target, at))
             with v.loop(whole, width, v.lanes) as column:
                 at = builder.mul(column.index, v.word(v.itemsize))
                 given = v.mask(builder.sub(count, column.index))
                 kept = v.mask(builder.sub(width, column.index))
-                v.masked_store(v.masked_load(v.at(source, at), given), v.at(target, at), kept)
+                v.load(v.at(source, at), mask=given).store(v.at(target, at), mask=kept)
 
     return copy
 
@@ -130,14 +128,12 @@ def transpose_rows(item: str, lanes: int) -> Any:
                 for i, value in enumerate(values):
                     row = builder.mul(builder.add(k.index, v.word(i)), width)
                     item_at = builder.mul(builder.add(row, column.index), size)
-                    v.masked_store(value, v.at(y, item_at), kept)
+                    value.store(v.at(y, item_at), mask=kept)
             with v.loop(whole, depth, 1) as k:
                 at = builder.mul(k.index, size)
-                value = ir.Constant(v.type, ir.Undefined)
-                for i, r in enumerate(rows):
-                    value = builder.insert_element(value, v.load_item(v.at(r, at)), I32(i))
+                value = v.gather(v.load_item(v.at(r, at)) for r in rows)
                 item_at = builder.add(builder.mul(k.index, width), column.index)
-                v.masked_store(value, v.at(y, builder.mul(item_at, size)), kept)
+                value.store(v.at(y, builder.mul(item_at, size)), mask=kept)
 
     return transpose
 

@@ -11,12 +11,12 @@ from typing import Any, Final
 from nnefc.kernels.abi import BASE_LIBM
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import family
-from nnefc.kernels.vector.builder import Vector, lanes_of
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.expression import emit
-from nnefc.kernels.vector.lane_memory import load, store
 from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.scalar import Expression
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 ITEM: Final = "float32"
@@ -71,9 +71,7 @@ class _Runs:
                 v.at(v.pointer(base), self._word(at, 8 * i))
                 for i, base in enumerate(self._operands, 1)
             ]
-            fixed = {
-                i: load(v, ITEM, place) for i, place in enumerate(places) if not self._walks[i]
-            }
+            fixed = {i: v.load(place) for i, place in enumerate(places) if not self._walks[i]}
             whole = builder.and_(pixels, I64(-IN_FLIGHT))
             with v.loop(0, whole, IN_FLIGHT) as turn:
                 self._pixels(places, fixed, turn.index, IN_FLIGHT)
@@ -86,12 +84,12 @@ class _Runs:
         results: list[Lanes] = []
         for pixel in range(count):
             values = [
-                fixed[i] if i in fixed else load(v, ITEM, v.at(v.at(p, offset), pixel * v.nbytes))
+                fixed[i] if i in fixed else v.load(v.at(v.at(p, offset), pixel * v.nbytes))
                 for i, p in enumerate(places)
             ]
             results += emit(v, self._what, values, self._libm)
         for pixel, result in enumerate(results):
-            store(result, v.at(v.at(places[0], offset), pixel * v.nbytes))
+            result.store(v.at(v.at(places[0], offset), pixel * v.nbytes))
 
     def _word(self, address: Any, offset: int) -> Any:
         v = self.v

@@ -26,9 +26,9 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import Isa
 from nnefc.kernels.template import KernelFunction
 from nnefc.kernels.tile.blocked import table_offset
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 FIELDS: Final = 7
 RECORD: Final = 4 * FIELDS

@@ -21,10 +21,12 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_function, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import ITEMSIZE
-from nnefc.kernels.vector.llvm_types import I64
+from nnefc.kernels.vector.lanes import fma
+from nnefc.kernels.vector.llvm_types import I8, I64
 from nnefc.kernels.vector.memory import WORD, helper, native
+from nnefc.kernels.vector.vector import Vector, vector_function, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
 """A piece of B that is walked again and again: it should stay in the first cache."""
@@ -162,18 +164,18 @@ class Walk:
         v = self.v
         # what there is less of stays in registers meanwhile
         if self.height < self.width:
-            xs = [v.splat(v.load_item(v.at(at_a, offset))) for offset in offsets]
+            xs = [v.load_splat(v.at(at_a, offset)) for offset in offsets]
             columns = []
             for j in range(self.width):
                 part = v.load(at_b, v.nbytes * j)
-                columns.append([v.fma(x, part, y) for x, y in zip(xs, values[j :: self.width])])
+                columns.append([fma(x, part, y) for x, y in zip(xs, values[j :: self.width])])
             return [y for row in zip(*columns) for y in row]
         parts = [v.load(at_b, v.nbytes * j) for j in range(self.width)]
         result = []
         for i, offset in enumerate(offsets):
-            x = v.splat(v.load_item(v.at(at_a, offset)))
+            x = v.load_splat(v.at(at_a, offset))
             row = values[i * self.width : (i + 1) * self.width]
-            result += [v.fma(x, part, y) for part, y in zip(parts, row, strict=True)]
+            result += [fma(x, part, y) for part, y in zip(parts, row, strict=True)]
         return result
 
     def finish(self, values, n, c, c_row, bias, bias_row, fresh):
@@ -203,14 +205,12 @@ class Walk:
             start = None
             if bias is not None:
                 first, pitch = bias
-                start = v.splat(v.load_item(v.at(first, v.builder.mul(pitch, v.word(i)))))
+                start = v.load_splat(v.at(first, v.builder.mul(pitch, v.word(i))))
             for j in range(self.width):
                 target, value = v.at(row, v.nbytes * j), values[i * self.width + j]
-                if masks is None:
-                    v.store(v.add(v.load(target) if start is None else start, value), target)
-                else:
-                    before = v.masked_load(target, masks[j]) if start is None else start
-                    v.masked_store(v.add(before, value), target, masks[j])
+                mask = None if masks is None else masks[j]
+                before = v.load(target, mask=mask) if start is None else start
+                (before + value).store(target, mask=mask)
 
 
 @cache
@@ -243,26 +243,26 @@ def dots(item: str, rows: int = 4) -> Any:
                     offset = builder.mul(turn.index, v.word(v.itemsize))
                     xs = [v.load(v.at(b, offset), v.nbytes * k) for k in range(chains)]
                     turn.next = [
-                        v.fma(v.load(v.at(starts[i], offset), v.nbytes * k), xs[k], value)
+                        fma(v.load(v.at(starts[i], offset), v.nbytes * k), xs[k], value)
                         for i in range(height)
                         for k, value in enumerate(turn.values[i * chains : (i + 1) * chains])
                     ]
                 for i in range(height):
                     parts = turn.values[i * chains : (i + 1) * chains]
                     while len(parts) > 1:
-                        parts = [v.add(x, y) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-                    outer.next[i] = v.add(outer.values[i], parts[0])
+                        parts = [x + y for x, y in zip(parts[::2], parts[1::2], strict=True)]
+                    outer.next[i] = outer.values[i] + parts[0]
             totals = outer.values
             with v.loop(whole, depth, v.lanes, totals) as turn:
                 offset = builder.mul(turn.index, v.word(v.itemsize))
                 mask = v.mask(builder.sub(depth, turn.index))
-                x = v.masked_load(v.at(b, offset), mask)
+                x = v.load(v.at(b, offset), mask=mask)
                 turn.next = [
-                    v.fma(v.masked_load(v.at(start, offset), mask), x, value)
+                    fma(v.load(v.at(start, offset), mask=mask), x, value)
                     for start, value in zip(starts, turn.values, strict=True)
                 ]
             for i, value in enumerate(turn.values):
-                v.store_item(v.total(value), sums, v.itemsize * i)
+                v.store_item(value.total(), sums, v.itemsize * i)
             builder.branch(out)
         builder.position_at_end(out)
 
@@ -279,7 +279,7 @@ def local_bytes(size: int) -> Any:
 
     def local(builder):
         with builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(ir.IntType(8), size))
+            memory = builder.alloca(ir.ArrayType(I8, size))
             memory.align = 64
         return builder.ptrtoint(memory, I64)
 

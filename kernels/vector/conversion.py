@@ -19,7 +19,7 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target import isa
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.item_types import BITS, HALVES
 from nnefc.kernels.vector.lanes import Lanes, constant, select, vector_type
 
@@ -155,6 +155,6 @@ def _size(x: Lanes) -> Lanes:
     return (x.bits() & 0x7FFFFFFFFFFFFFFF).from_bits()
 
 
-def _halves(v: Vector) -> Any:
+def _halves(v: LaneBuilder) -> Any:
     """LLVM type of a vector of float16."""
     return ir.VectorType(ir.HalfType(), v.lanes)

@@ -22,7 +22,7 @@ from llvmlite import ir
 
 from nnefc.kernels.abi import LIBM
 from nnefc.kernels.vector import math as vector_math
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.builder import LaneBuilder
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.integers import INTEGERS, remainder, shift_left, shift_right
 from nnefc.kernels.vector.lanes import Lanes, absolute, ceil, constant, floor, rint, select, sqrt
@@ -31,7 +31,7 @@ from nnefc.kernels.vector.scalar import ELEMENTARY, Expression, Number
 
 
 def emit(
-    v: Vector, expression: Expression, inputs: Sequence[Lanes], libm: Any = None
+    v: LaneBuilder, expression: Expression, inputs: Sequence[Lanes], libm: Any = None
 ) -> list[Lanes]:
     """The results, given vectors of the inputs.
 

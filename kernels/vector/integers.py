@@ -54,15 +54,15 @@ def power(x: Lanes, y: Lanes) -> Lanes:
     v, b = x.v, x.v.builder
     result = constant(v, x.dtype, 1)
     # by squares: one bit of the exponent a turn
-    with v.loop(0, v.word(BITS[x.dtype]), 1, [result.value, x.value, y.value]) as turn:
-        product, square, left = (x.same(value) for value in turn.values)
+    with v.loop(0, v.word(BITS[x.dtype]), 1, [result, x, y]) as turn:
+        product, square, left = turn.values
         odd = (left & 1).equals(1)
         turn.next = [
-            select(odd, product * square, product).value,
-            (square * square).value,
-            x.same(b.lshr(left.value, x.wrap(1))).value,
+            select(odd, product * square, product),
+            square * square,
+            x.same(b.lshr(left.value, x.wrap(1))),
         ]
-    result = x.same(turn.values[0])
+    result = turn.values[0]
     if not x.is_signed:
         return result
     sign = select((y & 1).equals(0), x * x, x)  # of 1 and -1, whose powers are whole

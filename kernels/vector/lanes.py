@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import Vector
-from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, UNSIGNED
-from nnefc.kernels.vector.llvm_types import I1, I32, register_type
+from nnefc.kernels.vector.builder import LaneBuilder, Typed
+from nnefc.kernels.vector.item_types import BITS, FLOATS, HALVES, ITEMSIZE, UNSIGNED
+from nnefc.kernels.vector.llvm_types import I1, I8, I32, VOID, register_type
 from nnefc.kernels.vector.scalar import Number
 
 _INTEGER_OF: Final = {"float32": "int32", "float64": "int64"}
@@ -34,10 +34,10 @@ _FLOAT_OF: Final = {integer: floating for floating, integer in _INTEGER_OF.items
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lanes:
+class Lanes(Typed):
     """A vector of items of type `dtype`, as many as `v` has lanes."""
 
-    v: Vector
+    v: LaneBuilder
     dtype: str
     value: Any
     """The LLVM vector; of i1 for bool."""
@@ -149,6 +149,35 @@ class Lanes:
         shift = self.v.builder.ashr if self.is_signed else self.v.builder.lshr
         return self.same(shift(self.value, self.wrap(count)))
 
+    def store(self, pointer: Any, offset: Any = 0, mask: Lanes | None = None) -> None:
+        """Write contiguous items, those of `mask` alone."""
+        v, value, align = self.v, _in_memory(self), ITEMSIZE[self.dtype]
+        pointer = v.at(pointer, offset)
+        if mask is None:
+            v.builder.store(value, pointer, align=align)
+            return
+        name = f"llvm.masked.store.{suffix(v, self.dtype)}.p0"
+        v.call(name, VOID, value, pointer, I32(align), mask.value)
+
+    def stream(self, pointer: Any, *, align: int = 0) -> None:
+        """Write past the caches, which does not read the line first; nothing but a fence orders it.
+
+        `pointer` is aligned to `align` bytes, or to a whole vector.
+        """
+        v, value = self.v, _in_memory(self)
+        align = align or v.lanes * ITEMSIZE[self.dtype]
+        done = v.builder.store(value, pointer, align=align)
+        done.set_metadata("nontemporal", v.builder.module.add_metadata([I32(1)]))
+
+    def total(self) -> Any:
+        """The sum of the lanes, pairwise: an LLVM item."""
+        b, width, x = self.v.builder, self.v.lanes, self
+        while width > 1:
+            width //= 2
+            order = [i + width if i < width else i for i in range(self.v.lanes)]
+            x = x + shuffle(x, self.v, order)
+        return b.extract_element(x.value, I32(0))
+
     def bits(self) -> Lanes:
         """The representation of floats, as integers."""
         dtype = _INTEGER_OF[self.dtype]
@@ -160,17 +189,22 @@ class Lanes:
         return Lanes(self.v, dtype, self.v.builder.bitcast(self.value, vector_type(self.v, dtype)))
 
 
-def vector_type(v: Vector, dtype: str) -> Any:
+def _in_memory(x: Lanes) -> Any:
+    """The LLVM vector of what is in memory: a bool is a byte."""
+    return x.v.builder.zext(x.value, ir.VectorType(I8, x.v.lanes)) if x.dtype == "bool" else x.value
+
+
+def vector_type(v: LaneBuilder, dtype: str) -> Any:
     """LLVM type of a vector in registers."""
     return ir.VectorType(register_type(dtype), v.lanes)
 
 
-def suffix(v: Vector, dtype: str) -> str:
+def suffix(v: LaneBuilder, dtype: str) -> str:
     """How LLVM's intrinsics call a vector of that type."""
     return f"v{v.lanes}{'f' if dtype in FLOATS else 'i'}{BITS[dtype]}"
 
 
-def constant(v: Vector, dtype: str, number: Number) -> Lanes:
+def constant(v: LaneBuilder, dtype: str, number: Number) -> Lanes:
     """A vector of one number; one out of range wraps around or becomes infinite."""
     item, kind = register_type(dtype), vector_type(v, dtype)
     if dtype in FLOATS:
@@ -275,11 +309,17 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     return y
 
 
-def shuffle(x: Lanes, v: Vector, order: Sequence[int]) -> Lanes:
+def shuffle(x: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
     """A vector with the lanes of `v`: lane i is lane order[i] of x."""
     undefined = ir.Constant(x.value.type, ir.Undefined)
     lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
+
+
+def interleave(x: Lanes, y: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
+    """A vector with the lanes of `v`: lane i is lane order[i] of those of x and then y."""
+    lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
+    return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, y.value, lanes))
 
 
 def if_any(condition: Lanes, rare: Callable[[], Lanes], usual: Callable[[], Lanes]) -> Lanes:

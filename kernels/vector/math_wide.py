@@ -13,7 +13,6 @@ from typing import Final
 
 from nnefc.kernels.target import isa
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lane_memory import in_parts
 from nnefc.kernels.vector.lanes import (
     Lanes,
     absolute,
@@ -25,6 +24,7 @@ from nnefc.kernels.vector.lanes import (
     select,
     sqrt,
 )
+from nnefc.kernels.vector.vector import in_parts
 
 _LOG2E: Final = math.log2(math.e)
 _ROUND, _ROUND_BITS = 1.5 * 2.0**52, 0x4338000000000000

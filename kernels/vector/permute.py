@@ -12,10 +12,11 @@ from typing import Any
 from llvmlite import ir
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.llvm_types import I8, I32, I64
+from nnefc.kernels.vector.vector import Vector
 
-Permute = Callable[[Any, Any], Any]
+Permute = Callable[[Lanes, Lanes], Lanes]
 """`permute(x, y)`: lane i is item order[i] of those of x and then y, or 0 if that is negative."""
 
 
@@ -42,13 +43,13 @@ def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
 
     there, second = at_least(0), at_least(v.lanes)
 
-    def permuted(x: Any, y: Any) -> Any:
+    def permuted(x: Lanes, y: Lanes) -> Lanes:
         if "permi2var" in name:
-            mixed = v.call(name, v.type, x, order, y)
+            mixed = v.call(name, v.type, x.value, order, y.value)
         else:
-            low, high = (v.call(name, v.type, each, order) for each in (x, y))
+            low, high = (v.call(name, v.type, each.value, order) for each in (x, y))
             mixed = builder.select(second, high, low)
-        return builder.select(there, mixed, v.zero())
+        return v.value(builder.select(there, mixed, v.zero().value))
 
     return permuted
 
@@ -72,13 +73,13 @@ def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
     # of bytes that the other vector has the highest bit is set
     first, second = shifted(128 - v.nbytes), shifted(-v.nbytes)
 
-    def permuted(x: Any, y: Any) -> Any:
-        x, y = (builder.bitcast(each, kind) for each in (x, y))
+    def permuted(x: Lanes, y: Lanes) -> Lanes:
+        low, high = (builder.bitcast(each.value, kind) for each in (x, y))
         if "tbl2" in name:
-            found = v.call(name, kind, x, y, shifted(0))
+            found = v.call(name, kind, low, high, shifted(0))
         else:
-            found = builder.or_(v.call(name, kind, x, first), v.call(name, kind, y, second))
-        return builder.bitcast(found, v.type)
+            found = builder.or_(v.call(name, kind, low, first), v.call(name, kind, high, second))
+        return v.value(builder.bitcast(found, v.type))
 
     return permuted
 
@@ -86,22 +87,21 @@ def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
 def _in_memory(v: Vector, order: Any) -> Permute:
     builder, memory = v.builder, v.local(ir.ArrayType(v.type, 2))
 
-    def permuted(x: Any, y: Any) -> Any:
-        v.store(x, memory)
-        v.store(y, memory, v.nbytes)
-        result = ir.Constant(v.type, ir.Undefined)
-        for lane in range(v.lanes):
-            number = builder.sext(builder.extract_element(order, I32(lane)), I64)
-            there = builder.icmp_signed(">=", number, v.word(0))
-            place = builder.mul(builder.select(there, number, v.word(0)), v.word(v.itemsize))
-            item = builder.select(there, v.load_item(memory, place), v.item(0.0))
-            result = builder.insert_element(result, item, I32(lane))
-        return result
+    def item(lane: int) -> Any:
+        number = builder.sext(builder.extract_element(order, I32(lane)), I64)
+        there = builder.icmp_signed(">=", number, v.word(0))
+        place = builder.mul(builder.select(there, number, v.word(0)), v.word(v.itemsize))
+        return builder.select(there, v.load_item(memory, place), v.item(0.0))
+
+    def permuted(x: Lanes, y: Lanes) -> Lanes:
+        x.store(memory)
+        y.store(memory, v.nbytes)
+        return v.gather(map(item, range(v.lanes)))
 
     return permuted
 
 
-def lookup(v: Vector, table: Sequence[float]) -> Callable[[Any], Any] | None:
+def lookup(v: Vector, table: Sequence[float]) -> Callable[[Lanes], Lanes] | None:
     """`find(numbers)`: of each lane item `number % 16` of a table of 16, for vectors of int32.
 
     None where no instruction of this machine has so long a table.
@@ -110,4 +110,4 @@ def lookup(v: Vector, table: Sequence[float]) -> Callable[[Any], Any] | None:
     if not name or v.lanes != len(table):
         return None
     items = ir.Constant(v.type, list(table))
-    return lambda numbers: v.call(name, v.type, items, numbers)
+    return lambda numbers: v.value(v.call(name, v.type, items, numbers.value))

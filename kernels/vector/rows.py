@@ -15,9 +15,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Literal
 
-from nnefc.kernels.vector.builder import Vector, lanes_of, vector_intrinsic
+from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import FLOATS
+from nnefc.kernels.vector.lanes import fma, interleave, select
 from nnefc.kernels.vector.memory import READ, WRITE, helper
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
@@ -39,17 +41,6 @@ def _item(v: Vector, pointer: Any, index: Any) -> Any:
     return v.at(pointer, v.builder.mul(index, v.word(v.itemsize)))
 
 
-def _load(v: Vector, at: Any, mask: Any) -> Any:
-    return v.load(at) if mask is None else v.masked_load(at, mask)
-
-
-def _store(v: Vector, value: Any, at: Any, mask: Any) -> None:
-    if mask is None:
-        v.store(value, at)
-    else:
-        v.masked_store(value, at, mask)
-
-
 @cache
 def copy_row(item: str) -> Any:
     """Callee `copy(target, source, count)`: contiguous items."""
@@ -68,7 +59,8 @@ def copy_row(item: str) -> Any:
         target, source = v.pointer(target), v.pointer(source)
 
         def body(index, mask, _):
-            _store(v, _load(v, _item(v, source, index), mask), _item(v, target, index), mask)
+            items = v.load(_item(v, source, index), mask=mask)
+            items.store(_item(v, target, index), mask=mask)
             return []
 
         along(v, count, [], body)
@@ -85,7 +77,7 @@ def fill_row(item: str) -> Any:
         target = v.pointer(target)
 
         def body(index, mask, _):
-            _store(v, v.zero(), _item(v, target, index), mask)
+            v.zero().store(_item(v, target, index), mask=mask)
             return []
 
         along(v, count, [], body)
@@ -105,30 +97,29 @@ def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
     def combine(v: Vector, target, source, count, weight):
         builder = v.builder
         target, source = v.pointer(target), v.pointer(source)
-        factor = v.splat(v.load_item(v.pointer(weight))) if kind == "fma" else None
+        factor = v.load_splat(v.pointer(weight)) if kind == "fma" else None
 
         def join(held, x):
             if factor is not None:
-                return v.fma(factor, x, held)
-            larger = builder.fcmp_ordered(">", x, held)
-            better = builder.or_(larger, builder.fcmp_unordered("uno", x, x))
-            return builder.select(better, x, held)
+                return fma(factor, x, held)
+            return select((x > held) | x.is_nan(), x, held)
 
         def items(index, mask):
             """Source items from `index` on."""
             at = v.at(source, builder.mul(index, v.word(step * v.itemsize)))
             if step == 1:
-                return _load(v, at, mask)
+                return v.load(at, mask=mask)
             # the last of two items may lie beyond the row
             left = v.word(v.lanes) if mask is None else builder.sub(count, index)
             reach = builder.sub(builder.mul(left, v.word(2)), v.word(1))
-            low = v.masked_load(at, v.mask(reach))
+            low = v.load(at, mask=v.mask(reach))
             rest = builder.sub(reach, v.word(v.lanes))
-            return v.even(low, v.masked_load(v.at(at, v.nbytes), v.mask(rest)))
+            high = v.load(v.at(at, v.nbytes), mask=v.mask(rest))
+            return interleave(low, high, v, [2 * i for i in range(v.lanes)])
 
         def body(index, mask, _):
             at = _item(v, target, index)
-            _store(v, join(_load(v, at, mask), items(index, mask)), at, mask)
+            join(v.load(at, mask=mask), items(index, mask)).store(at, mask=mask)
             return []
 
         along(v, count, [], body)

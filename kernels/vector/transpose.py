@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from llvmlite import ir
-
-from nnefc.kernels.vector.builder import Vector
-from nnefc.kernels.vector.llvm_types import I32
+from nnefc.kernels.vector.lanes import Lanes, interleave
+from nnefc.kernels.vector.vector import Vector
 
 
-def shuffle(v: Vector, low: Any, high: Any, order: Sequence[int]) -> Any:
-    """Item i is number order[i] of the items of both vectors."""
-    kind = ir.VectorType(I32, len(order))
-    return v.builder.shuffle_vector(low, high, ir.Constant(kind, list(order)))
-
-
-def transpose(v: Vector, rows: Sequence[Any]) -> list[Any]:
+def transpose(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
     """Vector j holds item j of every row; there are as many rows as lanes, a power of two.
 
     First within quarters of 128 bits, by interleaving, then the quarters: shuffles that are one
@@ -39,12 +31,12 @@ def transpose(v: Vector, rows: Sequence[Any]) -> list[Any]:
     return columns
 
 
-def _interleaved(v: Vector, rows: Sequence[Any]) -> list[Any]:
+def _interleaved(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
     """Vector c: the items c of the rows, in every quarter."""
     width, vectors = 1, list(rows)
     while width < len(rows):
         # pairs at a distance of `width`, pieces of `width` items
-        after: list[Any] = []
+        after: list[Lanes] = []
         for first in range(0, len(rows), 2 * width):
             for i in range(first, first + width):
                 low, high = vectors[i], vectors[i + width]
@@ -53,7 +45,7 @@ def _interleaved(v: Vector, rows: Sequence[Any]) -> list[Any]:
     return vectors
 
 
-def _zip(v: Vector, low: Any, high: Any, width: int, half: int, quarter: int) -> Any:
+def _zip(v: Vector, low: Lanes, high: Lanes, width: int, half: int, quarter: int) -> Lanes:
     """Pieces of `width` items in turn, from the lower or upper half of every quarter."""
     order: list[int] = []
     for start in range(0, v.lanes, quarter):
@@ -61,17 +53,17 @@ def _zip(v: Vector, low: Any, high: Any, width: int, half: int, quarter: int) ->
             source = start + half * quarter // 2 + piece * width
             for first in (source, source + v.lanes):
                 order += range(first, first + width)
-    return shuffle(v, low, high, order)
+    return interleave(low, high, v, order)
 
 
-def _gathered(v: Vector, vectors: Sequence[Any], quarter: int) -> list[Any]:
+def _gathered(v: Vector, vectors: Sequence[Lanes], quarter: int) -> list[Lanes]:
     """Vector k: the quarters k of all vectors, one after the other."""
     if len(vectors) == 1:
         return list(vectors)
     pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-    halves: list[list[Any]] = []
+    halves: list[list[Lanes]] = []
     for odd in range(2):
         starts = range(odd * quarter, 2 * v.lanes, 2 * quarter)
         order = [start + i for start in starts for i in range(quarter)]
-        halves.append(_gathered(v, [shuffle(v, *pair, order) for pair in pairs], quarter))
+        halves.append(_gathered(v, [interleave(*pair, v, order) for pair in pairs], quarter))
     return [vector for pair in zip(*halves, strict=True) for vector in pair]

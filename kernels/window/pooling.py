@@ -10,14 +10,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from llvmlite import ir
-
 from nnefc.kernels.parameters import Layout
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import pieces_kernel
-from nnefc.kernels.vector.builder import Vector, vector_intrinsic
+from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.memory import address, load_word
+from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.kernels.window import pooling_line, pooling_tile
 from nnefc.kernels.window.pooling_combine import COMBINE
 from nnefc.kernels.window.pooling_tile import WINDOWS, RowWindow, every_tile
@@ -84,9 +83,8 @@ def reduce_plane(kind: str, block: int) -> Any:
     def reduce(v: Vector, plane, runs, run_count, y, divisor):
         builder = v.builder
         plane, runs, y, divisor = (v.pointer(p) for p in (plane, runs, y, divisor))
-        wide = ir.VectorType(ir.DoubleType(), v.lanes)
-        start = ir.Constant(v.type, [nothing] * v.lanes)
-        first = ir.Constant(wide, [0.0] * v.lanes) if kind == "sum" else start
+        wide, start = v.of("float64"), v.constant(nothing)
+        first = wide.zero() if kind == "sum" else start
 
         def field(run, number):
             at = v.at(runs, builder.add(builder.mul(run, v.word(8)), v.word(4 * number)))
@@ -102,32 +100,26 @@ def reduce_plane(kind: str, block: int) -> Any:
                 with v.loop(chunk.index, whole, CHAINS, [start] * CHAINS) as turn:
                     at = v.at(source, builder.mul(turn.index, v.word(v.nbytes)))
                     turn.next = [
-                        combine(v, v.load(at, i * v.nbytes), held)
+                        combine(v.load(at, i * v.nbytes), held)
                         for i, held in enumerate(turn.values)
                     ]
                 with v.loop(turn.index, end, 1, turn.values) as rest:
                     at = v.at(source, builder.mul(rest.index, v.word(v.nbytes)))
                     last, *others = rest.values
                     # the oldest chain waits for nothing
-                    rest.next = [*others, combine(v, v.load(at), last)]
+                    rest.next = [*others, combine(v.load(at), last)]
                 parts = rest.values
                 while len(parts) > 1:
-                    parts = [combine(v, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+                    parts = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
                 if kind == "sum":
-                    part = builder.fpext(parts[0], wide)
-                    chunk.next = [builder.fadd(chunk.values[0], part)]
+                    chunk.next = [chunk.values[0] + convert(parts[0], "float64")]
                 else:
-                    chunk.next = [combine(v, parts[0], chunk.values[0])]
+                    chunk.next = [combine(parts[0], chunk.values[0])]
             each.next = chunk.values
         result = each.values[0]
         if kind == "sum":
-            item = builder.load(divisor, typ=ir.DoubleType(), align=8)
-            undefined = ir.Constant(wide, ir.Undefined)
-            one = builder.insert_element(undefined, item, I32(0))
-            order = ir.Constant(ir.VectorType(I32, v.lanes), [0] * v.lanes)
-            quotient = builder.fdiv(result, builder.shuffle_vector(one, undefined, order))
-            result = builder.fptrunc(quotient, v.type)
-        v.store(result, y)
+            result = convert(result / wide.load_splat(divisor), "float32")
+        result.store(y)
 
     return reduce
 

@@ -8,35 +8,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from llvmlite import ir
 
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.lanes import Lanes, select
 
-Combine = Callable[[Vector, Any, Any], Any]
-
-
-def add(v: Vector, x: Any, held: Any) -> Any:
-    return v.add(x, held)
+Combine = Callable[[Lanes, Lanes], Lanes]
 
 
-def number(sign: str) -> Combine:
+def add(x: Lanes, held: Lanes) -> Lanes:
+    return x + held
+
+
+def number(sign: Literal["<", ">"]) -> Combine:
     """The larger or smaller, `held` if one is NaN: one instruction on x86."""
 
-    def combine(v: Vector, x: Any, held: Any) -> Any:
-        return v.builder.select(v.builder.fcmp_ordered(sign, x, held), x, held)
+    def combine(x: Lanes, held: Lanes) -> Lanes:
+        return select(x > held if sign == ">" else x < held, x, held)
 
     return combine
 
 
-def extreme(sign: str) -> Combine:
+def extreme(sign: Literal["<", ">"]) -> Combine:
     """The larger or smaller; NaN if one is NaN."""
     quick = number(sign)
 
-    def combine(v: Vector, x: Any, held: Any) -> Any:
-        missing = v.builder.fcmp_unordered("uno", x, x)
-        return v.builder.select(missing, x, quick(v, x, held))
+    def combine(x: Lanes, held: Lanes) -> Lanes:
+        missing = x.is_nan()
+        return select(missing, x, quick(x, held))
 
     return combine
 
@@ -49,8 +49,7 @@ COMBINE: Final[dict[str, tuple[Combine, float]]] = {
 """How two vectors are put together, and what changes nothing."""
 
 
-def has_nan(v: Vector, x: Any) -> Any:
-    """Whether a lane is NaN."""
-    missing = v.builder.fcmp_unordered("uno", x, x)
-    bits = ir.IntType(v.lanes)
-    return v.builder.icmp_unsigned("!=", v.builder.bitcast(missing, bits), bits(0))
+def has_nan(x: Lanes) -> Any:
+    """Whether a lane is NaN: a bit."""
+    builder, bits = x.v.builder, ir.IntType(x.v.lanes)
+    return builder.icmp_unsigned("!=", builder.bitcast(x.is_nan().value, bits), bits(0))

@@ -17,7 +17,8 @@ from llvmlite import ir
 
 from nnefc.kernels.tile.blocked import table_offset
 from nnefc.kernels.tile.plane_pieces import Piece
-from nnefc.kernels.vector.builder import Vector, separate_function
+from nnefc.kernels.vector.builder import like, llvm_value
+from nnefc.kernels.vector.vector import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 
 LINE: Final = 128
@@ -71,7 +72,7 @@ class _Row:
         for first, count in ((v.word(0), strip.before), (strip.columns, strip.after)):
             at = self.line if count is strip.before else v.at(target, self._bytes(first))
             with v.loop(0, count, 1) as turn:
-                v.store(self.fill, at, self._bytes(turn.index))
+                self.fill.store(at, self._bytes(turn.index))
 
         def tile(height: int, first: Any, carried: Sequence[Any]) -> list[Any]:
             skipped = builder.mul(first, strip.column_bytes)
@@ -81,17 +82,17 @@ class _Row:
                 held, sums = turn.values[:height], turn.values[height:]
                 for i in range(height):
                     x = v.load(source, builder.mul(strip.column_bytes, v.word(i)))
-                    held[i] = combine(v, x, held[i])
+                    held[i] = combine(x, held[i])
                     if sums:
-                        sums[i % len(sums)] = v.add(sums[i % len(sums)], x)
+                        sums[i % len(sums)] = sums[i % len(sums)] + x
                 turn.next = [*held, *sums]
             at = v.at(target, self._bytes(first))
             for i, column in enumerate(turn.values[:height]):
-                v.store(column, at, i * v.nbytes)
+                column.store(at, i * v.nbytes)
             return turn.values[height:]
 
         sums = _in_tiles(v, strip.columns, tile, [v.zero()] * (2 * checked))
-        return v.add(*sums) if checked else None
+        return sums[0] + sums[1] if checked else None
 
     def take_windows(
         self, combine: Combine, finish: Callable[[Any, Any], Any] = lambda _, total: total
@@ -109,10 +110,10 @@ class _Row:
 
             with v.loop(1, strip.taps, 1, items(v.word(0))) as turn:
                 pairs = zip(items(turn.index), turn.values, strict=True)
-                turn.next = [combine(v, x, held) for x, held in pairs]
+                turn.next = [combine(x, held) for x, held in pairs]
             target = v.at(self.piece.y, self._bytes(first))
             for i, total in enumerate(turn.values):
-                v.store(finish(builder.add(first, v.word(i)), total), target, i * v.nbytes)
+                finish(builder.add(first, v.word(i)), total).store(target, i * v.nbytes)
             return carried
 
         _in_tiles(v, strip.outputs, tile, [])
@@ -130,8 +131,8 @@ def sums(piece: Piece) -> None:
     factors = v.at(row.rows, v.builder.mul(piece.count, v.word(4)))
 
     def scaled(output: Any, total: Any) -> Any:
-        factor = v.load_item(factors, v.builder.mul(output, v.word(4)))
-        return v.builder.fmul(total, v.splat(factor))
+        factor = v.load_splat(factors, v.builder.mul(output, v.word(4)))
+        return total * factor
 
     row.take_windows(add, scaled)
 
@@ -139,8 +140,8 @@ def sums(piece: Piece) -> None:
 def maxima(piece: Piece) -> None:
     """Where there is no NaN a faster maximum is enough."""
     v, row = piece.v, _Row(piece)
-    quick, least = number(">"), v.splat(v.load_item(piece.number))
-    failed = has_nan(v, row.fill_line(least, quick, checked=True))
+    quick, least = number(">"), v.load_splat(piece.number)
+    failed = has_nan(row.fill_line(least, quick, checked=True))
     with v.builder.if_else(failed, likely=False) as (slow, fast):
         with slow:
             maxima_with_nan(piece, row.rows, row.strip)
@@ -163,7 +164,7 @@ def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
 def _one_by_one(v: Vector, x: Any, y: Any, rows: Any, least: Any, count: Any, *words: Any) -> None:
     builder, combine, strip = v.builder, extreme(">"), Strip(*words)
     x, y, rows, least = (v.pointer(p) for p in (x, y, rows, least))
-    start = v.splat(v.load_item(least))
+    start = v.load_splat(least)
     fill = v.splat(builder.bitcast(builder.trunc(strip.fill, ir.IntType(32)), v.item))
     with v.loop(0, strip.outputs, 1) as output:
         first = builder.mul(output.index, strip.stride_bytes)
@@ -174,10 +175,10 @@ def _one_by_one(v: Vector, x: Any, y: Any, rows: Any, least: Any, count: Any, *w
                 column = builder.sub(builder.udiv(place, v.word(v.nbytes)), strip.before)
                 there = builder.icmp_unsigned("<", column, strip.columns)
                 at = builder.mul(builder.select(there, column, v.word(0)), strip.column_bytes)
-                item = builder.select(there, v.load(row, at), fill)
-                tap.next = [combine(v, item, tap.values[0])]
+                item = fill.same(builder.select(there, v.load(row, at).value, fill.value))
+                tap.next = [combine(item, tap.values[0])]
             turn.next = tap.values
-        v.store(turn.values[0], y, builder.mul(output.index, v.word(v.nbytes)))
+        turn.values[0].store(y, builder.mul(output.index, v.word(v.nbytes)))
 
 
 def _in_tiles(
@@ -211,9 +212,9 @@ def _in_tiles(
         builder.unreachable()
         builder.position_at_end(end)
         for i, value in enumerate(values):
-            joined = builder.phi(value.type)
+            joined = builder.phi(llvm_value(value).type)
             for after, block in results:
-                joined.add_incoming(after[i], block)
-            turn.next[1 + i] = joined
+                joined.add_incoming(llvm_value(after[i]), block)
+            turn.next[1 + i] = like(value, joined)
         turn.next[0] = builder.add(first, height)
     return turn.values[1:]

@@ -107,9 +107,9 @@ def sums(tile: Tile) -> Emit:
         v = piece.v
         columns, _ = _columns(piece, tile, v.zero(), add)
         factors = v.at(piece.taps, v.builder.mul(piece.count, v.word(4)))
-        scales = [v.splat(v.load_item(piece.number))] * tile.height
+        scales = [v.load_splat(piece.number)] * tile.height
         if tile.before or tile.after:
-            scales = [v.splat(v.load_item(factors, 4 * i)) for i in range(tile.height)]
+            scales = [v.load_splat(factors, 4 * i) for i in range(tile.height)]
         _finish(piece, tile, columns, add, scales)
 
     return emit
@@ -120,10 +120,10 @@ def maxima(tile: Tile) -> Emit:
 
     def emit(piece: Piece) -> None:
         v, quick = piece.v, number(">")
-        least = v.splat(v.load_item(piece.number))
+        least = v.load_splat(piece.number)
         # Without NaN, what the loop does is enough; their sum tells whether there is one.
         columns, total = _columns(piece, tile, least, quick, checked=True)
-        with v.builder.if_else(has_nan(v, total), likely=False) as (slow, fast):
+        with v.builder.if_else(has_nan(total), likely=False) as (slow, fast):
             with slow:
                 maxima_with_nan(piece, piece.taps, tile.strip(v.nbytes))
             with fast:
@@ -142,11 +142,11 @@ def _columns(
         columns, sums = turn.values[:n], turn.values[n:]
         for i in range(n):
             x = v.load(source, i * v.nbytes)
-            columns[i] = combine(v, x, columns[i])
+            columns[i] = combine(x, columns[i])
             if sums:
-                sums[i % CHAINS] = v.add(sums[i % CHAINS], x)
+                sums[i % CHAINS] = sums[i % CHAINS] + x
         turn.next = [*columns, *sums]
-    return turn.values[:n], v.add(*turn.values[n:]) if checked else None
+    return turn.values[:n], turn.values[n] + turn.values[n + 1] if checked else None
 
 
 def _finish(
@@ -157,7 +157,7 @@ def _finish(
     for i, (first, *others) in enumerate(tile.meets):
         result = columns[first]
         for pixel in others:
-            result = combine(v, columns[pixel], result)
+            result = combine(columns[pixel], result)
         if scales:
-            result = v.builder.fmul(result, scales[i])
-        v.store(result, piece.y, i * v.nbytes)
+            result = result * scales[i]
+        result.store(piece.y, i * v.nbytes)

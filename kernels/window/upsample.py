@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
-from nnefc.kernels.vector.builder import Vector
+from nnefc.kernels.vector.lanes import Lanes, fma
 
 ONE_ROW, TWO_ROWS = 1, 2
 """Kinds of pieces of `upsample.linear`: a row of the input, or two that are put together."""
@@ -29,7 +29,7 @@ def nearest(block: int, factor: int) -> KernelFunction:
             x = v.load(piece.x, v.builder.mul(turn.index, v.word(size)))
             target = v.at(piece.y, v.builder.mul(turn.index, v.word(size * factor)))
             for i in range(factor):
-                v.store(x, target, size * i)
+                x.store(target, size * i)
 
     return pieces_kernel(block, {ONE_ROW: emit})
 
@@ -48,7 +48,7 @@ def _interpolate(two: bool) -> Emit:
     def emit(piece: Piece) -> None:
         v = piece.v
         builder = v.builder
-        down = v.splat(v.load_item(piece.number))
+        down = v.load_splat(piece.number)
         with v.loop(0, piece.count, 1) as turn:
             entry = builder.mul(turn.index, v.word(COLUMN))
             first, second = (piece.tap(builder.add(entry, v.word(i))) for i in range(2))
@@ -57,19 +57,17 @@ def _interpolate(two: bool) -> Emit:
             across = v.splat(weight)
             # not 0 times the second: it may be infinite
             alone = builder.fcmp_ordered("==", weight, v.item(0.0))
-            rows: list[Any] = []
+            rows: list[Lanes] = []
             for row in (piece.x, piece.other)[: 1 + two]:
                 x = v.load(v.at(row, first))
-                mixed = _between(v, x, v.load(v.at(row, second)), across)
-                rows.append(builder.select(alone, x, mixed))
-            result = _between(v, rows[0], rows[1], down) if two else rows[0]
-            v.store(result, piece.y, builder.mul(turn.index, v.word(v.nbytes)))
+                mixed = _between(x, v.load(v.at(row, second)), across)
+                rows.append(x.same(builder.select(alone, x.value, mixed.value)))
+            result = _between(rows[0], rows[1], down) if two else rows[0]
+            result.store(piece.y, builder.mul(turn.index, v.word(v.nbytes)))
 
     return emit
 
 
-def _between(v: Vector, x: Any, y: Any, weight: Any) -> Any:
+def _between(x: Lanes, y: Lanes, weight: Lanes) -> Lanes:
     """x * (1 - weight) + y * weight"""
-    builder = v.builder
-    rest = builder.fsub(v.splat(v.item(1.0)), weight)
-    return v.fma(y, weight, builder.fmul(x, rest))
+    return fma(y, weight, x * (1.0 - weight))

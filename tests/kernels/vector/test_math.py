@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from nnefc.kernels.target.isa import host
-from nnefc.kernels.vector import lane_memory
 from nnefc.kernels.vector import math as vector_math
-from nnefc.kernels.vector.builder import Vector
 from nnefc.kernels.vector.lanes import Lanes
+from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.executable_memory import compile_functions
 from tests.helpers.native import Array
@@ -34,8 +33,8 @@ def mapped(function: Callable[[Lanes], Lanes], x: Array, width: int = COUNT) -> 
         v = Vector(builder, "float32", width)
         with v.loop(0, count, width) as turn:
             offset = builder.mul(turn.index, v.word(4))
-            value = function(lane_memory.load(v, "float32", v.at(v.pointer(source), offset)))
-            lane_memory.store(value, v.at(v.pointer(target), offset))
+            value = function(v.of("float32").load(v.at(v.pointer(source), offset)))
+            value.store(v.at(v.pointer(target), offset))
 
     code = compile_functions([("f", VectorKernel(emit))])
     given = np.resize(x, -(-x.size // COUNT) * COUNT)
