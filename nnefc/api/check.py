@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nnefc.frontends.common.graph_names import kept_shapes
+from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
-from nnefc.frontends.tract.sample_shapes import try_out
 from nnefc.ir import Graph
 from nnefc.options.arguments import check_dialect
 from nnefc.options.import_config import ImportConfig, Path
@@ -25,7 +25,7 @@ def check_model(
     model = read_model(source, config, diagnostics)
     if isinstance(model, Graph):
         return
-    trial = try_out(model, {}, diagnostics)
+    trial = sample_graph(model, {}, diagnostics)
     if trial.values:
         message = f"{model.name} is checked with {trial}: its inputs have symbols for extents"
         diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))

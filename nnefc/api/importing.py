@@ -18,7 +18,7 @@ from nnefc.options.import_config import (
 from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.runtime.compile.kernel_compiler import Progress
 
 
@@ -57,7 +57,7 @@ def import_model(
 
 def read_with_warnings(
     source: Path, config: ImportConfig, progress: Progress | None, *, dynamic: bool
-) -> tuple[Graph | Source, list[str]]:
+) -> tuple[Graph | GraphSource, list[str]]:
     """What `read_model` returns, and the messages of the warnings, which are issued as well."""
     diagnostics = config.diagnostics()
     try:

@@ -23,7 +23,7 @@ from nnefc.support.errors import Diagnostic, NnefError
 if TYPE_CHECKING:
     import numpy as np
 
-    from nnefc.frontends.tract.source import Extents, Source
+    from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.executable import Executable
@@ -135,7 +135,7 @@ class DynamicModel(CompiledModel):
 
     def __init__(
         self,
-        source: Source,
+        source: GraphSource,
         shapes: Mapping[str, Sequence[int]],
         config: CompileConfig,
         progress: Progress | None,
@@ -181,7 +181,7 @@ class DynamicModel(CompiledModel):
         return [name for name in self._source.free if name not in self._values]
 
     @property
-    def shapes(self) -> list[Extents]:
+    def shapes(self) -> list[SymbolicShape]:
         """Shapes of the inputs as the document writes them, and as `shapes=` has fixed them."""
         return self._source.shapes(self._values)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.dynamic.states import only_sessions
 from nnefc.frontends.common.graph_names import kept_shapes
-from nnefc.frontends.tract.sample_shapes import try_out
+from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.run.forks import renew_after_fork
 from nnefc.runtime.run.model import CompiledModel
@@ -27,7 +27,7 @@ from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.plan.symbolic_plan import ParametricModel
@@ -132,13 +132,13 @@ class PlanCache:
     """The plans of a model by the shapes of a call; weights are in memory once."""
 
     def __init__(
-        self, source: Source, config: CompileConfig, progress: Progress | None = None
+        self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
     ) -> None:
         self._source = source
         self._config = config
         self._progress = progress
         self._shared = WeightPool(PLAN_BYTES)
-        for array in source.weights.arrays():
+        for array in source.arrays():
             self._shared.keep(array)
         self._made: OrderedDict[Any, _Made] = OrderedDict()
         self._patterns: list[SymbolicPlan] = []
@@ -319,13 +319,13 @@ def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
     )
 
 
-def needs_shapes(what: str, source: Source, shapes: Shapes) -> NnefError:
+def needs_shapes(what: str, source: GraphSource, shapes: Shapes) -> NnefError:
     """The error of what a model with symbols or states cannot do, where inputs have `shapes`.
 
     States are named; shapes that no symbol has a value for are examples.
     """
     try:
-        trial = try_out(source, shapes, Diagnostics())
+        trial = sample_graph(source, shapes, Diagnostics())
     except NnefError:
         example = "{...}"
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nnefc.formats.container import Container, open_container
 from nnefc.frontends.common.graph_names import needs_session
-from nnefc.frontends.tract.resources import rendered
+from nnefc.frontends.tract.document_text import rendered
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
 from nnefc.support.errors import Diagnostics
@@ -18,7 +18,8 @@ from nnefc.support.memory_errors import memory_errors
 from nnefc.syntax.parser import decode, parse
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
+    from nnefc.frontends.tract.source import TractSource
     from nnefc.syntax import ast
 
 
@@ -41,16 +42,16 @@ def read_model(
     *,
     dynamic: bool = True,
     sources: bool = False,
-) -> Graph | Source:
-    """The graph of a model, or a `Source` that makes graphs for the shapes of a call.
+) -> Graph | GraphSource:
+    """The graph of a model, or a `GraphSource` that makes graphs for the shapes of a call.
 
     Args:
         path: A folder, a document (its folder supplies the data), or an archive.
         config: How the document becomes a graph.
         diagnostics: Takes the warnings; None: they are dropped, or errors if `config` is strict.
-        dynamic: Return a `Source` if shapes of inputs have symbols without values, or if operators
-            keep states; otherwise the former is an error.
-        sources: Return a `Source` for every document in the dialect of tract.
+        dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
+            operators keep states; otherwise the former is an error.
+        sources: Return a `GraphSource` for every document in the dialect of tract.
 
     Raises:
         NnefError: With all errors of the document, or if memory runs out.
@@ -61,7 +62,7 @@ def read_model(
 
 def run_front_end(
     path: Path, config: ImportConfig, diagnostics: Diagnostics, dynamic: bool, sources: bool
-) -> Graph | Source:
+) -> Graph | GraphSource:
     """`read_model`, where MemoryError is left as it is."""
     with ExitStack() as files:
         container = files.enter_context(open_container(path, limits=config.limits))
@@ -100,10 +101,10 @@ def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics
 
 def _tract_source(
     document: ast.Document, container: Container, config: ImportConfig, diagnostics: Diagnostics
-) -> Source:
+) -> TractSource:
     from nnefc.frontends.tract.declarations import check_declarations
     from nnefc.frontends.tract.quantization import read_quantization
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.tract.source import TractSource
     from nnefc.frontends.tract.weights import Weights
 
     check_declarations(document, diagnostics)
@@ -114,4 +115,4 @@ def _tract_source(
         random_weights=config.random_weights,
         load_data=config.load_data and (config.require_data or bool(container.stored_names())),
     )
-    return Source(document, weights, quantization, config.limits)
+    return TractSource(document, weights, quantization, config.limits)

@@ -13,8 +13,7 @@ from nnefc.support.errors import Diagnostic, Place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nnefc.frontends.tract.sample_shapes import Shapes
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource, Shapes
     from nnefc.ir import Graph
     from nnefc.kernels.template import Kernel
     from nnefc.options.import_config import ImportConfig
@@ -52,12 +51,12 @@ def needed_by(models: Iterable[str], config: ImportConfig) -> Iterator[Needed]:
             yield from _graphs_of(model, found, config.shapes)
 
 
-def _graphs_of(model: str, found: Source, shapes: Shapes) -> Iterator[Needed]:
+def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[Needed]:
     from nnefc.frontends.common.graph_names import kept_shapes, needs_session
-    from nnefc.frontends.tract.sample_shapes import try_out
+    from nnefc.frontends.common.graph_source import sample_graph
 
     with reported() as diagnostics:
-        trial = try_out(found, shapes, diagnostics)
+        trial = sample_graph(found, shapes, diagnostics)
         if trial.values:
             message = f"kernels of {found.name} are those for {trial}"
             hint = "--shape NAME=EXTENTS is for others"

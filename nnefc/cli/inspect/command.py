@@ -124,9 +124,9 @@ def _read(
 
     If symbols have no values, the graph is that for small ones.
     """
-    from nnefc.cli.inspect.symbols import describe_tract
+    from nnefc.cli.inspect.symbols import describe_source
     from nnefc.cli.support.printing import reported
-    from nnefc.frontends.tract.sample_shapes import try_out
+    from nnefc.frontends.common.graph_source import sample_graph
     from nnefc.ir import Graph
 
     config = parse_import(shapes=shape, limits=limit, data=weights, dialect=dialect)
@@ -134,8 +134,8 @@ def _read(
     if isinstance(found, Graph):
         return found, {"dialect": "nnef"}
     with reported() as diagnostics:
-        trial = try_out(found, config.shapes, diagnostics)
-    return trial.graph, describe_tract(found, trial)
+        trial = sample_graph(found, config.shapes, diagnostics)
+    return trial.graph, describe_source(found, trial)
 
 
 def describe(graph: Graph) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `nnefc inspect` says of a document in the dialect of tract."""
+"""The dialect, symbols and states of a document, as `nnefc inspect` shows them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from nnefc.cli.support.printing import print_table, table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.frontends.tract.sample_shapes import Trial
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource, SampleGraph
 
 
-def describe_tract(source: Source, trial: Trial) -> dict[str, Any]:
-    """Everything of the dialect, as plain data."""
+def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
+    """The dialect, symbols and states of a document, as plain data."""
     from nnefc.frontends.common.graph_names import kept_shapes
 
-    graph = trial.graph
+    graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
+    about = source.description()
+    readings = [{"operation": name, "reading": text} for name, text in about["readings"]]
+    states = [{"name": name, "shape": list(shape)} for name, shape in kept_shapes(graph).items()]
     return {
-        "dialect": "tract",
-        "tract": {
-            "registries": source.registries,
-            "symbols": source.declared,
-            "assertions": source.assertions,
+        "dialect": about["dialect"],
+        about["dialect"]: {
+            "registries": about["registries"],
+            "symbols": about["symbols"],
+            "assertions": about["assertions"],
             "shapes": {each.name: list(each.extents) for each in source.shapes()},
             "values": source.symbol_values(shapes),
-            "tried": bool(trial.values),
-            "states": [
-                {"name": name, "shape": list(shape)} for name, shape in kept_shapes(graph).items()
-            ],
-            "readings": [{"operation": name, "reading": text} for name, text in source.readings],
+            "tried": bool(sample.values),
+            "states": states,
+            "readings": readings,
         },
     }
 

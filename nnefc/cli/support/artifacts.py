@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Value
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.run.model import CompiledModel
@@ -56,7 +56,7 @@ class Document:
     shapes: Sequence[str]
     """Those of its externals that were replaced, as `--shape` has them."""
     accuracy: str
-    source: Source | None = None
+    source: GraphSource | None = None
     """What gives graphs for other shapes, and keeps states, if the document has any."""
 
     @property

@@ -11,7 +11,7 @@ from nnefc.cli.support.models import read
 from nnefc.cli.support.options import parse_import, parse_shapes, usage
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph, Shape
 
 Batch = Annotated[
@@ -62,7 +62,7 @@ def batch_shapes(
     return given
 
 
-def _shapes(outline: Graph | Source, own: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
+def _shapes(outline: Graph | GraphSource, own: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
     """Shapes of the externals of a model by name, in which symbols may be left."""
     from nnefc.ir import Graph
 

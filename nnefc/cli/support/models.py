@@ -11,7 +11,7 @@ from nnefc.cli.support.printing import progress, reading, report, reported_warni
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nnefc.frontends.tract.source import Source
+    from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Graph
     from nnefc.options.import_config import ImportConfig
     from nnefc.passes.pipeline import Hook
@@ -30,7 +30,7 @@ def read(
     quiet: bool = False,
     dynamic: bool = True,
     sources: bool = False,
-) -> Graph | Source:
+) -> Graph | GraphSource:
     """`nnefc.frontends.read_model.read_model`; warnings are printed, unless `quiet`."""
     from nnefc.frontends.read_model import read_model
     from nnefc.options.import_config import DEFAULT

@@ -10,7 +10,7 @@ from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.model import Common, Model
 from nnefc.frontends.tract.quantization import quantized_types
-from nnefc.frontends.tract.sample_shapes import trial_shapes
+from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.scopes import Frame
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph
@@ -83,7 +83,7 @@ def _require_symbols(
 ) -> None:
     """Report inputs whose shapes are not known, with shapes that they might have."""
     try:
-        possible, _ = next(trial_shapes(document, values))
+        possible, _ = next(sample_shapes(document, values))
     except NnefError:
         possible = {}
     for each in assumptions.inputs(document):

@@ -1,73 +1,29 @@
-"""Values of symbols to try a document with: small ones that its assertions allow."""
+"""Sample shapes of a document: small values of its symbols that its assertions allow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from nnefc.frontends.common import assumptions, symbols
-from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 
-if TYPE_CHECKING:
-    from nnefc.frontends.tract.source import Source
-    from nnefc.ir import Graph
-
 VALUES: Final = (4, 8, 2, 16, 3, 1, 6, 32, 12, 64, 5, 7, 128, 10, 0, 256, 1024)
-"""What symbols are tried with, all of them with the same one at first."""
+"""Sample values; at first all symbols get the same one."""
 COMBINATIONS: Final = 20_000
 
-Shapes = Mapping[str, Sequence[int]]
 
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A document with values for all symbols."""
-
-    graph: Graph
-    shapes: Shapes
-    """Of the inputs."""
-    values: Mapping[str, int]
-    """Those that were tried, by symbol: nobody gave them."""
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
-
-
-def try_out(source: Source, shapes: Shapes, diagnostics: Diagnostics) -> Trial:
-    """The graph of a document, with small values of the symbols that `shapes` does not tell.
-
-    A document may be possible with few values, such as the one that it was traced with: others are
-    tried if what is wrong is not the same with two of them.  Raises the NnefError of the first.
-    """
-    free = source.unbound(shapes)
-    if not free:
-        return Trial(source.graph(shapes, diagnostics), shapes, {})
-    errors: list[NnefError] = []
-    for tried, values in islice(source.trials(shapes), len(VALUES)):
-        found = Diagnostics(strict=diagnostics.strict, limit=diagnostics.limit)
-        try:
-            graph = source.graph(tried, found)
-        except NnefError as error:
-            errors.append(error)
-            if len(errors) == 2 and errors[0].errors == errors[1].errors:
-                break
-            continue
-        for warning in found.warnings:
-            diagnostics.add(warning)
-        return Trial(graph, tried, {name: values[name] for name in free})
-    raise errors[0]
-
-
-def trial_shapes(
+def sample_shapes(
     document: ast.Document, given: Mapping[str, int] | None = None
 ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-    """Shapes of the inputs with which all assertions hold and no extent is below 1, and the values
-    of the symbols that make them; one or more.
+    """Shapes of the inputs for which all assertions hold and no extent is below 1, with the values
+    of the symbols.
 
-    `given`: values that symbols must have.  Raises NnefError `tract/symbol` if no values are found.
+    `given`: values that symbols must have.  Yields at least one pair; raises NnefError
+    `tract/symbol` if none is found.
     """
     free = [name for name in assumptions.free_symbols(document) if name not in (given or {})]
     found = False

@@ -4,39 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from nnefc.frontends.common import assumptions, symbols
 from nnefc.frontends.common.graph_names import output_names
+from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
 from nnefc.frontends.tract.invocations import labels, readings
 from nnefc.frontends.tract.model import Common
-from nnefc.frontends.tract.sample_shapes import trial_shapes
+from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
 from nnefc.syntax import ast
 
+if TYPE_CHECKING:
+    import numpy as np
 
-@dataclass(frozen=True, slots=True)
-class Extents:
-    """The shape of an input as the document writes it: `1`, `S`, `S/2+1`."""
-
-    name: str
-    extents: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}: [{','.join(self.extents)}]"
+    Array = np.ndarray[Any, Any]
 
 
-class Source:
-    """A document with its weights and quantization.
-
-    `free`: symbols that have a value only when the shapes of inputs are known.
-    """
+class TractSource:
+    """A document of the dialect with its weights and quantization: a `GraphSource`."""
 
     def __init__(
         self,
@@ -57,14 +49,14 @@ class Source:
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
 
-    def shapes(self, values: Mapping[str, int] | None = None) -> list[Extents]:
+    def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
         """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
-        found: list[Extents] = []
+        found: list[SymbolicShape] = []
         for each in assumptions.inputs(self._document):
             known = [_extent(extent, values or {}) for extent in each.extents]
             pairs = zip(each.written, known, strict=True)
             extents = tuple(text if extent < 0 else str(extent) for text, extent in pairs)
-            found.append(Extents(each.name, extents))
+            found.append(SymbolicShape(each.name, extents))
         return found
 
     @property
@@ -101,18 +93,17 @@ class Source:
         """Read the weights that the document names; raises NnefError."""
         self.weights.read_all(labels(self._document))
 
-    def trials(
+    def sample_shapes(
         self, shapes: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-        """Shapes of all inputs to try the document with, where some have `shapes`, and the values
-        of the symbols in them; one or more.
+        """Possible shapes of all inputs, where some have `shapes`, with the values of the symbols.
 
-        Raises NnefError if there are none.
+        Yields at least one pair, or raises NnefError.
         """
         values = symbols.bind(self._document, shapes)
         given = {name: tuple(shape) for name, shape in shapes.items()}
-        for tried, tried_values in trial_shapes(self._document, values):
-            yield {**tried, **given}, tried_values
+        for sample, sample_values in sample_shapes(self._document, values):
+            yield {**sample, **given}, sample_values
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Values of the symbols for shapes of inputs; raises NnefError."""
@@ -121,25 +112,19 @@ class Source:
             self._bound = dict(shapes), symbols.bind(self._document, shapes)
         return dict(self._bound[1])
 
-    @property
-    def registries(self) -> list[str]:
-        """The registries that the document declares."""
-        return [name for name, _ in registries(self._document)]
+    def arrays(self) -> Iterable[Array]:
+        """The weights, which all graphs share."""
+        return self.weights.arrays()
 
-    @property
-    def declared(self) -> list[str]:
-        """The symbols that the document declares, or uses in shapes of inputs."""
-        return assumptions.all_symbols(self._document)
-
-    @property
-    def assertions(self) -> list[str]:
-        """What the document asserts of its symbols, as it is written."""
-        return [text for _, text in assumptions.assertions(self._document)]
-
-    @property
-    def readings(self) -> list[tuple[str, str]]:
-        """(operation, reading) of those that mean something else than in the standard."""
-        return readings(self._document)
+    def description(self) -> dict[str, Any]:
+        """Registries, symbols, assertions and deviating operations of the document."""
+        return {
+            "dialect": "tract",
+            "registries": [name for name, _ in registries(self._document)],
+            "symbols": assumptions.all_symbols(self._document),
+            "assertions": [text for _, text in assumptions.assertions(self._document)],
+            "readings": readings(self._document),
+        }
 
     def graph(
         self,

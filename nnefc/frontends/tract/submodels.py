@@ -9,10 +9,10 @@ from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import Maker
 from nnefc.frontends.common.values import DatumType, Operand, Wrong
 from nnefc.frontends.tract.context import context_of, report_unknown
+from nnefc.frontends.tract.document_text import rendered
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.model import Model, State
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
-from nnefc.frontends.tract.resources import rendered
 from nnefc.frontends.tract.scopes import Frame
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType

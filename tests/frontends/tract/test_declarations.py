@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.dynamic.model import DynamicModel
+from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.common.linear_equations import Sum, solved
 from nnefc.frontends.read_model import read_model
-from nnefc.frontends.tract.sample_shapes import try_out
-from nnefc.frontends.tract.source import Source
+from nnefc.frontends.tract.source import TractSource
 from nnefc.support.errors import Diagnostics, NnefError
 
 
@@ -132,7 +132,7 @@ def test_symbols_of_documents_without_declarations_are_taken_for_some(tmp_path: 
     (tmp_path / "graph.nnef").write_text(declared())
     diagnostics = Diagnostics()
     found = read_model(tmp_path, diagnostics=diagnostics)
-    assert isinstance(found, Source)
+    assert isinstance(found, TractSource)
     (warning,) = diagnostics.warnings
     assert (warning.rule, warning.line, warning.severity) == ("tract/symbol", 5, "warning")
     assert found.free == ["S"]
@@ -164,9 +164,9 @@ def test_trials_say_what_no_values_fulfil(
 ) -> None:
     (tmp_path / "graph.nnef").write_text(declared(*lines, shape=shape))
     found = read_model(tmp_path)
-    assert isinstance(found, Source)
+    assert isinstance(found, TractSource)
     with pytest.raises(NnefError) as error:
-        next(found.trials({}))
+        next(found.sample_shapes({}))
     (one,) = error.value.errors
     assert one.rule == "tract/symbol"
     assert words in one.message
@@ -193,7 +193,7 @@ def test_extents_tell_symbols_together(
     lines = ("tract_symbol A", "tract_symbol B", "tract_symbol C")
     (tmp_path / "graph.nnef").write_text(declared(*lines, shape=shape))
     found = read_model(tmp_path)
-    assert isinstance(found, Source)
+    assert isinstance(found, TractSource)
     if words is None:
         found.symbol_values({"x": given})
         return
@@ -211,8 +211,8 @@ def test_trials_have_values_of_symbols_that_are_only_in_sums(tmp_path: Path) -> 
     text = declared(*lines, shape=f"[{'+'.join(names)}, 4]")
     (tmp_path / "graph.nnef").write_text(text)
     found = read_model(tmp_path)
-    assert isinstance(found, Source)
-    trial = try_out(found, {}, Diagnostics())
+    assert isinstance(found, TractSource)
+    trial = sample_graph(found, {}, Diagnostics())
     assert trial.values == dict.fromkeys(names, 4)
     assert trial.shapes == {"x": (120, 4)}
 

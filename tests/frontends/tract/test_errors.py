@@ -11,7 +11,7 @@ import pytest
 import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.frontends.read_model import read_model
-from nnefc.frontends.tract.source import Source
+from nnefc.frontends.tract.source import TractSource
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
@@ -432,7 +432,7 @@ def test_symbols_of_the_past_are_for_operators_that_ignore_them(tmp_path: Path) 
     head = HEAD + "extension tract_symbol S;\nextension tract_symbol P;\n"
     (tmp_path / "graph.nnef").write_text(head + CACHE)
     found = read_model(tmp_path)
-    assert isinstance(found, Source)
+    assert isinstance(found, TractSource)
     assert len(found.graph({"x": (1, 2, 4)}).outputs) == 2
     text = head + CACHE.replace("y = tract", "z = x + P;\n    y = tract").replace(
         "cache(x", "cache(z"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.frontends.common import assumptions, symbols
 from nnefc.frontends.read_model import read_model
-from nnefc.frontends.tract.source import Source
+from nnefc.frontends.tract.source import TractSource
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
@@ -168,8 +168,8 @@ def test_trial_shapes_are_possible(
         path = Path(folder) / "graph.nnef"
         path.write_text(with_inputs(written))
         found = read_model(path, sources=True)
-        assert isinstance(found, Source)
-        graph = found.graph(next(found.trials({}))[0])
+        assert isinstance(found, TractSource)
+        graph = found.graph(next(found.sample_shapes({}))[0])
     assert [v.name for v in graph.inputs] == list(written)
 
 

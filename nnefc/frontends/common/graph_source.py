@@ -1,0 +1,154 @@
+"""Documents whose shapes are known at the call: front ends implement `GraphSource`.
+
+A front end returns a `GraphSource` for a document with symbolic input shapes or with states.
+`nnefc.dynamic` asks it for a graph per combination of shapes and knows nothing else of the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from nnefc.ir import Graph, TensorType
+from nnefc.support.errors import Diagnostics, NnefError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Shapes = Mapping[str, Sequence[int]]
+"""Shapes of inputs by name."""
+
+
+class SymbolicShape(NamedTuple):
+    """The shape of an input as the document writes it: `1`, `S`, `S/2+1`."""
+
+    name: str
+    extents: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: [{','.join(self.extents)}]"
+
+
+class GraphSource(Protocol):
+    """A document that becomes a graph once the shapes of its inputs are known.
+
+    All methods that take shapes raise NnefError for shapes that contradict the document.
+    """
+
+    name: str
+    inputs: list[str]
+    """Names of the inputs, in order."""
+    outputs: list[str]
+    """Names of the results, in order."""
+    free: list[str]
+    """Symbols in the shapes of inputs that have no value before a call."""
+
+    @property
+    def growing(self) -> Mapping[str, int]:
+        """The axis along which a state grows, by name, for states of graphs built so far."""
+        ...
+
+    def arrays(self) -> Iterable[np.ndarray[Any, Any]]:
+        """The weights, which all graphs share."""
+        ...
+
+    def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
+        """The shapes of the inputs as written, with the given `values` of symbols."""
+        ...
+
+    def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
+        """The types of the inputs by name; -1 stands for extents without a value."""
+        ...
+
+    def symbol_values(self, shapes: Shapes) -> dict[str, int]:
+        """The values of symbols that these shapes of inputs determine."""
+        ...
+
+    def unbound(self, shapes: Shapes) -> list[str]:
+        """The symbols that have no value with these shapes of inputs."""
+        ...
+
+    def require_inputs(self, names: Iterable[str]) -> None:
+        """Raise NnefError for a name that no input has."""
+        ...
+
+    def sample_shapes(
+        self, shapes: Shapes
+    ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
+        """Possible shapes of all inputs, where some have `shapes`, with the values of the symbols.
+
+        Yields at least one pair, or raises NnefError.
+        """
+        ...
+
+    def graph(
+        self,
+        shapes: Shapes,
+        diagnostics: Diagnostics | None = None,
+        *,
+        states: Shapes | None = None,
+        lifted: Mapping[str, int] | None = None,
+        in_place: bool = True,
+    ) -> Graph:
+        """The graph for these shapes of inputs; raises NnefError with all errors.
+
+        Args:
+            shapes: Shapes of inputs by name.
+            diagnostics: Receives the warnings.
+            states: Shapes of states after the previous call, by name; missing ones do not exist
+                yet.  They are inputs behind those of the document, and their new values are
+                outputs behind its results, in the order of the operators.
+            lifted: Symbolic integers (`nnefc.symbolic`) to compute with instead of symbol values.
+            in_place: States that grow have room for more items, which the graph appends.
+        """
+        ...
+
+    def description(self) -> dict[str, Any]:
+        """Facts of the document for people, as plain data; `dialect` names the format."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SampleGraph:
+    """A graph of a source with sample values for the symbols that nobody gave."""
+
+    graph: Graph
+    shapes: Shapes
+    """Of the inputs."""
+    values: Mapping[str, int]
+    """The sample values by symbol."""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.values.items())
+
+
+MAX_SAMPLES = 17
+"""Sample shapes that are tried at most."""
+
+
+def sample_graph(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics) -> SampleGraph:
+    """The graph of a source, with sample values of the symbols that `shapes` does not determine.
+
+    A document may be possible with few values, such as those it was traced with, so other samples
+    are tried until two fail with the same errors.  Raises the NnefError of the first sample.
+    """
+    free = source.unbound(shapes)
+    if not free:
+        return SampleGraph(source.graph(shapes, diagnostics), shapes, {})
+    errors: list[NnefError] = []
+    for number, (tried, values) in enumerate(source.sample_shapes(shapes)):
+        if number == MAX_SAMPLES:
+            break
+        warnings = Diagnostics(strict=diagnostics.strict, limit=diagnostics.limit)
+        try:
+            graph = source.graph(tried, warnings)
+        except NnefError as error:
+            errors.append(error)
+            if len(errors) == 2 and errors[0].errors == errors[1].errors:
+                break
+            continue
+        for warning in warnings.warnings:
+            diagnostics.add(warning)
+        return SampleGraph(graph, tried, {name: values[name] for name in free})
+    raise errors[0]
