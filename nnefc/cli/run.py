@@ -150,7 +150,7 @@ def _save(compiled: CompiledModel, path: Path) -> None:
     if path.suffix == SUFFIX:
         compiled.save(path)
         return
-    from nnefc.api.compile import save_archive
+    from nnefc.api.archive import save_archive
 
     save_archive(path, compiled)
 
