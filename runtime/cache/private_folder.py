@@ -34,15 +34,27 @@ class PrivateFolder:
     """Files by name."""
 
     def __init__(self, path: FilePath, *, make: bool = True) -> None:
-        """`make`: the folder if it is not there, now and not when something is written.
+        """`make`: create the folder now if it does not exist, not when something is written.
 
-        Raises NnefError `internal/cache` for a folder that cannot be made, or that others can
+        Raises NnefError `internal/cache` for a folder that cannot be created, or that others can
         write to.
         """
         self.path = os.fspath(path)
         self._prefix = f"{self.path}{os.sep}"
         if make or os.path.exists(self.path):
             self._prepare()
+        else:
+            self._require_writable_parent()
+
+    def _require_writable_parent(self) -> None:
+        """Raise NnefError if the folder, which does not exist, could not be created."""
+        parent = os.path.dirname(self.path)
+        while not os.path.lexists(parent):
+            parent = os.path.dirname(parent)
+        if not os.path.isdir(parent):
+            raise self._of_no_use("Not a directory")
+        if not os.access(parent, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE):
+            raise self._of_no_use(f"{parent} cannot be written to")
 
     def _prepare(self) -> None:
         """Make the folder if it is not there, and see that it is of use and nobody else's."""

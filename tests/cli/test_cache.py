@@ -94,6 +94,26 @@ def test_without_a_cache(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
     assert "hint: " in result.err
 
 
+@pytest.mark.parametrize("command", ["list", "verify", "clear"])
+@pytest.mark.parametrize("reason", ["Not a directory", "cannot be written to"])
+def test_a_folder_that_cannot_be_created(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
+) -> None:
+    """It is not the same as an empty one."""
+    parent = tmp_path / "parent"
+    if reason == "Not a directory":
+        parent.write_text("")
+    else:
+        parent.mkdir(0o500)
+        if os.access(parent, os.W_OK):
+            pytest.skip("this user can write everywhere")
+    monkeypatch.setenv("NNEFC_CACHE", str(parent / "below" / "kernels"))
+    result = cli("cache", command)
+    assert (result.status, result.out) == (1, "")
+    assert f"the cache of kernels cannot be at {parent}" in result.err
+    assert f"{reason} [internal/cache]" in result.err
+
+
 def test_a_folder_that_is_refused(cli: Cli, folder: Path) -> None:
     folder.mkdir()
     folder.chmod(0o777)
