@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, Protocol
 import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
-from nnefc.ir.expression import INTERNAL
 from nnefc.ops.tools.table import operations
 
 Number = bool | int | float
@@ -74,8 +73,6 @@ def is_elementwise(op: Op) -> bool:
 
 def is_pure(op: Op) -> bool:
     """Whether `op` does nothing but give its outputs; of an unknown operation, nobody knows."""
-    if op.name in INTERNAL:
-        return True
     spec = operations().get(op.name)
     return spec is not None and spec.pure
 

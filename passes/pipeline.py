@@ -12,15 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
-from nnefc.ir import Graph, Op, TensorType, Value, print_graph
-from nnefc.ir.expression import FUSED
+from nnefc.ir import Graph, print_graph
 from nnefc.ir.stages import Stage
 from nnefc.ir.verify import check
-from nnefc.ops.core.interface import item_type_problems
-from nnefc.ops.core.spec import Call, Lookup, infer
-from nnefc.ops.internal import attention, fused_views, mean_variance, scan
-from nnefc.ops.tools.reference import fused_operation
-from nnefc.ops.tools.table import operations
+from nnefc.ops.core.spec import Lookup
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
@@ -153,8 +149,8 @@ def run_pass(pass_: Pass, graph: Graph) -> bool:
     changed = False
     if not isinstance(pass_, OUTERMOST):
         for op in graph.ops:
-            if op.name == scan.NAME:
-                changed |= run_pass(pass_, op.attributes["body"])
+            for body in op.bodies:
+                changed |= run_pass(pass_, body)
     return pass_.run(graph) or changed
 
 
@@ -219,31 +215,3 @@ def dump_hook(folder: Path) -> Hook:
             ) from None
 
     return dump
-
-
-def rule_problems(op: Op) -> list[str]:
-    """What is wrong with an operation by its own rule: the checker for `ir.verify`."""
-    spec = operations().get(op.name)
-    if op.name == "attention":
-        return attention.problems(op)
-    if op.name == fused_views.NAME:
-        return fused_views.problems(op)
-    if op.name == mean_variance.NAME:
-        return mean_variance.problems(op)
-    if op.name == scan.NAME:
-        return scan.problems(op)
-    if FUSED.get(op.name):
-        return rule_problems(fused_operation(op))
-    if spec is None:
-        return []
-    types, problems = infer(spec, Call(op.name, spec.operands(_types(op.inputs)), op.attributes))
-    problems += item_type_problems(spec, [v.type.dtype for v in op.inputs])
-    if types is None or problems:
-        return problems
-    have = [v.type.shape for v in op.outputs]
-    want = [t.shape for t in types]
-    return [] if have == want else [f"has shapes {have}, its rule gives {want}"]
-
-
-def _types(values: Sequence[Value]) -> list[TensorType]:
-    return [v.type for v in values]

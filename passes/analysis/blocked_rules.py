@@ -1,37 +1,24 @@
-"""What operations can do on channel-blocked tensors; judged by attributes and shapes.
+"""Which operations compute on channel-blocked tensors.
 
-Every rule here has its `blocked_lowering`.
+The entries of operations have the rules (`nnefc.ops.core.blocked`); limits of the layout and
+operands that broadcast are judged here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Final
-
-import numpy as np
 
 from nnefc.ir import Blocked, DType, Op, Shape, Value
 from nnefc.ir.expression import expression_of
 from nnefc.ir.layout import ITEM
-from nnefc.ops.core.window_arithmetic import (
-    Padding,
-    Window,
-    convolution_window,
-    interpolation,
-    pooling_window,
-)
-from nnefc.ops.internal import mean_variance
+from nnefc.ops.core.window_arithmetic import Padding, convolution_window
+from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
 from nnefc.symbolic.integers import hint, largest, smallest
-from nnefc.symbolic.traced_array import traced_call
 
 CONVOLUTIONS: Final = ("fused_conv", "fused_deconv")
-NORMALISATIONS: Final = (mean_variance.NAME, mean_variance.FUSED_NAME)
-
-Rule = Callable[[Op], bool]
-"""`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
 
 MAX_PLANE: Final = 1 << 24
 """Pixels of a plane, halo included: tables have an entry for each, and offsets are int32."""
@@ -53,12 +40,10 @@ def accepts(op: Op, known: Known) -> bool:
 
 def _has_rule(op: Op, known: Known) -> bool:
     """`accepts`, for planes that are not too large."""
-    if op.name == "fused" or is_elementwise(op):
-        return elementwise(op, known)
-    if op.name in NORMALISATIONS:
-        return 1 not in op.attributes["axes"] and elementwise(op, known)
-    rule = _RULES.get(op.name)
-    return rule is not None and rule(op)
+    spec = operations().get(op.name)
+    if spec is None or spec.traits.blocked is None or not spec.traits.blocked(op):
+        return False
+    return _first_broadcast(op) is None or elementwise(op, known)
 
 
 def gains(op: Op, block: int, known: Known) -> bool:
@@ -75,11 +60,19 @@ def tensors(op: Op, known: Known) -> list[int]:
     if op.name in CONVOLUTIONS:
         others = range(3, len(op.inputs))
         return [0, *(i for i in others if not _is_parameter(op.inputs[i], known))]
-    if op.name in NORMALISATIONS:
-        return [0, *(i for i, v in enumerate(op.inputs) if i and not _is_parameter(v, known))]
-    if op.name == "fused" or is_elementwise(op):
-        return [i for i, v in enumerate(op.inputs) if not _is_parameter(v, known)]
-    return list(range(len(op.inputs)))
+    count, start = len(op.inputs), _first_broadcast(op)
+    if start is None:
+        return list(range(count))
+    others = [i for i in range(start, count) if not _is_parameter(op.inputs[i], known)]
+    return [*range(start), *others]
+
+
+def _first_broadcast(op: Op) -> int | None:
+    """Number of the first operand that broadcasts with the result; None if there is none."""
+    spec = operations()[op.name]
+    if spec.expression is not None:
+        return spec.expression.start(op)
+    return 0 if is_elementwise(op) else None
 
 
 def halo_needed(op: Op, index: int) -> Padding:
@@ -122,92 +115,6 @@ def _fits(value: Value, result: Value) -> bool:
     )
 
 
-def _pooling(op: Op) -> bool:
-    """Windows in the plane; a border that is zero or ignored, and no window within it."""
-    dims = op.inputs[0].type.dims
-    window = pooling_window(dims, op.attributes)
-    border = op.attributes["border"]
-    if border not in ("constant", "ignore"):
-        return False
-    apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
-    if not apart or window.output[:2] != dims[:2]:
-        return False
-    return all(all(traced_call(_meets, window, axis, border)) for axis in range(2, window.rank))
-
-
-def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
-    """Whether there is an item in the window at every position."""
-    return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
-
-
-def _whole_planes(op: Op) -> bool:
-    """Reductions of all spatial dimensions, and of nothing else."""
-    dims = op.inputs[0].type.dims
-    return sorted(op.attributes["axes"]) == [*range(2, len(dims))]
-
-
-def _concat(op: Op) -> bool:
-    """Of channels."""
-    same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
-    return same and op.attributes["axis"] == 1
-
-
-def _split(op: Op) -> bool:
-    """Of channels."""
-    return op.attributes["axis"] == 1
-
-
-def _slice(op: Op) -> bool:
-    """Of channels, and of nothing else."""
-    before, after = op.inputs[0].type.dims, op.output.type.dims
-    others = [axis for axis in op.attributes["axes"] if axis != 1]
-    backwards = any(step < 0 for step in op.attributes.get("stride", ()))
-    same = (before[0], *before[2:]) == (after[0], *after[2:])
-    return same and not (others and backwards)
-
-
-def _nearest(op: Op) -> bool:
-    """Windows that lie side by side: pixels are repeated."""
-    dims, out = op.inputs[0].type.dims, op.output.type.dims
-    window = pooling_window(dims, op.attributes, reverse=True)
-    beside = window.size == window.stride and all(p == (0, 0) for p in window.padding)
-    whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
-    dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
-    plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
-    return beside and whole and dense and plain
-
-
-def _linear(op: Op) -> bool:
-    """Interpolation along the last two dimensions, between items that there are."""
-    dims, a = op.inputs[0].type.dims, op.attributes
-    if any(f > 1 for f in a["factor"][:-2]):
-        return False
-    pairs = zip(dims[2:], a["factor"], strict=True)
-    return all(all(traced_call(_inside, *pair, a["method"], a["border"])) for pair in pairs)
-
-
-def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:
-    """Whether there is an item at both ends of every interpolation."""
-    points = interpolation(extent, factor, method, border)
-    return (bool(np.all([points.low >= 0, points.high >= 0])),)
-
-
 def _plane(dims: Shape) -> int:
     """Pixels."""
     return math.prod(dims[2:])
-
-
-_RULES: Final[dict[str, Rule]] = {
-    "max_pool": _pooling,
-    "box": _pooling,
-    "debox": _nearest,
-    "multilinear_upsample": _linear,
-    "sum_reduce": _whole_planes,
-    "max_reduce": _whole_planes,
-    "min_reduce": _whole_planes,
-    "concat": _concat,
-    "split": _split,
-    "slice": _slice,
-    "shuffle_channels": lambda _: True,
-}
-"""By operation."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import Expression, Op, Shape, Step, TensorType, Value
-from nnefc.ops.tools.reference import apply, evaluate_expression, widen
+from nnefc.ops.core.arrays import widen
+from nnefc.ops.tools.reference import apply, evaluate_expression
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import RESHAPES, is_elementwise, splat
 from nnefc.symbolic.integers import specialized

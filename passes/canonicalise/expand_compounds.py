@@ -9,7 +9,7 @@ from nnefc.ir import Graph, Op, Value
 from nnefc.ops.core.common import sequence
 from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 from nnefc.passes.base import replace
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
@@ -44,7 +44,7 @@ class ExpandCompounds:
         raise NnefError([_error(op, "limit/depth", f"expands more than {self.depth} times over")])
 
     def _compound(self, op: Op) -> OpSpec | None:
-        spec = operations().get(op.name) or self.lookup(op.name)
+        spec = declared().get(op.name) or self.lookup(op.name)
         return spec if spec is not None and spec.expand is not None else None
 
     def _expand_once(self, graph: Graph) -> bool:
@@ -69,7 +69,7 @@ def _expansion(graph: Graph, op: Op, spec: OpSpec) -> list[Value]:
     """What takes the place of the results of `op`."""
     assert spec.expand is not None
     emit = emitter(graph, op, op.location)
-    if op.name in operations():
+    if op.name in declared():
         result = spec.expand(emit, op)
     else:
         try:

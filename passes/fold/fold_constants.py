@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nnefc.ir import Graph, Op
-from nnefc.ops.tools.reference import apply, widen
+from nnefc.ops.core.arrays import widen
+from nnefc.ops.tools.reference import apply
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known, constant_op, is_widening
 from nnefc.passes.base import is_constant, is_elementwise, replace, splat, splat_op

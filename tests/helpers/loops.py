@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from nnefc.ir import Graph, Op, parse_graph
 from nnefc.ir.verify import check
 from nnefc.lower import lower
-from nnefc.passes.pipeline import rule_problems
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.one_op import normal
 

@@ -11,6 +11,7 @@ import pytest
 
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable, parse_graph
 from nnefc.ir.verify import check, verify
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.support.errors import NnefError
 
 TEXT = """
@@ -160,9 +161,10 @@ def _same_names(graph: Graph) -> None:
 )
 def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
     graph = parse_graph(TEXT)
-    assert verify(graph) == []
+    assert verify(graph, rule_problems) == []
     damage(graph)
-    assert any(message in problem for problem in verify(graph)), verify(graph)
+    problems = verify(graph, rule_problems)
+    assert any(message in problem for problem in problems), problems
 
 
 def test_all_problems_are_reported() -> None:
@@ -171,7 +173,7 @@ def test_all_problems_are_reported() -> None:
     _no_expression(graph)
     _same_output_names(graph)
     with pytest.raises(NnefError) as caught:
-        check(graph, after="my_pass")
+        check(graph, rule_problems, after="my_pass")
     assert len(caught.value.errors) == 3
     assert all(e.rule == "internal/ir" for e in caught.value.errors)
     assert "after my_pass: %v = variable" in str(caught.value)

@@ -15,8 +15,9 @@ from nnefc.ir import DType, Graph, Step, TensorType, parse_graph, print_graph
 from nnefc.kernels.target import isa
 from nnefc.kernels.target.isa import TABLE, host
 from nnefc.kernels.vector.lanes import half_bits
+from nnefc.ops.core.arrays import widen
 from nnefc.ops.tools.build import build
-from nnefc.ops.tools.reference import evaluate, widen
+from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.compile import kernel_compiler
 from tests.helpers.native import Array
 from tests.helpers.native import evaluate as compute

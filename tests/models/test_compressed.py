@@ -20,8 +20,9 @@ from nnefc.lower import lower
 from nnefc.lower.product.compressed import FEW_ROWS
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
-from nnefc.passes.pipeline import rule_problems, run_pipeline
+from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError
 from tests.helpers.native import Array

@@ -19,8 +19,9 @@ from nnefc.ir.verify import check
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.widen_halves import MOVES, WidenHalves
-from nnefc.passes.pipeline import DEFAULT, rule_problems, run_pipeline
+from nnefc.passes.pipeline import DEFAULT, run_pipeline
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.graphs import random_graph, sample_inputs
 from tests.helpers.native import Array

@@ -19,8 +19,9 @@ from nnefc.ir.verify import check, verify
 from nnefc.ops.internal.scan import build_scan
 from nnefc.ops.tools.cost import flops, macs
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
-from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline
+from nnefc.passes.pipeline import run_pass, run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
 from tests.helpers.graphs import graphs, random_graph, sample_inputs

@@ -10,6 +10,7 @@ import pytest
 from nnefc.ir import DType, Expression, Graph, Location, Op, Step, TensorType, Variable
 from nnefc.ops.core.interface import defaults
 from nnefc.ops.core.spec import OpSpec
+from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.tools.build import build, emitter
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import beyond, operations, spec
@@ -224,6 +225,7 @@ def test_evaluate_custom_operations() -> None:
         summary="Twice and k times.",
         infer=lambda call: [TensorType(call.dtype("x"), call.shape("x"))] * 2,
         reference=None,
+        traits=COMPOUND,
         expand=lambda emit, op: (
             emit("add", op.inputs[0], op.inputs[0]),
             emit("mul", op.inputs[0], op.attributes["k"]),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.tools.table import operations
 
 torch: Any = pytest.importorskip("torch")

@@ -22,7 +22,7 @@ from nnefc.ops.core.spec import UNKNOWN, Call, OpSpec, infer
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import Instance, instance
-from nnefc.ops.tools.table import beyond, operations, standard
+from nnefc.ops.tools.table import beyond, declared, standard
 from nnefc.syntax.ast import ArraySpec, PrimitiveSpec, TupleSpec, TypeSpec
 
 
@@ -69,14 +69,14 @@ topk product_reduce argmax_reduce_last argmin_reduce_last
 resize grid_sample fft stft
 """)
 
-NAMES = sorted(operations())
+NAMES = sorted(declared())
 SAMPLED = [name for name in NAMES if name not in ("external", "variable")]
 every_operation = pytest.mark.parametrize("name", NAMES)
 every_sampled_operation = pytest.mark.parametrize("name", SAMPLED)
 
 
 def instances(name: str) -> Iterator[Instance]:
-    spec = operations()[name]
+    spec = declared()[name]
     for sample in spec.samples:
         yield instance(spec, sample)
 
@@ -92,13 +92,13 @@ def test_the_whole_standard_is_there() -> None:
 
 
 def test_what_is_not_expanded_has_a_lowering() -> None:
-    whole = [n for n in NAMES if operations()[n].expand is None and n != "external"]
+    whole = [n for n in NAMES if declared()[n].expand is None and n != "external"]
     assert whole == sorted(OWN_LOWERING)
 
 
 @every_operation
 def test_entry(name: str) -> None:
-    spec = operations()[name]
+    spec = declared()[name]
     face = interface(spec)
     assert spec.name == name == spec.declaration.name
     assert spec.summary.endswith(".")
@@ -111,7 +111,7 @@ def test_entry(name: str) -> None:
 
 @every_sampled_operation
 def test_samples_exercise_every_attribute(name: str) -> None:
-    spec = operations()[name]
+    spec = declared()[name]
     face = interface(spec)
     assert len(spec.samples) >= 3
     for attribute in face.attributes:
@@ -131,7 +131,7 @@ def test_reference_agrees_with_the_rule(name: str) -> None:
 
 @every_sampled_operation
 def test_expansion_computes_the_same(name: str) -> None:
-    expand = operations()[name].expand
+    expand = declared()[name].expand
     if expand is None:
         return
     for made in instances(name):
@@ -149,7 +149,7 @@ def test_expansion_computes_the_same(name: str) -> None:
 
 @every_sampled_operation
 def test_flags(name: str) -> None:
-    spec = operations()[name]
+    spec = declared()[name]
     for made in instances(name):
         op = operation(made, name)
         (first, *rest) = evaluate(made.graph, made.inputs, keep="all").outputs.values()
@@ -185,7 +185,7 @@ def call_of(op: Op, spec: OpSpec, attributes: dict[str, Any]) -> Call:
 
 @every_sampled_operation
 def test_what_is_not_known_is_no_error(name: str) -> None:
-    spec = operations()[name]
+    spec = declared()[name]
     for made in instances(name):
         op = operation(made, name)
         for unknown in op.attributes:
@@ -262,7 +262,7 @@ def data(type_: TensorType, random: np.random.Generator) -> np.ndarray[Any, Any]
 
 @every_sampled_operation
 def test_rule_accepts_only_what_the_reference_can_do(name: str) -> None:
-    spec = operations()[name]
+    spec = declared()[name]
     extra = {"dtype": DType.INT32} if name == "cast" else {}
 
     @settings(max_examples=30, database=None, suppress_health_check=[HealthCheck.too_slow])

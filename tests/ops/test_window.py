@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.tools.table import operations
 

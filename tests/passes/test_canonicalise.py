@@ -13,9 +13,9 @@ from nnefc.ir import DType, Graph, TensorType, Value, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
-from nnefc.passes.pipeline import rule_problems
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs import sample_inputs
 

@@ -15,9 +15,9 @@ from nnefc.ir import DType, Graph, TensorType, Value, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.options.import_config import ImportConfig
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
-from nnefc.passes.pipeline import rule_problems
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs import sample_inputs
 

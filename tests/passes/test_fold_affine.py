@@ -20,12 +20,13 @@ from nnefc.ir import DType, Graph, TensorType, Value, Variable, parse_graph, pri
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
-from nnefc.passes.pipeline import rule_problems, run_pipeline
+from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs import sample_data, sample_inputs
 

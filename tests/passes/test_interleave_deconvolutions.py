@@ -16,8 +16,8 @@ from nnefc.ir import DType, Graph, TensorType, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
-from nnefc.passes.pipeline import rule_problems
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs import sample_inputs
 

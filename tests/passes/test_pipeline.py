@@ -11,16 +11,18 @@ import pytest
 from nnefc.ir import DType, Graph, Location, Op, TensorType, parse_graph, print_graph
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Emit, Expand, OpSpec
+from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.canonicalise.rules import RULES
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.fold.fold_constants import LINEAR
 from nnefc.passes.fuse.fuse_elementwise import CHEAP, FuseElementwise
-from nnefc.passes.pipeline import DEFAULT, Ran, rule_problems, run_pipeline
+from nnefc.passes.pipeline import DEFAULT, Ran, run_pipeline
 from nnefc.support.errors import NnefError, Place
 from tests.helpers.work import calls, instructions
 
@@ -126,6 +128,7 @@ def _custom(expand: Expand) -> OpSpec:
         summary="A custom operation.",
         infer=lambda call: TensorType(DType.FLOAT32, call.shape("x")),
         reference=None,
+        traits=COMPOUND,
         expand=expand,
     )
 

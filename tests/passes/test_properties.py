@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nnefc.ir import Graph, print_graph
 from nnefc.ir.verify import check, verify
 from nnefc.ops.tools.reference import Evaluation, evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
@@ -28,7 +29,7 @@ from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
-from nnefc.passes.pipeline import rule_problems, run_pipeline, verify_hook
+from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.graphs import graphs, sample_data, sample_inputs
 
 EXACT: list[Pass] = [

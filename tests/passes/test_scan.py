@@ -13,12 +13,13 @@ from nnefc.ir.verify import check
 from nnefc.ops.internal.scan import build_scan
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.base import Pass
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans
-from nnefc.passes.pipeline import rule_problems, run_pass, run_pipeline, verify_hook
+from nnefc.passes.pipeline import run_pass, run_pipeline, verify_hook
 from tests.helpers.graphs import graphs, sample_data, sample_inputs
 from tests.helpers.loops import close, names, only_loop, quick, sums, sums_inputs, sums_loop
 from tests.helpers.lstm import lstm_graph

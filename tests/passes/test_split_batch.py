@@ -20,6 +20,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import apply, evaluate
 from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.analysis.batch_rules import resized, separable
 from nnefc.passes.cost.batch import Costs, divisors, work_of
 from nnefc.passes.machine.split_batch import (
@@ -30,7 +31,7 @@ from nnefc.passes.machine.split_batch import (
     computing,
     rows_of,
 )
-from nnefc.passes.pipeline import Ran, rule_problems, run_pipeline, run_split
+from nnefc.passes.pipeline import Ran, run_pipeline, run_split
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
 from tests.helpers.graphs import random_graph, sample_inputs
 

@@ -169,9 +169,9 @@ def _stored(op: Op, drawn: Set[Value]) -> str:
     """Variables and constants without a box among the operands: `filter 32x1x3x3, bias 1x32`."""
     import numpy as np
 
-    from nnefc.ops.tools.table import operations
+    from nnefc.ops.tools.table import declared
 
-    spec = operations().get(op.name)
+    spec = declared().get(op.name)
     names: dict[Value, str] = {}
     for key, operand in (spec.operands(op.inputs) if spec else {}).items():
         names |= dict.fromkeys(
@@ -249,9 +249,9 @@ def _extents(value: Value) -> str:
 
 
 def _colour(op: Op) -> str:
-    from nnefc.ops.tools.table import operations
+    from nnefc.ops.tools.table import declared
 
-    spec = operations().get(op.name)
+    spec = declared().get(op.name)
     section = ".".join(spec.section.split(".")[:2]) if spec else "other"
     return COLOURS.get(section, COLOURS["other"])
 

@@ -22,12 +22,12 @@ from nnefc.frontends.common.values import (
     operand,
 )
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
+from nnefc.ops.core.arrays import widen
 from nnefc.ops.core.common import sequence
 from nnefc.ops.core.interface import interface, item_type_problems
 from nnefc.ops.core.spec import Call, OpSpec, infer
 from nnefc.ops.tools.build import build
-from nnefc.ops.tools.reference import widen
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
 from nnefc.symbolic.integers import is_symbolic, statically_equal
@@ -85,7 +85,7 @@ class Maker:
         Operands are tensors or numbers, which get the type of the tensor before them, if there is
         one, or of the first tensor; `dtype` is that of the results where operands do not tell it.
         """
-        spec = operations()[name]
+        spec = declared()[name]
         tensors = self._tensors(operands)
         types = self._types(spec, tensors, attributes, dtype)
         is_empty = all(type_.volume == 0 for type_ in types)
@@ -121,7 +121,7 @@ class Maker:
             self.counted[op.output] = op.attributes["axes"].index(axis), count
         elif op.name == "gather" and x is op.inputs[1] and op.inputs[0] not in self.counted:
             self.counted[op.output] = op.attributes["axis"] + axis, count
-        elif operations()[op.name].elementwise or op.name == "cast":
+        elif declared()[op.name].elementwise or op.name == "cast":
             self.counted[op.output] = axis, count
         else:
             message = f"{op.name} cannot take a tensor of which only a run tells the extents"
@@ -335,7 +335,7 @@ class Maker:
 
 def converted(array: Array, dtype: DType) -> Array:
     """Items of another type, as the operation `cast` converts them."""
-    reference = operations()["cast"].reference
+    reference = declared()["cast"].reference
     assert reference is not None
     with np.errstate(all="ignore"):
         wide = widen(array, DType(array.dtype.name))

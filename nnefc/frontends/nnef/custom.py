@@ -20,10 +20,10 @@ from typing import Any
 
 from nnefc.frontends.nnef.declare import Declaration, same_signature
 from nnefc.ir import Graph, TensorType
-from nnefc.ir.expression import INTERNAL
 from nnefc.ir.graph import walk
 from nnefc.ops.core.spec import Call, Expand, InferRule, NotKnown, OpSpec
-from nnefc.ops.tools.table import operations
+from nnefc.ops.core.traits import COMPOUND
+from nnefc.ops.tools.table import declared, operations
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
 from nnefc.syntax import ast
 
@@ -56,7 +56,7 @@ def operation(
 
     declaration = Declaration(parse_declaration(signature))
     name = declaration.name
-    if name in operations():
+    if name in declared():
         raise NnefError.of("custom/name", f"'{name}' is an operation of nnefc")
     if name in _registered and not replace:
         raise NnefError.of(
@@ -73,6 +73,7 @@ def operation(
             summary=summary.rstrip(".") + ".",
             infer=shape or _like_first(declaration),
             reference=None,
+            traits=COMPOUND,
             expand=expand,
         )
         return expand
@@ -137,7 +138,7 @@ def require_known(graph: Graph) -> None:
     """Raise NnefError `custom/unregistered`, once per operation that has no meaning."""
     missing: dict[str, Diagnostic] = {}
     for op in walk(graph):
-        if op.name in operations() or op.name in _registered or op.name in INTERNAL:
+        if op.name in operations() or op.name in _registered:
             continue
         place = op.location.place if op.location else None
         chain = op.location.chain if op.location else ()

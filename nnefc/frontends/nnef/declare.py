@@ -30,7 +30,7 @@ from nnefc.frontends.nnef.types import (
 from nnefc.ops.core.interface import value_of
 from nnefc.ops.core.spec import OpSpec
 from nnefc.ops.tools import table
-from nnefc.ops.tools.table import BEYOND_ATTRIBUTES, operations
+from nnefc.ops.tools.table import BEYOND_ATTRIBUTES
 from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 
@@ -198,7 +198,7 @@ def declare(
             declared[fragment.name] = Declaration(fragment)
             declared[fragment.name].malformed = True
             continue
-        if fragment.body is None and known is None and fragment.name in operations():
+        if fragment.body is None and known is None and fragment.name in table.declared():
             diagnostics.error(
                 "definition/standard",
                 f"'{fragment.name}' is the name of an operation of nnefc, which a fragment "

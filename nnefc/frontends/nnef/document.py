@@ -14,7 +14,7 @@ from nnefc.frontends.nnef.elaborate import Choice, Elaborator, abstract
 from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostics, Step
 from nnefc.support.limits import Limits, how_to_raise, no_collection, room_for_recursion
 from nnefc.syntax import ast
@@ -107,7 +107,7 @@ class _Document:
         elaborator.finish()
         self._connect(elaborator)
         for name, declaration in self._scope.declared.items():
-            if declaration.fragment.body is None and name not in operations():
+            if declaration.fragment.body is None and name not in declared():
                 elaborator.graph.declarations[name] = print_fragment(declaration.fragment)
         return Elaboration(
             elaborator.graph, elaborator.names, self._scope, not elaborator.incomplete

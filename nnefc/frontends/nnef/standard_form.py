@@ -10,7 +10,7 @@ from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
 from nnefc.ir import DType, Graph, Op
 from nnefc.ops.core.interface import interface
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostic, NnefError
 
 ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
@@ -43,7 +43,7 @@ def _problems(graph: Graph, op: Op) -> Iterator[tuple[str, str]]:
     for dtype in dict.fromkeys(value.type.dtype for value in op.outputs):
         if dtype not in ITEM_TYPES:
             yield "flatten/type", f"'{op.name}' gives items of {dtype}, which NNEF has no name for"
-    spec = operations().get(op.name)
+    spec = declared().get(op.name)
     if spec is not None and spec.integers:
         scalars = [p.dtype == "scalar" for p in interface(spec).tensors]
         scalars += [True] * (len(op.inputs) - len(scalars))

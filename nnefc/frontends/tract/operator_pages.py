@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from nnefc.frontends.tract.invocations import READINGS
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 
 TITLES: Final = {
     "tract_nnef": "Operators that need no registry",
@@ -97,7 +97,7 @@ def _summary(name: str, operator: Operator) -> str:
     if name != same and name not in READINGS:
         return f"Another name of `{same}`."
     text = inspect.getdoc(operator.function) or ""
-    spec = operations().get(_plain(name))
+    spec = declared().get(_plain(name))
     own = " ".join(text.partition("\n\n")[0].split())
     general = spec.summary if spec and (operator.registry == REGISTRIES[0] or not own) else ""
     return f"{general} {own}".strip()

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ir.expression import taken
 from nnefc.ir.layout import ITEM
 from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
@@ -21,6 +20,7 @@ from nnefc.lower.product.matmul import zero_item
 from nnefc.lower.product.operands import broadcast
 from nnefc.lower.product.pack import Matrix, pack
 from nnefc.lower.product.tiling import UNIT_NS, even, least_rows, sizes, tile_sizes, units_per_tile
+from nnefc.ops.internal.attention import first_other
 from nnefc.ops.internal.attention import places as attended
 from nnefc.program.program import Ref
 from nnefc.support.hardware import CACHE_LINE
@@ -63,7 +63,7 @@ def attention(lower: Lowering, op: Op) -> None:
     y = matrix(lower.write(op.output), a["y"])
     dims = tuple(a["scores"])
     expression, (_, *others) = elementwise.literals(
-        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[taken(op) :]]
+        lower, a["expression"], [Value(TensorType(dtype, dims)), *op.inputs[first_other(op) :]]
     )
     operands = [broadcast(lower.read(x), x.type, dims) for x in others]
     operands = [replace(x, batch=tuple(x.batch[i] for i in kept)) for x in operands]

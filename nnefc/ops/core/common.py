@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.spec import Call, NotKnown
 from nnefc.support.limits import Limits
-
-Array = np.ndarray[Any, Any]
 
 T = TypeVar("T")
 

@@ -65,10 +65,10 @@ _interfaces: dict[str, Interface] = {}
 
 def interface(spec: OpSpec) -> Interface:
     """The parameters and results of an operation (kept by signature)."""
-    found = _interfaces.get(spec.signature)
-    if found is None:
-        found = _interfaces[spec.signature] = _interface(spec)
-    return found
+    known = _interfaces.get(spec.signature)
+    if known is None:
+        known = _interfaces[spec.signature] = _interface(spec)
+    return known
 
 
 def defaults(spec: OpSpec) -> dict[str, Attribute]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from nnefc.ir import DType, Op, Shape, TensorType
-from nnefc.ir.graph import Attribute
+from nnefc.ir import Attribute, DType, Expression, Graph, Op, Shape, TensorType
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.traits import Traits
 
 if TYPE_CHECKING:
     from nnefc.syntax.ast import Fragment
@@ -152,40 +153,92 @@ class Sample:
     dtypes: Mapping[int, DType] = field(default_factory=dict[int, DType])
 
 
+class Interpreter(Protocol):
+    """What an `evaluate` may ask of the reference interpreter; arrays as in `Reference`."""
+
+    def apply(self, op: Op, operands: list[Array]) -> list[Array]:
+        """The results of an operation."""
+        ...
+
+    def expression(
+        self, expression: Expression, operands: list[Array], types: list[TensorType]
+    ) -> list[Array]:
+        """The results, of the given types, of an expression."""
+        ...
+
+    def run(self, body: Graph, operands: list[Array]) -> list[Array]:
+        """The outputs of a graph without variables."""
+        ...
+
+
+Evaluate = Callable[[Op, list[Array], Interpreter], Sequence[Array]]
+"""`evaluate(op, operands, interpreter)`: the results of an operation."""
+
+Verify = Callable[[Op], list[str]]
+"""`verify(op)`: violated rules, as sentences that name the values."""
+
+
+class ExpressionUse(NamedTuple):
+    """How an operation applies its attribute `expression`.
+
+    The inputs of the expression are the sums of the operation, if it has an accumulator, and its
+    operands from number `start(op)`.  `results`: whether outputs and results are the same.
+    """
+
+    start: Callable[[Op], int]
+    results: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpSpec:
     """An operation.
 
-    `signature`: its declaration in NNEF's own syntax, without the body.
+    `signature`: its declaration in NNEF's own syntax, without the body; "" for an internal
+    operation, which only passes and front ends build.
     `section`: of the 1.0.2 specification; "beyond" for operations it does not have; "tract" for
-    those of tract's registries, which documents of the standard do not see.
+    those of tract's registries, which documents of the standard do not see; "internal".
     `infer`, `reference`, `expand`: see their types.  An operation either has an `expand`
     (it is rewritten into simpler ones before lowering) or a lowering of its own.
+    `verify` and `evaluate` stand for `infer` and `reference` where these need the operation itself.
+    `traits`: what passes ask for.
     `elementwise`: each output item depends on the input items at the same index only, so it
     may be a Step of an Expression.  `view`: the output holds the bytes of the only input.
     `integers`: in the graph scalar operands, and results that are scalar then, may be integers, all
     of one type.  No document may have such operands; results wrap around in their type.
+    `expression`: how it applies its attribute `expression`; None: it has none.
+    `repeats`: how often it runs its bodies, the graphs among its attributes; None: it has none.
     """
 
     name: str
     signature: str
     section: str
     summary: str
-    infer: InferRule
+    infer: InferRule | None
     reference: Reference | None
+    traits: Traits
+    verify: Verify | None = None
+    evaluate: Evaluate | None = None
     expand: Expand | None = None
     elementwise: bool = False
     commutative: bool = False
     view: bool = False
     integers: bool = False
     pure: bool = True
+    expression: ExpressionUse | None = None
+    repeats: Callable[[Op], int] | None = None
     samples: tuple[Sample, ...] = ()
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether documents and front ends cannot name it."""
+        return not self.signature
 
     @cached_property
     def declaration(self) -> Fragment:
         """The parsed signature."""
         from nnefc.syntax.parser import parse_declaration
 
+        assert self.signature, f"{self.name} is internal"
         return parse_declaration(self.signature)
 
     def operands(self, values: Sequence[Any]) -> dict[str, Any]:
@@ -227,6 +280,7 @@ def no_custom(name: str) -> OpSpec | None:
 
 def infer(spec: OpSpec, call: Call) -> tuple[list[TensorType] | None, list[str]]:
     """(types of the results or None if they are not known, violated rules)."""
+    assert spec.infer is not None, f"{spec.name} is internal"
     try:
         types = spec.infer(call)
     except NotKnown:
@@ -234,3 +288,29 @@ def infer(spec: OpSpec, call: Call) -> tuple[list[TensorType] | None, list[str]]
     if call.problems:
         return None, call.problems
     return [types] if isinstance(types, TensorType) else list(types), []
+
+
+def internal(
+    *,
+    name: str,
+    summary: str,
+    verify: Verify | None,
+    evaluate: Evaluate,
+    traits: Traits,
+    expression: ExpressionUse | None = None,
+    repeats: Callable[[Op], int] | None = None,
+) -> OpSpec:
+    """An operation that only passes and front ends build, and no document can name."""
+    return OpSpec(
+        name=name,
+        signature="",
+        section="internal",
+        summary=summary,
+        infer=None,
+        reference=None,
+        traits=traits,
+        verify=verify,
+        evaluate=evaluate,
+        expression=expression,
+        repeats=repeats,
+    )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnefc.ir import Shape, Value
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
 
 View = tuple[int, ...]
 """Number of the first item, then strides in items."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.window_arithmetic import (
     Indices,
     Padding,

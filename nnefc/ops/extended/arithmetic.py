@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op, TensorType, Value
-from nnefc.ops.core.common import Array, aligned, broadcasting, same
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import aligned, broadcasting, same
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, ELEMENTWISE
 from nnefc.ops.standard.unary import spread
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -46,6 +48,7 @@ def _scalar(
         summary=summary,
         infer=same("x"),
         reference=reference,
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(*spread("ties"), Sample(inputs=((len(extra),),), values={0: list(extra)})),
     )
@@ -129,6 +132,7 @@ def _whole_pair(
         summary=summary,
         infer=_whole(broadcasting("x", "y"), "x", logical=not counts),
         reference=reference,
+        traits=ELEMENTWISE,
         elementwise=True,
         commutative=not counts,
         samples=tuple(samples),
@@ -154,6 +158,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Whether x is not a number.",
         infer=_logical,
         reference=is_nan,
+        traits=COMPOUND,
         expand=_expand_is_nan,
         samples=(
             *spread("normal"),
@@ -168,6 +173,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Whether x is infinite, of one of the signs asked for.",
         infer=_logical,
         reference=is_inf,
+        traits=COMPOUND,
         expand=_expand_is_inf,
         samples=tuple(
             Sample(
@@ -186,6 +192,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Remainder of x / y rounded towards zero, with the sign of x.",
         infer=_remainder,
         reference=aligned(np.fmod),
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3), (2, 3)), data="positive"),
@@ -206,6 +213,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Whether exactly one of two logicals is true.",
         infer=broadcasting("x", "y"),
         reference=aligned(np.logical_xor),
+        traits=ELEMENTWISE,
         elementwise=True,
         commutative=True,
         samples=tuple(Sample(inputs=pair, data="logical") for pair in _PAIRS),
@@ -220,6 +228,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Bits that the operand does not have.",
         infer=_whole(same("x"), "x", logical=True),
         reference=np.invert,
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(*spread("integers"), Sample(inputs=((2, 3),), data="logical")),
     ),

@@ -10,9 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Shape, TensorType
-from nnefc.ops.core.common import Array, attempt, axis_attribute, fits, listing, rank_allowed
+from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.common import attempt, axis_attribute, fits, listing, rank_allowed
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 
 def _complex_axis(call: Call) -> tuple[int, Shape]:
@@ -131,6 +136,10 @@ def _short_time(
     return Sample(inputs=(shape, window), attributes=attributes)
 
 
+def _separate(op: Op, rows: Rows, size: int) -> int:
+    return batch.first(op, rows, size) if op.attributes["axis"] > 0 else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="fft",
@@ -141,6 +150,7 @@ SPECS: tuple[OpSpec, ...] = (
         "without division by the number of items.",
         infer=_fft,
         reference=fft,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             _transform((1, 2), 0),
             _transform((2, 2), 0, inverse=True),
@@ -165,6 +175,7 @@ SPECS: tuple[OpSpec, ...] = (
         "get a dimension before that of their items.",
         infer=_stft,
         reference=stft,
+        traits=Traits(cost=FREE, batch=_separate, blocked=None, accumulator=None),
         samples=(
             _short_time((20, 2), 0, 8, 4),
             _short_time((20, 2), 0, 8, 3, (8,)),

@@ -7,8 +7,12 @@ import itertools
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
-from nnefc.ops.core.common import LARGEST, Array, listing, one_of, volume
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import LARGEST, listing, one_of, volume
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 from nnefc.ops.extended.resampling import cubic
 
 MODES = ("bilinear", "nearest", "bicubic")
@@ -138,6 +142,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input at coordinates from -1 to 1, the last dimension's first.",
         infer=_grid_sample,
         reference=grid_sample,
+        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
         samples=tuple(
             Sample(
                 inputs=shapes,

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Shape, TensorType
+from nnefc.ir import DType, Op, Shape, TensorType
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
-    Array,
     attempt,
     axis_attribute,
     axis_within,
@@ -22,7 +24,9 @@ from nnefc.ops.core.common import (
     rank_allowed,
     within,
 )
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
@@ -191,6 +195,14 @@ def _scatter_sample(shape: Shape, indices: Any, reduction: str, **more: Any) -> 
     )
 
 
+def _batch_of_gather_nd(op: Op, rows: Rows, size: int) -> int:
+    """Each item indexes itself, or a table that the items share."""
+    table, indices = rows
+    if op.attributes["batch_dims"] > 0:
+        return batch.every(op, rows, size)
+    return indices if not table and op.inputs[1].type.rank > 1 else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="gather_elements",
@@ -200,6 +212,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="For every index the item of the input that it names along an axis.",
         infer=_gather_elements,
         reference=gather_elements,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 0, 0]], 0),
             _elements_sample((3, 4), [[3, 0], [1, 1], [-4, 9]], 1),
@@ -217,6 +230,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Slices of the input at indices along its first dimensions.",
         infer=_gather_nd,
         reference=gather_nd,
+        traits=Traits(cost=FREE, batch=_batch_of_gather_nd, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((2, 3), (3, 2)), values={1: [[0, 1], [1, -1], [9, -9]]}),
             Sample(inputs=((3, 2, 2), (2, 2, 1)), values={1: [[[2], [0]], [[1], [1]]]}),
@@ -243,6 +257,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input with updates, each at the item that its index names along an axis.",
         infer=_scatter_elements,
         reference=scatter_elements,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             *(
                 _elements_sample((3, 4), [[0, 2, 1, -1], [2, 2, 1, 9]], 0, reduction)
@@ -262,6 +277,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input with updates, slices at indices along its first dimensions.",
         infer=_scatter_nd,
         reference=scatter_nd,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=(
             *(
                 _scatter_sample((3, 4), [[0, 1], [2, -1], [0, 1], [9, -9]], reduction)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import DType, Shape, TensorType
-from nnefc.ops.core.common import Array, listing, positive, rank_allowed
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import listing, positive, rank_allowed
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 
 def _iota(call: Call) -> TensorType:
@@ -52,6 +55,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="start, start + step, start + 2 step, ...: `count` integers.",
         infer=_iota,
         reference=iota,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=(_sample(1, 0, 1), _sample(5, 0, 1), _sample(33, -7, 3), _sample(1000, 12, -2)),
     ),
     OpSpec(
@@ -62,6 +66,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Whether an item of a matrix is in column row + k or before it, or behind it.",
         infer=_tri,
         reference=tri,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=(
             _triangle((1, 1), 0, False),
             _triangle((5, 7), 0, False),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core.common import Array, attempt, axis_attribute, axis_within
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import attempt, axis_attribute, axis_within
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 
 def _topk(call: Call) -> list[TensorType]:
@@ -61,6 +65,7 @@ SPECS: tuple[OpSpec, ...] = (
         "the first of equal items comes first.",
         infer=_topk,
         reference=topk,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             _sample((2, 12), 3, 1),
             _sample((2, 12), 5, 1, largest=False),

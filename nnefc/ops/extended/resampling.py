@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Shape, TensorType
-from nnefc.ops.core.common import Array, extents_allowed, fits, length, listing, one_of
+from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.common import extents_allowed, fits, length, listing, one_of
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 from nnefc.symbolic.traced_array import traced_call
 
 COORDINATES = (
@@ -204,6 +208,11 @@ def _sample(
     )
 
 
+def _batch(op: Op, rows: Rows, size: int) -> int:
+    del size
+    return rows[0] if 0 not in changed_axes(op.inputs[0].type.dims, op.attributes) else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="resize",
@@ -223,6 +232,7 @@ SPECS: tuple[OpSpec, ...] = (
         "of the output lie.",
         infer=_resize,
         reference=resize,
+        traits=Traits(cost=FREE, batch=_batch, blocked=None, accumulator=None),
         samples=(
             *(
                 _sample((1, 2, 3, 4), (1, 2, 5, 7), coordinates, interpolator)

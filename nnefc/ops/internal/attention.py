@@ -19,22 +19,30 @@ makes of the other scores does not matter.  The result is 0 for a row whose scor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ir.expression import taken
-from nnefc.ops.core import views
-from nnefc.ops.core.common import Array
+from nnefc.ops.core import batch, views
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.cost import Cost, expression_steps
+from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
+from nnefc.ops.core.traits import Traits, first_operand
 from nnefc.ops.core.views import Place
+
+
+def first_other(op: Op) -> int:
+    """Number of the first operand that is an input of the expression."""
+    return 1 + 2 * len(op.attributes["keys"])
 
 
 def places(op: Op) -> list[Place]:
     """Of q, k and v, part by part, and y."""
     a = op.attributes
     *batch, rows, _ = a["scores"]
-    query, *others = op.inputs[: taken(op)]
+    query, *others = op.inputs[: first_other(op)]
     found = [Place(query, (*batch, rows, a["depth"]), a["q"])]
     for i, count in enumerate(a["keys"]):
         found.append(Place(others[2 * i], (*batch, count, a["depth"]), a["k"][i]))
@@ -42,16 +50,14 @@ def places(op: Op) -> list[Place]:
     return [*found, Place(op.output, (*batch, rows, a["width"]), a["y"])]
 
 
-def attention(
-    op: Op, operands: Sequence[Array], expression: Callable[[list[Array], TensorType], Array]
-) -> Array:
-    """The result; `expression` computes that of the operation over its inputs."""
+def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
     *given, target = places(op)
     q, *parts = (views.view(x, place.shape, place.where) for x, place in zip(operands, given))
     k, v = np.concatenate(parts[::2], axis=-2), np.concatenate(parts[1::2], axis=-2)
     shape: Shape = tuple(op.attributes["scores"])
     type_ = TensorType(op.output.type.dtype, shape)
-    scores = expression([q @ k.swapaxes(-1, -2), *operands[len(given) :]], type_)
+    inputs = [q @ k.swapaxes(-1, -2), *operands[len(given) :]]
+    (scores,) = interpreter.expression(op.attributes["expression"], inputs, [type_])
     row, key = np.ogrid[: shape[-2], : shape[-1]]
     scores = np.where(key <= row + op.attributes["diagonal"], scores, -np.inf)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
@@ -61,14 +67,14 @@ def attention(
         powers, sums = np.where(is_empty, 0.0, powers), np.where(is_empty, 1.0, sums)
     result: Array = np.zeros(op.output.type.dims)
     views.view(result, target.shape, target.where)[...] = (powers / sums) @ v
-    return result
+    return [result]
 
 
-def problems(op: Op) -> list[str]:
+def _problems(op: Op) -> list[str]:
     """What is wrong with the attributes."""
     found: list[str] = []
     a = op.attributes
-    if not len(a["keys"]) == len(a["k"]) == len(a["v"]) or len(op.inputs) < taken(op):
+    if not len(a["keys"]) == len(a["k"]) == len(a["v"]) or len(op.inputs) < first_other(op):
         return [f"{len(a['keys'])} parts of keys, places of {len(a['k'])} and {len(a['v'])}"]
     if sum(a["keys"]) != a["scores"][-1]:
         found.append(f"{sum(a['keys'])} keys for scores {a['scores']}")
@@ -82,6 +88,35 @@ def problems(op: Op) -> list[str]:
     return found
 
 
-def macs(op: Op) -> int:
-    """Multiply-accumulate operations of both products."""
+def _multiply_adds(op: Op) -> int:
+    """Of both products."""
     return math.prod(op.attributes["scores"]) * (op.attributes["depth"] + op.attributes["width"])
+
+
+def _operations(op: Op) -> int:
+    """The expression; maximum, difference, exponential, sum and quotient of the scores."""
+    return (expression_steps(op) + 5) * math.prod(op.attributes["scores"])
+
+
+def _batch(op: Op, rows: Rows, size: int) -> int:
+    """Queries, keys and values of an item lie in its slice of the operands, or are shared."""
+    if len(op.attributes["scores"]) < 3:
+        return 0
+    return batch.places(places(op), rows, size)
+
+
+SPECS: tuple[OpSpec, ...] = (
+    internal(
+        name="attention",
+        summary="Softmax of products, times values.",
+        verify=_problems,
+        evaluate=_evaluate,
+        traits=Traits(
+            cost=Cost(_multiply_adds, _operations),
+            batch=batch.then_expression(_batch, first_other),
+            blocked=None,
+            accumulator=first_operand,
+        ),
+        expression=ExpressionUse(first_other),
+    ),
+)

@@ -11,13 +11,17 @@ it repeats).  Along the last dimension, items lie one behind the other.  Results
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.core import views
-from nnefc.ops.core.common import Array
+from nnefc.ops.core import batch, views
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.cost import Cost, expression_steps
+from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
+from nnefc.ops.core.traits import Traits
 from nnefc.ops.core.views import Place
 
 NAME = "fused_views"
@@ -31,24 +35,19 @@ def places(op: Op) -> list[Place]:
     return [Place(value, tuple(a["extents"]), where) for value, where in every]
 
 
-def fused_views(
-    op: Op,
-    operands: Sequence[Array],
-    expression: Callable[[list[Array], list[TensorType]], list[Array]],
-) -> Array:
-    """The result; `expression` computes those of the operation over its inputs."""
+def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
     every = places(op)
     given, targets = every[: len(operands)], every[len(operands) :]
     read = [views.view(x, p.shape, p.where) for x, p in zip(operands, given, strict=True)]
     types = [TensorType(op.output.type.dtype, p.shape) for p in targets]
-    computed = expression(read, types)
+    computed = interpreter.expression(op.attributes["expression"], read, types)
     result: Array = np.zeros(op.output.type.dims, computed[0].dtype)
     for items, place in zip(computed, targets, strict=True):
         views.view(result, place.shape, place.where)[...] = items
-    return result
+    return [result]
 
 
-def problems(op: Op) -> list[str]:
+def _problems(op: Op) -> list[str]:
     """What is wrong with the attributes."""
     a, count = op.attributes, len(op.inputs)
     if len(a["inputs"]) != count or len(a["outputs"]) != len(a["expression"].results):
@@ -59,3 +58,34 @@ def problems(op: Op) -> list[str]:
     if len(a["outputs"]) * math.prod(a["extents"]) != op.output.type.volume:
         found.append("the results do not fill the output")
     return found
+
+
+def _operations(op: Op) -> int:
+    return expression_steps(op) * math.prod(op.attributes["extents"])
+
+
+def _first_operand(op: Op) -> int:
+    """All operands are inputs of the expression."""
+    del op
+    return 0
+
+
+def _batch(op: Op, rows: Rows, size: int) -> int:
+    return batch.places(places(op), rows, size)
+
+
+SPECS: tuple[OpSpec, ...] = (
+    internal(
+        name=NAME,
+        summary="An expression of items of views.",
+        verify=_problems,
+        evaluate=_evaluate,
+        traits=Traits(
+            cost=Cost(multiply_adds=None, other=_operations),
+            batch=_batch,
+            blocked=None,
+            accumulator=None,
+        ),
+        expression=ExpressionUse(_first_operand, results=False),
+    ),
+)

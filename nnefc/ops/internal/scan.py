@@ -14,20 +14,20 @@ A body holds no variables (they are shared operands) and no updates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.cost import FREE
+from nnefc.ops.core.spec import Interpreter, OpSpec, internal
+from nnefc.ops.core.traits import Traits
 from nnefc.support.errors import Diagnostic, NnefError
 
 NAME: Final = "scan"
-
-Run = Callable[[Graph, list[Array]], list[Array]]
-"""Computes the outputs of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,7 @@ def _counts(parts: Parts) -> list[str]:
     return found
 
 
-def scan(op: Op, operands: Sequence[Array], run: Run) -> list[Array]:
-    """The results, from what `run` gives for the body."""
+def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
     parts = Parts(op)
     turns, states = parts.turns, parts.states
     carried = list(operands[:states])
@@ -209,7 +208,7 @@ def scan(op: Op, operands: Sequence[Array], run: Run) -> list[Array]:
     shared = operands[parts.first_shared :]
     gathered: list[list[Array]] = [[] for _ in range(parts.stacked)]
     for turn in range(turns):
-        results = run(parts.body, [*carried, *(s[turn] for s in slices), *shared])
+        results = interpreter.run(parts.body, [*carried, *(s[turn] for s in slices), *shared])
         carried = results[:states]
         for pieces, result in zip(gathered, results[states:], strict=True):
             pieces.append(result)
@@ -218,3 +217,19 @@ def scan(op: Op, operands: Sequence[Array], run: Run) -> list[Array]:
         for i, pieces in enumerate(gathered)
     ]
     return [*carried, *stacked]
+
+
+def _turns(op: Op) -> int:
+    return Parts(op).turns
+
+
+SPECS: tuple[OpSpec, ...] = (
+    internal(
+        name=NAME,
+        summary="A loop over slices.",
+        verify=problems,
+        evaluate=_evaluate,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
+        repeats=_turns,
+    ),
+)

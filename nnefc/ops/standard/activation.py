@@ -10,8 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
-from nnefc.ops.core.common import Array, align, axes_attribute, axes_within, broadcasting, same
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import align, axes_attribute, axes_within, broadcasting, same
+from nnefc.ops.core.cost import Cost, input_items
 from nnefc.ops.core.spec import Call, Emit, Expand, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.standard.unary import sigmoid
 
 # -- clamp, prelu, leaky_relu
@@ -127,6 +131,11 @@ def softmax(x: Array, *, axes: tuple[int, ...] = (1,)) -> Array:
     return e / np.sum(e, axis=tuple(axes), keepdims=True)
 
 
+def _operations(op: Op) -> int:
+    """Maximum, difference, exponential, sum and quotient."""
+    return 5 * input_items(op)
+
+
 # -- table
 
 _ITEMS = (-1e4, -20.0, -1.0, -0.0625, 0.0, 0.0625, 1.0, 20.0, 1e4)
@@ -153,6 +162,7 @@ def _activation(
         summary=summary,
         infer=same("x"),
         reference=reference,
+        traits=COMPOUND,
         expand=expand,
         samples=tuple(samples),
     )
@@ -167,6 +177,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="x limited to [a, b], max(min(x, b), a).",
         infer=broadcasting("x", "a", "b"),
         reference=clamp,
+        traits=COMPOUND,
         integers=True,
         expand=_expand_clamp,
         samples=(
@@ -185,6 +196,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="x, but alpha * x where x is negative.",
         infer=broadcasting("x", "alpha"),
         reference=prelu,
+        traits=COMPOUND,
         expand=_expand_prelu,
         samples=(
             Sample(inputs=((2, 3, 4), (1, 3))),
@@ -247,6 +259,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Exponentials divided by their sum along axes.",
         infer=_softmax,
         reference=softmax,
+        traits=Traits(
+            cost=Cost(None, _operations), batch=batch.axes, blocked=None, accumulator=None
+        ),
         samples=(
             Sample(inputs=((2, 5),)),
             Sample(inputs=((2, 3, 2, 2),)),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core import batch
 from nnefc.ops.core.common import attempt
+from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, InferRule, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits, first_operand
 from nnefc.ops.core.window_reference import conv, deconv, separable_conv, separable_deconv
 from nnefc.ops.standard.window_checks import check_convolution, check_steps
 from nnefc.ops.standard.window_samples import pad
@@ -88,6 +92,16 @@ def _expand_separable_deconv(emit: Emit, op: Op) -> Any:
     groups = attributes.pop("groups")
     filtered = emit("deconv", input, point_filter, groups=groups)
     return emit("deconv", filtered, plane_filter, bias, groups=0, **attributes)
+
+
+def _conv_products(op: Op) -> int:
+    _, *filters, _ = op.inputs
+    return op.output.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
+
+
+def _deconv_products(op: Op) -> int:
+    input, *filters, _ = op.inputs
+    return input.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
 
 
 # -- samples
@@ -210,6 +224,12 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Convolution (correlation) over the spatial dimensions.",
         infer=_single(reverse=False),
         reference=conv,
+        traits=Traits(
+            cost=Cost(_conv_products, None),
+            batch=batch.first,
+            blocked=None,
+            accumulator=first_operand,
+        ),
         samples=_CONV_SAMPLES,
     ),
     OpSpec(
@@ -230,6 +250,12 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of conv, from its output space to its input space.",
         infer=_single(reverse=True),
         reference=deconv,
+        traits=Traits(
+            cost=Cost(_deconv_products, None),
+            batch=batch.first,
+            blocked=None,
+            accumulator=first_operand,
+        ),
         samples=_DECONV_SAMPLES,
     ),
     OpSpec(
@@ -250,6 +276,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Depth-wise convolution, then point-wise.",
         infer=_separable(reverse=False),
         reference=separable_conv,
+        traits=COMPOUND._replace(cost=Cost(_conv_products, None)),
         expand=_expand_separable_conv,
         samples=_SEPARABLE_CONV_SAMPLES,
     ),
@@ -272,6 +299,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Point-wise deconvolution, then depth-wise.",
         infer=_separable(reverse=True),
         reference=separable_deconv,
+        traits=COMPOUND._replace(cost=Cost(_deconv_products, None)),
         expand=_expand_separable_deconv,
         samples=_SEPARABLE_DECONV_SAMPLES,
     ),

@@ -10,8 +10,11 @@ from collections.abc import Callable
 import numpy as np
 
 from nnefc.ir import DType, TensorType
-from nnefc.ops.core.common import Array, aligned, broadcasting, same
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import aligned, broadcasting, same
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import ELEMENTWISE
 from nnefc.ops.standard.unary import spread
 
 _PAIRS: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
@@ -48,6 +51,7 @@ def _binary(
         summary=summary,
         infer=broadcasting("x", "y", dtype=result),
         reference=aligned(function),
+        traits=ELEMENTWISE,
         elementwise=True,
         commutative=commutative,
         integers=data != "logical",
@@ -192,6 +196,7 @@ _GENERIC = (
         summary="The same tensor.",
         infer=same("x"),
         reference=_copy,
+        traits=ELEMENTWISE._replace(cost=FREE),
         elementwise=True,
         samples=(
             *spread("normal"),
@@ -206,6 +211,7 @@ _GENERIC = (
         summary="Logical negation.",
         infer=same("x"),
         reference=np.logical_not,
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=spread("logical"),
     ),
@@ -217,6 +223,7 @@ _GENERIC = (
         summary="The items of true_value where condition holds, of false_value elsewhere.",
         infer=broadcasting("condition", "true_value", "false_value"),
         reference=aligned(np.where),
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3, 4), (2, 3, 4), (2, 3, 4))),
@@ -236,6 +243,7 @@ _GENERIC = (
         "integers to their lowest bits, any to logicals by `x != 0`.",
         infer=_cast,
         reference=cast,
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"dtype": DType.INT32}, data="ties"),

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import DType, Shape, TensorType
-from nnefc.ops.core.common import Array, attempt, listing, positive, rank_allowed, volume
-from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ir import DType, Op, Shape, TensorType
+from nnefc.ops.core.arrays import Array, widen
+from nnefc.ops.core.common import attempt, listing, positive, rank_allowed, volume
+from nnefc.ops.core.cost import FREE
+from nnefc.ops.core.spec import Call, Interpreter, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 _LABEL = re.compile(r"[A-Za-z0-9_.\-/\\]*")
 
@@ -94,6 +97,15 @@ def update(variable: Array, value: Array) -> Array:
     return value
 
 
+def _evaluate_constant(
+    op: Op, operands: list[Array], interpreter: Interpreter
+) -> tuple[Array, ...]:
+    """The result in the item type of the operation, which the attributes do not tell."""
+    del operands, interpreter
+    data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
+    return (widen(data, op.output.type.dtype),)
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="external",
@@ -102,6 +114,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="An input of the graph.",
         infer=_external,
         reference=None,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
     ),
     OpSpec(
         name="constant",
@@ -111,6 +124,8 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A tensor of fixed items in row-major order; a single one is repeated.",
         infer=_constant,
         reference=constant,
+        evaluate=_evaluate_constant,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=(), attributes={"shape": (), "value": (1.5,)}),
             Sample(inputs=(), attributes={"shape": (2, 3), "value": (0.5,)}),
@@ -128,6 +143,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Stored data, which `update` may replace for the next run.",
         infer=_variable,
         reference=None,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
     ),
     OpSpec(
         name="update",
@@ -137,6 +153,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Gives a variable its value for the next run.",
         infer=_update,
         reference=update,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         pure=False,
         samples=(
             Sample(inputs=((2, 3), (2, 3))),

@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType, Value
-from nnefc.ops.core.common import Array, align, broadcast_shapes, listing
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
+from nnefc.ops.core.common import align, broadcast_shapes, listing
+from nnefc.ops.core.cost import Cost
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits, first_operand
 
 
 def _product(call: Call, names: tuple[str, str], transpose_a: bool, transpose_b: bool) -> Shape:
@@ -75,6 +80,21 @@ def _sample(a: Shape, b: Shape, **attributes: Any) -> Sample:
     return Sample(inputs=(a, b), attributes=attributes)
 
 
+def _products(op: Op) -> int:
+    transposed = bool(op.attributes.get("transposeA", False))
+    inner = op.inputs[0].type.dims[-2 if transposed else -1]
+    return op.output.type.volume * inner
+
+
+def _batch(op: Op, rows: Rows, size: int) -> int:
+    """Matrices of the batch, or rows of a matrix."""
+    del size
+    most = max(rows)
+    if op.output.type.rank > 2:
+        return most if batch.aligned(op.inputs[:2], rows, most) else 0
+    return rows[0] if not rows[1] and not op.attributes["transposeA"] else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="matmul",
@@ -85,6 +105,9 @@ SPECS: tuple[OpSpec, ...] = (
         "broadcasts.",
         infer=_matmul,
         reference=matmul,
+        traits=Traits(
+            cost=Cost(_products, None), batch=_batch, blocked=None, accumulator=first_operand
+        ),
         integers=True,
         samples=(
             _sample((3, 4), (4, 2)),
@@ -110,6 +133,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Fully connected layer, matmul(input, filter, transposeB = true) + bias.",
         infer=_linear,
         reference=linear,
+        traits=COMPOUND._replace(cost=Cost(_products, None)),
         integers=True,
         expand=_expand_linear,
         samples=(

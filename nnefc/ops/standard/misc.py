@@ -7,8 +7,12 @@ from functools import reduce
 import numpy as np
 
 from nnefc.ir import DType, Op, TensorType, Value
-from nnefc.ops.core.common import MAX_RESULTS, Array, align, broadcast_shapes
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import MAX_RESULTS, align, broadcast_shapes
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.standard.reduce import reduced_shape
 
 
@@ -72,6 +76,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The same tensor several times.",
         infer=_copy_n,
         reference=copy_n,
+        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((2, 3),), attributes={"times": 3}),
             Sample(inputs=((2, 3),), attributes={"times": 1}),
@@ -87,6 +92,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The sum of tensors, 0 of none.",
         infer=_add_n,
         reference=add_n,
+        traits=COMPOUND,
         integers=True,
         expand=_expand_add_n,
         samples=(
@@ -104,6 +110,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Mean and variance along axes.",
         infer=_moments,
         reference=moments,
+        traits=COMPOUND,
         expand=_expand_moments,
         samples=(
             Sample(inputs=((2, 3, 4),), attributes={"axes": (1,)}),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import DType, Op, TensorType
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.cost import WINDOW
 from nnefc.ops.core.spec import Call, Emit, OpSpec
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import avg_pool, max_pool, max_pool_with_index, rms_pool
 from nnefc.ops.standard.window_checks import check_pooling
@@ -49,6 +52,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maximum in a local window, and its position there.",
         infer=_max_pool_with_index,
         reference=max_pool_with_index,
+        traits=Traits(cost=WINDOW, batch=batch.window(batch.first), blocked=None, accumulator=None),
         samples=windows(data="ties"),
     ),
     OpSpec(
@@ -60,6 +64,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maximum in a local window.",
         infer=_pool,
         reference=max_pool,
+        traits=Traits(
+            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.pooling, accumulator=None
+        ),
         samples=windows(),
     ),
     OpSpec(
@@ -71,6 +78,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Average in a local window.",
         infer=_pool,
         reference=avg_pool,
+        traits=COMPOUND._replace(cost=WINDOW),
         expand=_expand_avg_pool,
         samples=windows(),
     ),
@@ -83,6 +91,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Root mean square in a local window.",
         infer=_pool,
         reference=rms_pool,
+        traits=COMPOUND,
         expand=_expand_rms_pool,
         samples=windows(),
     ),

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
-from nnefc.ops.core.common import Array, align, attempt, broadcast
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import align, attempt, broadcast
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.standard.activation import clamp
 
 MAX_BITS = 64
@@ -150,6 +152,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="x rounded to 2 ^ bits equal steps from min to max.",
         infer=_rule("x", "min", "max"),
         reference=linear_quantize,
+        traits=COMPOUND,
         expand=_expand_linear,
         samples=(
             Sample(inputs=((2, 3, 4), (), ()), attributes={"bits": 8}, values=_RANGE),
@@ -176,6 +179,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="x rounded to 2 ^ bits powers of two, of which the highest reaches max.",
         infer=_rule("x", "max"),
         reference=logarithmic_quantize,
+        traits=COMPOUND,
         expand=_expand_logarithmic,
         samples=(
             Sample(inputs=((2, 3, 4), ()), attributes={"bits": 2}, values={1: 3.0}),
@@ -198,6 +202,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="linear_quantize, with one level less where codes are signed and symmetric.",
         infer=_signed_rule("x", "min", "max"),
         reference=min_max_linear_quantize,
+        traits=COMPOUND,
         expand=_expand_min_max,
         samples=tuple(
             Sample(
@@ -223,6 +228,7 @@ SPECS: tuple[OpSpec, ...] = (
         "fit into bits.",
         infer=_signed_rule("x", "zero_point", "scale"),
         reference=zero_point_linear_quantize,
+        traits=COMPOUND,
         expand=_expand_zero_point,
         samples=(
             *(

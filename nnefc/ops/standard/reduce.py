@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ops.core.common import Array, axes_attribute, axes_within
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.blocked import BlockedRule
+from nnefc.ops.core.common import axes_attribute, axes_within
+from nnefc.ops.core.cost import REDUCTION
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.standard.elementwise import divide
 
 
@@ -114,6 +119,7 @@ def _reduce(
     result: DType | None = None,
     data: str = "normal",
     section: str = "4.4",
+    on_blocks: BlockedRule | None = None,
 ) -> OpSpec:
     output = "integer" if result is not None else operand
     return OpSpec(
@@ -124,6 +130,7 @@ def _reduce(
         summary=summary,
         infer=_rule(result),
         reference=reference,
+        traits=Traits(cost=REDUCTION, batch=batch.axes, blocked=on_blocks, accumulator=None),
         integers=operand == "scalar",
         samples=_samples(data),
     )
@@ -138,11 +145,18 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum along axes; normalize divides it by the number of items summed.",
         infer=_rule(None),
         reference=_sum,
+        traits=Traits(
+            cost=REDUCTION, batch=batch.axes, blocked=blocked.whole_planes, accumulator=None
+        ),
         integers=True,
         samples=_samples("normal") + _samples("normal", normalize=True),
     ),
-    _reduce("max_reduce", _over_axes(np.max), "Maximum along axes."),
-    _reduce("min_reduce", _over_axes(np.min), "Minimum along axes."),
+    _reduce(
+        "max_reduce", _over_axes(np.max), "Maximum along axes.", on_blocks=blocked.whole_planes
+    ),
+    _reduce(
+        "min_reduce", _over_axes(np.min), "Minimum along axes.", on_blocks=blocked.whole_planes
+    ),
     _reduce(
         "argmax_reduce",
         _index(np.argmax),
@@ -179,6 +193,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Mean along axes.",
         infer=_rule(None),
         reference=_mean,
+        traits=COMPOUND._replace(cost=REDUCTION),
         integers=True,
         expand=_expand_mean,
         samples=_samples("normal"),

@@ -24,8 +24,11 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.ir import Op, TensorType
-from nnefc.ops.core.common import Array, length, listing, one_of, positive_items
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import length, listing, one_of, positive_items
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.core.window_arithmetic import METHODS
 
 LARGEST_COORDINATE: Final = 2.0**31
@@ -258,6 +261,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Averages in cells of regions of interest.",
         infer=_roi_pool,
         reference=_avg_roi_pool,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=_samples(),
     ),
     OpSpec(
@@ -267,6 +271,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maxima in cells of regions of interest.",
         infer=_roi_pool,
         reference=_max_roi_pool,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=_samples(),
     ),
     OpSpec(
@@ -279,6 +284,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Regions of interest, resampled to a fixed size.",
         infer=_roi_resample,
         reference=_resample,
+        traits=Traits(cost=FREE, batch=None, blocked=None, accumulator=None),
         samples=tuple(sample for method in METHODS for sample in _samples(method=method)),
     ),
     OpSpec(
@@ -292,6 +298,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Averages in cells of resampled regions of interest.",
         infer=_roi_align,
         reference=_align(np.mean),
+        traits=COMPOUND,
         expand=_expand_avg_roi_align,
         samples=_samples(sampling_rate=(2, 3, 1))
         + _samples(sampling_rate=(2, 2, 2), resize_method="asymmetric"),
@@ -307,6 +314,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Maxima in cells of resampled regions of interest.",
         infer=_roi_align,
         reference=_align(np.max),
+        traits=COMPOUND,
         expand=_expand_max_roi_align,
         samples=_samples(sampling_rate=(2, 3, 1))
         + _samples(sampling_rate=(1, 2, 2), resize_method="aligned"),

@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import Op, Shape, TensorType
-from nnefc.ops.core.common import Array, length, listing, one_of, positive_items
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import length, listing, one_of, positive_items
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, Emit, OpSpec, Sample
+from nnefc.ops.core.traits import COMPOUND, Traits
 from nnefc.ops.core.window_arithmetic import METHODS, interpolation
 from nnefc.ops.core.window_reference import along
 
@@ -171,6 +175,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Every factor-th item of the spatial dimensions.",
         infer=_down,
         reference=_nearest_downsample,
+        traits=COMPOUND,
         expand=_expand_nearest_downsample,
         samples=_DOWN,
     ),
@@ -182,6 +187,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Averages of cells of the spatial dimensions.",
         infer=_down,
         reference=_area_downsample,
+        traits=COMPOUND,
         expand=_expand_area_downsample,
         samples=_DOWN,
     ),
@@ -193,6 +199,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Every item of the spatial dimensions repeated.",
         infer=_up,
         reference=_nearest_upsample,
+        traits=COMPOUND,
         expand=_expand_nearest_upsample,
         samples=_UP,
     ),
@@ -209,6 +216,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Linear interpolation along every spatial dimension.",
         infer=_multilinear,
         reference=_multilinear_upsample,
+        traits=Traits(cost=FREE, batch=batch.first, blocked=blocked.linear, accumulator=None),
         samples=_MULTILINEAR,
     ),
 )

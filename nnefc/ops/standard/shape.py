@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnefc.ir import Shape, TensorType
+from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core import batch
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
-    Array,
     attempt,
     axes_attribute,
     axes_within,
@@ -14,7 +16,9 @@ from nnefc.ops.core.common import (
     rank_allowed,
     volume,
 )
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 # -- reshape, squeeze, unsqueeze
 
@@ -164,6 +168,18 @@ def transpose(input: Array, *, axes: tuple[int, ...]) -> Array:
     return np.transpose(input, permutation(axes, input.ndim))
 
 
+def _batch_of_reshape(op: Op, rows: Rows, size: int) -> int:
+    """Items keep their order, and those of a slice do if dimension 0 can be cut."""
+    del rows
+    first = op.output.type.dims[:1]
+    return first[0] // size if first and first[0] % size == 0 else 0
+
+
+def _batch_of_transpose(op: Op, rows: Rows, size: int) -> int:
+    del size
+    return rows[0] if op.attributes["axes"][:1] in ((), (0,)) else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="reshape",
@@ -174,6 +190,7 @@ SPECS: tuple[OpSpec, ...] = (
         "-1 is what remains.",
         infer=_reshape,
         reference=reshape,
+        traits=Traits(cost=FREE, batch=_batch_of_reshape, blocked=None, accumulator=None),
         view=True,
         samples=(
             Sample(inputs=((2, 3, 4),), attributes={"shape": (6, 4)}),
@@ -203,6 +220,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Removes singular dimensions.",
         infer=_squeeze,
         reference=squeeze,
+        traits=Traits(cost=FREE, batch=batch.axes, blocked=None, accumulator=None),
         view=True,
         samples=(
             Sample(inputs=((2, 1, 3, 1),), attributes={"axes": (1, 3)}),
@@ -222,6 +240,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Inserts singular dimensions, which axes number in the result.",
         infer=_unsqueeze,
         reference=unsqueeze,
+        traits=Traits(cost=FREE, batch=batch.axes, blocked=None, accumulator=None),
         view=True,
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (0,)}),
@@ -241,6 +260,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Dimension k of the result is dimension axes[k] of the input; the rest stays.",
         infer=_transpose,
         reference=transpose,
+        traits=Traits(cost=FREE, batch=_batch_of_transpose, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axes": (1, 0)}),
             Sample(inputs=((2, 3, 4),), attributes={"axes": (2, 0, 1)}),

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.ir import Shape, TensorType
+from nnefc.ir import Op, Shape, TensorType
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.batch import Rows
 from nnefc.ops.core.common import (
-    Array,
     attempt,
     axes_attribute,
     axes_within,
@@ -25,7 +27,9 @@ from nnefc.ops.core.common import (
     rank_allowed,
     within,
 )
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 from nnefc.ops.core.window_arithmetic import BORDERS, OUTSIDE, source_indices
 
 # -- slice
@@ -239,6 +243,25 @@ def _pad_sample(
     return Sample(inputs=(shape,), attributes={"padding": padding, "border": border, **more})
 
 
+def _batch_of_pad(op: Op, rows: Rows, size: int) -> int:
+    del size
+    return rows[0] if tuple(op.attributes["padding"][0]) == (0, 0) else 0
+
+
+def _batch_of_tile(op: Op, rows: Rows, size: int) -> int:
+    del size
+    return rows[0] if op.attributes["repeats"][0] == 1 else 0
+
+
+def _batch_of_gather(op: Op, rows: Rows, size: int) -> int:
+    """Either the table or the indices belong to items, the others are shared."""
+    del size
+    table, indices = rows
+    if op.attributes["axis"] == 0:
+        return indices if not table else 0
+    return table if not indices else 0
+
+
 SPECS: tuple[OpSpec, ...] = (
     OpSpec(
         name="slice",
@@ -248,6 +271,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="A range of indices along each of some axes (stride is beyond 1.0.2).",
         infer=_slice,
         reference=slice_,
+        traits=Traits(
+            cost=FREE, batch=batch.axes, blocked=blocked.slice_channels, accumulator=None
+        ),
         samples=(
             _slice_sample((2, 5, 3), (1,), (1,), (3,)),
             _slice_sample((2, 5, 3), (1,), (-2,), (0,)),
@@ -273,6 +299,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input within a border, or cropped where padding is negative.",
         infer=_pad,
         reference=pad,
+        traits=Traits(cost=FREE, batch=_batch_of_pad, blocked=None, accumulator=None),
         integers=True,
         samples=(
             _pad_sample((2, 3), ((1, 2), (0, 1)), "constant"),
@@ -303,6 +330,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The input repeated along each dimension.",
         infer=_tile,
         reference=tile,
+        traits=Traits(cost=FREE, batch=_batch_of_tile, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((2, 3),), attributes={"repeats": (2, 2)}),
             Sample(inputs=((2, 3),), attributes={"repeats": (1, 3)}),
@@ -323,6 +351,7 @@ SPECS: tuple[OpSpec, ...] = (
         "from the end.",
         infer=_gather,
         reference=gather,
+        traits=Traits(cost=FREE, batch=_batch_of_gather, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((4, 3), (2,)), values={1: [3, 0]}),
             Sample(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from nnefc.ir import Shape, TensorType
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.common import (
     MAX_RESULTS,
-    Array,
     attempt,
     axis_attribute,
     axis_within,
@@ -15,7 +16,9 @@ from nnefc.ops.core.common import (
     positive,
     rank_allowed,
 )
+from nnefc.ops.core.cost import FREE
 from nnefc.ops.core.spec import Call, NotKnown, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 
 # -- split and concat, stack and unstack
 
@@ -144,6 +147,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Chunks of a tensor along an axis, sized as ratios.",
         infer=_split,
         reference=split,
+        traits=Traits(
+            cost=FREE, batch=batch.axis, blocked=blocked.split_channels, accumulator=None
+        ),
         samples=(
             Sample(inputs=((2, 6, 2),), attributes={"axis": 1, "ratios": (1, 2)}),
             Sample(inputs=((4, 3),), attributes={"axis": 0, "ratios": (1, 1)}),
@@ -163,6 +169,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors one after the other along an axis.",
         infer=_concat,
         reference=concat,
+        traits=Traits(
+            cost=FREE, batch=batch.axis, blocked=blocked.concat_channels, accumulator=None
+        ),
         samples=(
             Sample(inputs=([(2, 1, 3), (2, 4, 3), (2, 2, 3)],), attributes={"axis": 1}),
             Sample(inputs=([(1, 2), (2, 2)],), attributes={"axis": 0}),
@@ -185,6 +194,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Tensors along a new dimension.",
         infer=_stack,
         reference=stack,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=([(2, 3), (2, 3)],), attributes={"axis": 0}),
             Sample(inputs=([(2, 3), (2, 3), (2, 3)],), attributes={"axis": 1}),
@@ -203,6 +213,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The slices of a tensor along an axis, without that dimension.",
         infer=_unstack,
         reference=unstack,
+        traits=Traits(cost=FREE, batch=batch.axis, blocked=None, accumulator=None),
         samples=(
             Sample(inputs=((2, 3),), attributes={"axis": 0}),
             Sample(inputs=((2, 3),), attributes={"axis": 1}),

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nnefc.ops.core.common import Array, same
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.common import same
 from nnefc.ops.core.spec import OpSpec, Sample
+from nnefc.ops.core.traits import ELEMENTWISE
 
 _EXTREMES = (0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.5, -2.5, 0.25, -0.75, 1e4, -1e4)
 
@@ -40,6 +42,7 @@ def _unary(
         summary=summary,
         infer=same("x"),
         reference=function,
+        traits=ELEMENTWISE,
         elementwise=True,
         integers=integers,
         samples=spread(data) + extra,
@@ -218,6 +221,7 @@ _BEYOND = (
         summary="Inverse hyperbolic cosine, for x >= 1.",
         infer=same("x"),
         reference=np.arccosh,
+        traits=ELEMENTWISE,
         elementwise=True,
         samples=(
             _listed(1.0, 1.25, 2.0, 7.5, 1e4),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.ir import DType, TensorType
+from nnefc.ops.core import batch, blocked
 from nnefc.ops.core.common import listing
+from nnefc.ops.core.cost import FREE, WINDOW
 from nnefc.ops.core.spec import Call, OpSpec, Sample
+from nnefc.ops.core.traits import Traits
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.core.window_reference import argmax_pool, box, debox, desample, sample
 from nnefc.ops.standard.window_checks import check_pooling
@@ -144,6 +147,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Sum, or average, in a local window.",
         infer=_box,
         reference=box,
+        traits=Traits(
+            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.pooling, accumulator=None
+        ),
         samples=windows() + windows(normalize=True),
     ),
     OpSpec(
@@ -163,6 +169,9 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of box.",
         infer=_debox,
         reference=debox,
+        traits=Traits(
+            cost=WINDOW, batch=batch.window(batch.first), blocked=blocked.nearest, accumulator=None
+        ),
         samples=reverse_windows() + reverse_windows(normalize=True),
     ),
     OpSpec(
@@ -180,6 +189,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="Position, within its window, of the maximum.",
         infer=_argmax_pool,
         reference=argmax_pool,
+        traits=Traits(cost=WINDOW, batch=batch.window(batch.first), blocked=None, accumulator=None),
         samples=windows(data="ties"),
     ),
     OpSpec(
@@ -198,6 +208,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The values at given positions of the windows.",
         infer=_sample,
         reference=sample,
+        traits=Traits(cost=FREE, batch=batch.window(batch.every), blocked=None, accumulator=None),
         samples=_SAMPLE_SAMPLES,
     ),
     OpSpec(
@@ -217,6 +228,7 @@ SPECS: tuple[OpSpec, ...] = (
         summary="The reverse of sample: values sent to given positions of the windows, and summed.",
         infer=_desample,
         reference=desample,
+        traits=Traits(cost=FREE, batch=batch.window(batch.every), blocked=None, accumulator=None),
         samples=_DESAMPLE_SAMPLES,
     ),
 )

@@ -10,7 +10,7 @@ from nnefc.ir.graph import Attribute
 from nnefc.ops.core.common import sequence
 from nnefc.ops.core.interface import Interface, interface, item_type_problems, normalize
 from nnefc.ops.core.spec import Call, Emit, OpSpec, infer
-from nnefc.ops.tools.table import operations
+from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostic, NnefError
 
 Number = bool | int | float
@@ -38,7 +38,7 @@ def build(
     Raises NnefError with every violated rule (`argument/<name>`), with `invocation/...` for
     an unknown operation or wrong operands and attributes, `type/operand` for wrong item types.
     """
-    spec = operations().get(name)
+    spec = declared().get(name)
     if spec is None:
         raise _error("invocation/unknown", name, ["there is no such operation"], location)
     face = interface(spec)

@@ -1,13 +1,8 @@
-"""What an operation costs: multiply-accumulates and memory."""
+"""What operations and graphs cost: arithmetic and memory."""
 
 from __future__ import annotations
 
-import math
-
 from nnefc.ir import Graph, Op, Value
-from nnefc.ir.expression import FUSED
-from nnefc.ops.internal import attention, fused_views, mean_variance, scan
-from nnefc.ops.tools.reference import fused_operation
 from nnefc.ops.tools.table import operations
 from nnefc.symbolic.integers import hint
 
@@ -15,70 +10,37 @@ from nnefc.symbolic.integers import hint
 def macs(op: Op) -> int:
     """Multiply-accumulate operations of an op whose shapes are known; 0 if it does not multiply.
 
-    Counts the dense arithmetic of convolutions and matrix products, border taps
-    included, as is usual for networks; element-wise work is not counted.
+    Those of bodies count as often as these run.  Element-wise work is not counted.
     """
-    if op.name == "attention":
-        return attention.macs(op)
-    if op.name == scan.NAME:
-        parts = scan.Parts(op)
-        return parts.turns * sum(map(macs, parts.body.ops))
-    if FUSED.get(op.name):
-        return macs(fused_operation(op))
-    if op.name in ("conv", "separable_conv"):
-        *filters, _ = op.inputs[1:]
-        return op.output.type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
-    if op.name in ("deconv", "separable_deconv"):
-        *filters, _ = op.inputs[1:]
-        return op.inputs[0].type.volume * sum(math.prod(f.type.dims[1:]) for f in filters)
-    if op.name in ("matmul", "linear"):
-        transposed = bool(op.attributes.get("transposeA", False))
-        inner = op.inputs[0].type.dims[-2 if transposed else -1]
-        return op.output.type.volume * inner
-    return 0
+    spec = operations().get(op.name)
+    if spec is None:
+        return 0
+    count = spec.traits.cost.multiply_adds
+    return (count(op) if count is not None else 0) + repeats(op) * sum(
+        macs(inner) for body in op.bodies for inner in body.ops
+    )
 
 
 def flops(op: Op) -> int:
-    """Floating-point operations of an op whose shapes are known.
+    """Floating-point operations of an op whose shapes are known, see `nnefc.ops.core.cost`.
 
-    A multiply-add is two, a step of an element-wise expression is one for every item (`exp`, too),
-    and so is every item that a window or a reduction looks at; moving items is none.
+    A multiply-add is two; operations of bodies count as often as these run.
     """
-    if op.name == scan.NAME:
-        parts = scan.Parts(op)
-        return parts.turns * sum(map(flops, parts.body.ops))
-    steps = 0
-    if "expression" in op.attributes:
-        steps = sum(step.op != "literal" for step in op.attributes["expression"].steps)
-    elif (spec := operations().get(op.name)) is not None and spec.elementwise:
-        steps = int(op.name != "copy")
-    elif "size" in op.attributes and op.name in _WINDOWS:
-        steps = math.prod(op.attributes["size"])
-    visited = 0
-    if op.name.endswith("_reduce"):
-        visited = op.inputs[0].type.volume
-    elif op.name == "softmax":  # maximum, difference, exponential, sum, quotient
-        visited = 5 * op.inputs[0].type.volume
-    elif op.name.endswith(mean_variance.NAME):  # mean, differences, their squares, factor
-        visited = (6 if op.attributes["centred"] else 3) * op.inputs[0].type.volume
-    items = op.outputs[0].type.volume
-    if op.name == "attention":
-        items = math.prod(op.attributes["scores"])
-        visited = 5 * items
-    elif op.name == fused_views.NAME:
-        items = math.prod(op.attributes["extents"])
-    return 2 * macs(op) + steps * items + visited
+    spec = operations().get(op.name)
+    if spec is None:
+        return 0
+    multiply_adds, other = spec.traits.cost
+    return (
+        2 * (multiply_adds(op) if multiply_adds is not None else 0)
+        + (other(op) if other is not None else 0)
+        + repeats(op) * sum(flops(inner) for body in op.bodies for inner in body.ops)
+    )
 
 
-_WINDOWS = (
-    "argmax_pool",
-    "avg_pool",
-    "box",
-    "debox",
-    "local_response_normalization",
-    "max_pool",
-    "max_pool_with_index",
-)
+def repeats(op: Op) -> int:
+    """How often an operation runs its bodies; 0 if it has none."""
+    spec = operations().get(op.name)
+    return spec.repeats(op) if spec is not None and spec.repeats is not None else 0
 
 
 def traffic_bytes(graph: Graph) -> int:
@@ -89,8 +51,7 @@ def traffic_bytes(graph: Graph) -> int:
     """
     total = 0
     for op in filter(computes, graph.ops):
-        if op.name == scan.NAME:
-            total += op.attributes["turns"] * traffic_bytes(op.attributes["body"])
+        total += repeats(op) * sum(map(traffic_bytes, op.bodies))
         taken = [v for v in dict.fromkeys(op.inputs) if not is_stored(v)]
         total += sum(v.type.nbytes for v in (*taken, *op.outputs))
     return total

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value
-from nnefc.ir.expression import FUSED, INTERNAL
+from nnefc.ir import Expression, Graph, Op, TensorType, Value
 from nnefc.ir.graph import walk
-from nnefc.ops.core.common import Array, align, sequence
+from nnefc.ops.core.arrays import Array, widen, wrap
+from nnefc.ops.core.common import align, sequence
 from nnefc.ops.core.interface import kind_of
-from nnefc.ops.core.spec import Lookup, OpSpec, no_custom
-from nnefc.ops.internal import attention, fused_views, mean_variance, scan
-from nnefc.ops.standard.introduce import constant
+from nnefc.ops.core.spec import Interpreter, Lookup, OpSpec, no_custom
 from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.table import operations
 from nnefc.support.errors import Diagnostic, NnefError
@@ -99,21 +96,10 @@ def _run(
 
 def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Array]:
     """The results of one operation that is not a variable."""
-    if op.name in FUSED:
-        return _apply_fused(op, operands, lookup)
-    if op.name == scan.NAME:
-        return scan.scan(op, operands, partial(_run_body, lookup))
-    if op.name == "layout":
-        return operands
-    if op.name == "shuffle_channels":
-        return [np.concatenate(operands, 1).take(op.attributes["source"], 1)]
-    if op.name == mean_variance.NAME:
-        return [mean_variance.mean_variance_normalization(op, operands[0])]
-    if op.name == "constant":
-        data = constant(shape=op.attributes["shape"], value=op.attributes["value"])
-        return [widen(data, op.output.type.dtype)]
     spec = operations().get(op.name) or lookup(op.name)
     assert spec is not None, op.name
+    if spec.evaluate is not None:
+        return list(spec.evaluate(op, operands, _Interpreter(lookup)))
     if spec.reference is None:
         return _apply_expansion(op, spec, operands)
     extra = {"dtype": op.output.type.dtype} if op.name == "cast" else {}
@@ -124,37 +110,24 @@ def apply(op: Op, operands: list[Array], lookup: Lookup = no_custom) -> list[Arr
     return [wrap(r, v.type.dtype) for r, v in zip(results, op.outputs, strict=True)]
 
 
-def _run_body(lookup: Lookup, body: Graph, operands: list[Array]) -> list[Array]:
-    """The outputs of a graph without variables."""
-    values = dict(zip(body.inputs, operands, strict=True))
-    _run(body, values, {}, "outputs", lookup)
-    return [values[v] for v in body.outputs]
+@dataclass(frozen=True, slots=True)
+class _Interpreter(Interpreter):
+    """What operations that need more than arrays compute with."""
 
+    lookup: Lookup
 
-def fused_operation(op: Op) -> Op:
-    """The operation whose result is the first input of the expression of `op`."""
-    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "method")}
-    type_ = TensorType(op.inputs[0].type.dtype, op.output.type.shape)
-    return Op(op.name.removeprefix("fused_"), op.inputs[: FUSED[op.name]], attributes, [type_])
+    def apply(self, op: Op, operands: list[Array]) -> list[Array]:
+        return apply(op, operands, self.lookup)
 
+    def expression(
+        self, expression: Expression, operands: list[Array], types: list[TensorType]
+    ) -> list[Array]:
+        return evaluate_expression(expression, operands, types)
 
-def _apply_fused(op: Op, operands: list[Array], lookup: Lookup) -> list[Array]:
-    """The expression over the operands, the first of which another operation may use up."""
-    if op.name == "attention":
-        return [attention.attention(op, operands, partial(_scores, op.attributes["expression"]))]
-    if op.name == fused_views.NAME:
-        compute = partial(evaluate_expression, op.attributes["expression"])
-        return [fused_views.fused_views(op, operands, compute)]
-    taken = FUSED[op.name]
-    inner = apply(fused_operation(op), operands[:taken], lookup) if taken else []
-    types = [v.type for v in op.outputs]
-    return evaluate_expression(op.attributes["expression"], [*inner, *operands[taken:]], types)
-
-
-def _scores(expression: Expression, operands: list[Array], type_: TensorType) -> Array:
-    """The only result of an expression."""
-    (result,) = evaluate_expression(expression, operands, [type_])
-    return result
+    def run(self, body: Graph, operands: list[Array]) -> list[Array]:
+        values = dict(zip(body.inputs, operands, strict=True))
+        _run(body, values, {}, "outputs", self.lookup)
+        return [values[v] for v in body.outputs]
 
 
 def _apply_expansion(op: Op, spec: OpSpec, operands: list[Array]) -> list[Array]:
@@ -193,24 +166,13 @@ def evaluate_expression(
     return results
 
 
-def widen(array: Any, dtype: DType) -> Array:
-    """`array` as float64, int64 (uint64 as it is) or bool, whichever stands for `dtype`."""
-    kind = np.float64 if dtype.is_float else np.int64 if dtype.is_integer else np.bool_
-    return np.asarray(array).astype(np.uint64 if dtype is DType.UINT64 else kind, copy=False)
-
-
-def wrap(array: Array, dtype: DType) -> Array:
-    """A result of type `dtype`: integers have its lowest bits."""
-    return widen(array.astype(dtype.numpy), dtype) if dtype.is_integer else array
-
-
 def _require_meanings(graph: Graph, lookup: Lookup) -> None:
     """Raise NnefError, once per name, for operations that nobody can compute."""
     missing: dict[str, Diagnostic] = {}
     for op in walk(graph):
         spec = operations().get(op.name) or lookup(op.name)
-        computable = spec is not None and (spec.reference or spec.expand)
-        if not computable and op.name not in (*INTERNAL, "variable"):
+        computable = spec is not None and (spec.reference or spec.evaluate or spec.expand)
+        if not computable and op.name != "variable":
             message = f"operation {op.name} has no reference"
             place = op.location.place if op.location else None
             missing.setdefault(op.name, Diagnostic("custom/reference", message, place))

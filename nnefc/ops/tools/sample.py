@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
-from nnefc.ops.core.common import Array
+from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.interface import TensorParameter, interface
 from nnefc.ops.core.spec import OpSpec, Sample
 from nnefc.ops.tools.build import build

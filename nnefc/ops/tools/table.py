@@ -34,6 +34,12 @@ MODULES = (
     "extended.block_quantized",
     "extended.iota",
     "extended.append",
+    "internal.fused",
+    "internal.mean_variance",
+    "internal.attention",
+    "internal.fused_views",
+    "internal.layout",
+    "internal.scan",
 )
 """Modules of `nnefc.ops` that have `SPECS`, in the order of the specification."""
 
@@ -43,11 +49,21 @@ BEYOND_ATTRIBUTES = frozenset({("elu", "alpha"), ("slice", "stride")})
 
 @cache
 def operations() -> SpecTable:
-    """All operations by name."""
+    """All operations of the IR by name, internal ones included."""
     table = SpecTable()
     for module in MODULES:
         specs: tuple[OpSpec, ...] = importlib.import_module(f"nnefc.ops.{module}").SPECS
         for entry in specs:
+            table.register(entry)
+    return table
+
+
+@cache
+def declared() -> SpecTable:
+    """Operations that have a declaration: all that are not internal."""
+    table = SpecTable()
+    for entry in operations().values():
+        if not entry.is_internal:
             table.register(entry)
     return table
 
@@ -59,7 +75,7 @@ def standard() -> SpecTable:
     Those of tract's registries are operations of the IR alone, which another front end makes.
     """
     table = SpecTable()
-    for entry in operations().values():
+    for entry in declared().values():
         if entry.section != "tract":
             table.register(entry)
     return table

@@ -1,0 +1,93 @@
+"""Rules of operations on channel-blocked tensors, judged by attributes and shapes.
+
+Every operation with a rule has a `blocked_lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nnefc.ir import DType, Op
+from nnefc.ops.core.window_arithmetic import Window, interpolation, pooling_window
+from nnefc.symbolic.traced_array import traced_call
+
+BlockedRule = Callable[[Op], bool]
+"""`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
+
+
+def always(op: Op) -> bool:
+    """Every item, or every channel, is computed on its own."""
+    del op
+    return True
+
+
+def pooling(op: Op) -> bool:
+    """Windows in the plane; a border that is zero or ignored, and no window within it."""
+    dims = op.inputs[0].type.dims
+    window = pooling_window(dims, op.attributes)
+    border = op.attributes["border"]
+    if border not in ("constant", "ignore"):
+        return False
+    apart = window.size[:2] == (1, 1) and window.padding[:2] == ((0, 0), (0, 0))
+    if not apart or window.output[:2] != dims[:2]:
+        return False
+    return all(all(traced_call(_meets, window, axis, border)) for axis in range(2, window.rank))
+
+
+def _meets(window: Window, axis: int, border: str) -> tuple[bool]:
+    """Whether there is an item in the window at every position."""
+    return (bool((window.clipped().taps(axis, border) >= 0).any(1).all()),)
+
+
+def whole_planes(op: Op) -> bool:
+    """Reductions of all spatial dimensions, and of nothing else."""
+    dims = op.inputs[0].type.dims
+    return sorted(op.attributes["axes"]) == [*range(2, len(dims))]
+
+
+def concat_channels(op: Op) -> bool:
+    """Of channels."""
+    same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
+    return same and op.attributes["axis"] == 1
+
+
+def split_channels(op: Op) -> bool:
+    """Of channels."""
+    return op.attributes["axis"] == 1
+
+
+def slice_channels(op: Op) -> bool:
+    """Of channels, and of nothing else."""
+    before, after = op.inputs[0].type.dims, op.output.type.dims
+    others = [axis for axis in op.attributes["axes"] if axis != 1]
+    backwards = any(step < 0 for step in op.attributes.get("stride", ()))
+    same = (before[0], *before[2:]) == (after[0], *after[2:])
+    return same and not (others and backwards)
+
+
+def nearest(op: Op) -> bool:
+    """Windows that lie side by side: pixels are repeated."""
+    dims, out = op.inputs[0].type.dims, op.output.type.dims
+    window = pooling_window(dims, op.attributes, reverse=True)
+    beside = window.size == window.stride and all(p == (0, 0) for p in window.padding)
+    whole = out == tuple(n * f for n, f in zip(dims, window.size, strict=True))
+    dense = all(d == 1 or f == 1 for d, f in zip(window.dilation, window.size, strict=True))
+    plain = window.size[:2] == (1, 1) and not op.attributes["normalize"]
+    return beside and whole and dense and plain
+
+
+def linear(op: Op) -> bool:
+    """Interpolation along the last two dimensions, between items that there are."""
+    dims, a = op.inputs[0].type.dims, op.attributes
+    if any(f > 1 for f in a["factor"][:-2]):
+        return False
+    pairs = zip(dims[2:], a["factor"], strict=True)
+    return all(all(traced_call(_inside, *pair, a["method"], a["border"])) for pair in pairs)
+
+
+def _inside(extent: int, factor: int, method: str, border: str) -> tuple[bool]:
+    """Whether there is an item at both ends of every interpolation."""
+    points = interpolation(extent, factor, method, border)
+    return (bool(np.all([points.low >= 0, points.high >= 0])),)

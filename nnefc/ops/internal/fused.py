@@ -1,0 +1,113 @@
+"""fused, and operations that apply an expression to their result.
+
+    fused(inputs) {expression}
+
+broadcasts its inputs as NNEF does (aligned at dimension 0, singular extents repeat) and evaluates
+the expression for every item of the output.
+
+    fused_matmul(A, B, others) {..., expression}
+
+first computes `matmul(A, B) {...}`.  The sums, in the type of the accumulator, are the first input
+of the expression, `others` are the further ones; they broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from nnefc.ir import Op, TensorType
+from nnefc.ops.core import batch, check
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.cost import Cost, expression_steps, output_items
+from nnefc.ops.core.spec import ExpressionUse, Interpreter, OpSpec, internal
+from nnefc.ops.core.traits import ELEMENTWISE
+from nnefc.ops.internal import mean_variance
+from nnefc.ops.standard import convolution, matmul
+
+PREFIX: Final = "fused_"
+
+
+def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
+    """The operation, of so many operands, whose sums are the first input of the expression."""
+    assert plain.traits.accumulator is not None
+    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "method")}
+    type_ = TensorType(plain.traits.accumulator(op), op.output.type.shape)
+    return Op(plain.name, op.inputs[:operands], attributes, [type_])
+
+
+def _with_expression(plain: OpSpec, operands: int) -> OpSpec:
+    """The entry of an operation that applies an expression to the result of `plain`.
+
+    `operands`: how many operands `plain` has.
+    """
+    inner = partial(plain_op, plain, operands)
+
+    def start(op: Op) -> int:
+        del op
+        return operands
+
+    def verify(op: Op) -> list[str]:
+        return check.problems(plain, inner(op))
+
+    def evaluate(op: Op, values: list[Array], interpreter: Interpreter) -> Sequence[Array]:
+        result = interpreter.apply(inner(op), values[:operands])
+        types = [v.type for v in op.outputs]
+        inputs = [*result, *values[operands:]]
+        return interpreter.expression(op.attributes["expression"], inputs, types)
+
+    multiplied, others, rule = *plain.traits.cost, plain.traits.batch
+
+    def multiply_adds(op: Op) -> int:
+        return multiplied(inner(op)) if multiplied is not None else 0
+
+    def other(op: Op) -> int:
+        return _steps(op) + (others(inner(op)) if others is not None else 0)
+
+    return internal(
+        name=PREFIX + plain.name,
+        summary=f"{plain.name}, then an expression of its result.",
+        verify=verify,
+        evaluate=evaluate,
+        traits=plain.traits._replace(
+            cost=Cost(multiply_adds if multiplied is not None else None, other),
+            batch=batch.then_expression(rule, start) if rule is not None else None,
+        ),
+        expression=ExpressionUse(start),
+    )
+
+
+def _first_operand(op: Op) -> int:
+    """All operands are inputs of the expression."""
+    del op
+    return 0
+
+
+def _steps(op: Op) -> int:
+    return expression_steps(op) * output_items(op)
+
+
+def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
+    types = [v.type for v in op.outputs]
+    return interpreter.expression(op.attributes["expression"], operands, types)
+
+
+_PLAIN: Final = {
+    spec.name: spec for spec in (*matmul.SPECS, *convolution.SPECS, *mean_variance.SPECS)
+}
+
+SPECS: tuple[OpSpec, ...] = (
+    internal(
+        name="fused",
+        summary="An expression of items.",
+        verify=None,
+        evaluate=_evaluate,
+        traits=ELEMENTWISE._replace(cost=Cost(multiply_adds=None, other=_steps)),
+        expression=ExpressionUse(_first_operand),
+    ),
+    _with_expression(_PLAIN["matmul"], 2),
+    _with_expression(_PLAIN["conv"], 3),
+    _with_expression(_PLAIN["deconv"], 3),
+    _with_expression(_PLAIN[mean_variance.NAME], 1),
+)

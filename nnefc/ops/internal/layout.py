@@ -1,0 +1,51 @@
+"""layout and shuffle_channels: they move items.
+
+    layout(x)
+
+stores the items of x in the layout of the type of the result.
+
+    shuffle_channels(x0, x1, ...) {source}
+
+concatenates its operands along the channels; channel c of the result is number source[c] of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nnefc.ir import Op
+from nnefc.ops.core import batch, blocked
+from nnefc.ops.core.arrays import Array
+from nnefc.ops.core.cost import FREE
+from nnefc.ops.core.spec import Interpreter, OpSpec, internal
+from nnefc.ops.core.traits import Traits
+
+
+def _layout(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
+    del op, interpreter
+    return operands
+
+
+def _shuffle_channels(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequence[Array]:
+    del interpreter
+    return [np.concatenate(operands, 1).take(op.attributes["source"], 1)]
+
+
+SPECS: tuple[OpSpec, ...] = (
+    internal(
+        name="layout",
+        summary="The same tensor in another layout.",
+        verify=None,
+        evaluate=_layout,
+        traits=Traits(cost=FREE, batch=batch.every, blocked=None, accumulator=None),
+    ),
+    internal(
+        name="shuffle_channels",
+        summary="Channels in another order.",
+        verify=None,
+        evaluate=_shuffle_channels,
+        traits=Traits(cost=FREE, batch=batch.every, blocked=blocked.always, accumulator=None),
+    ),
+)
