@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.frontends.read_model import read_model
 from nnefc.ir import Graph
@@ -29,5 +28,5 @@ def check_model(
     if trial.values:
         message = f"{model.name} is checked with {trial}: its inputs have symbols for extents"
         diagnostics.add(Diagnostic("tract/trial", message, Place(str(source)), "note"))
-    if states := kept_shapes(trial.graph):
+    if states := trial.graph.state_shapes:
         model.graph(trial.shapes, diagnostics, states=states)

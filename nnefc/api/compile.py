@@ -121,7 +121,6 @@ def _cache_entry(
 def _require_stateless(graph: Graph) -> None:
     """Raise NnefError for a graph of which states go in and out, which calls would not keep."""
     from nnefc.dynamic.states import only_sessions
-    from nnefc.frontends.common.graph_names import kept_shapes
 
-    if kept := kept_shapes(graph):
+    if kept := graph.state_shapes:
         raise only_sessions("a graph", kept)

@@ -153,6 +153,7 @@ def compare_models(
     outcomes = set(kept.outputs)
     kept.outputs = [value for _, value in tensors]
     kept.output_names = [f"#{i}" for i in range(len(tensors))]
+    kept.states, kept.counts = [], []
     arrays = [inputs[value.name] for value in graph.inputs]
     instrumented = _run(compile_graph(kept, threads, accuracy), arrays)
     outputs = _run(compiled, arrays)

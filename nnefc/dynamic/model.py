@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nnefc.dynamic.plan_cache import PlanCache, needs_shapes
-from nnefc.dynamic.states import States, only_sessions
-from nnefc.frontends.common.graph_names import kept_by, settled
+from nnefc.dynamic.states import States, only_sessions, split_outputs
 from nnefc.options.arguments import check_shapes
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
-from nnefc.runtime.run.executable import appended, step
+from nnefc.runtime.run.executable import session_layout, step
 from nnefc.runtime.run.model import CompiledModel
 from nnefc.runtime.run.signature import Signature, check_names
 from nnefc.support.errors import Diagnostic, NnefError
@@ -80,18 +79,18 @@ class Session:
         """The results; those that `out` names are put there, too."""
         model = self._model
         plan = model.plan_for(model.shapes_of(arrays), self.shapes)
-        states = self._states.given(plan.inputs, plan.outputs)
+        layout = session_layout(plan)
+        states = self._states.given(plan.inputs, layout.states)
         count = len(model.output_names)
         if len(out) == count == len(plan.outputs) and not states.arrays:
             targets = [out[name] for name in model.output_names]
             plan(*arrays, out=targets[0] if count == 1 else targets)
             return targets
         outputs = step(plan, arrays, states.addresses)
-        names = (spec.name for spec in plan.outputs)
-        results, kept = settled(dict(zip(names, outputs, strict=True)))
-        _fill(out, results)
-        self._states.keep(kept, appended(plan))
-        return list(results.values())
+        results, kept = split_outputs(outputs, layout.states, layout.counts)
+        _fill(out, dict(zip(model.output_names, results, strict=True)))
+        self._states.keep(kept, layout.appended)
+        return results
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
@@ -210,8 +209,8 @@ class DynamicModel(CompiledModel):
             )
         named = self._named([every[name] for name in self.input_names])
         model = self._plans.exact(named)
-        if kept := kept_by(spec.name for spec in model.outputs):
-            raise only_sessions("for_shapes", kept)
+        if states := session_layout(model).states:
+            raise only_sessions("for_shapes", [state.name for state in states])
         return model
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:

@@ -18,7 +18,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.dynamic.states import only_sessions
-from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.run.forks import renew_after_fork
@@ -329,7 +328,7 @@ def needs_shapes(what: str, source: GraphSource, shapes: Shapes) -> NnefError:
     except NnefError:
         example = "{...}"
     else:
-        if kept := kept_shapes(trial.graph):
+        if kept := trial.graph.state_shapes:
             return only_sessions(what, kept)
         example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
     hint = f"model.for_shapes({example}) gives one"

@@ -1,8 +1,8 @@
-"""What operators of a model keep from one call to the next: the arrays, and the memory they lie in.
+"""The states of a session: arrays that operators keep from call to call, and their memory.
 
-States that grow, as keys and values of a decoder do, lie in memory with room for more
-(`nnefc.frontends.common.graph_names.room_for`): a call reads what is there and puts what comes
-behind it, so that nothing is copied.
+States that grow, as keys and values of a decoder do, lie in memory with room for more items
+(`nnefc.frontends.common.graph_names.room_for`): a call reads the items that are there and appends
+new ones, so that nothing is copied.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nnefc.frontends.common.graph_names import STATE, kept_by
 from nnefc.runtime.memory.large_pages import memory
 from nnefc.runtime.memory.tensors import TensorSpec, address, array_of, is_ready, mismatch
 from nnefc.runtime.run.forks import renew_after_fork
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
+    from nnefc.ir import Count, State
     from nnefc.program.program import Appended
 
 Array = np.ndarray[Any, Any]
@@ -122,42 +122,39 @@ class States(MutableMapping[str, Array]):
 
     # -- for calls, which hold the lock
 
-    def given(self, inputs: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> Given:
-        """What a graph takes for those of its `inputs` that are states, in order.
+    def given(self, inputs: Sequence[TensorSpec], states: Sequence[State]) -> Given:
+        """The memory of the `states` that a graph takes, in the order of its `inputs`.
 
-        Raises NnefError for what a caller has put here and is of another type than the input, or of
-        a name under which no operator keeps anything, as inputs and `outputs` of the graph tell.
+        Raises NnefError for an array that a caller has put here, if its type is not that of the
+        input, or if no operator of the graph has a state of that name.
         """
         before, kept = self._given, self._kept
         if before is not None and before.inputs is inputs and before.of is kept.arrays:
             return before
         del before
         self._given = None
-        wanted = [spec for spec in inputs if spec.name.startswith(STATE)]
+        pairs = ((inputs[each.input], each) for each in states if each.input is not None)
+        wanted = [TensorSpec(state.name, spec.shape, spec.dtype) for spec, state in pairs]
         if kept.unchecked:
-            self._check(wanted, outputs)
+            self._check(wanted, states)
             kept = self._kept = kept._replace(unchecked=frozenset())
         arrays = list(map(self._with_room, wanted))
         self._given = Given(inputs, kept.arrays, list(map(address, arrays)), arrays)
         return self._given
 
     def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
-        """Keep what a graph returns for the next call, and what it has put behind other states."""
+        """Store the states that a graph has returned, and the lengths of those it appended to."""
         kept = self._kept
-        changed = {
-            key: _longer(kept.shapes[key], axis, more)
-            for name, axis, more in appended
-            for key in [name.removeprefix(STATE)]
-        }
+        changed = {name: _longer(kept.shapes[name], axis, more) for name, axis, more in appended}
         changed |= {name: array.shape for name, array in arrays.items()}
         if changed:
             every = {**kept.arrays, **arrays} if arrays else kept.arrays
             self._kept = _Kept(every, {**kept.shapes, **changed}, kept.unchecked)
 
-    def _check(self, wanted: Sequence[TensorSpec], outputs: Iterable[TensorSpec]) -> None:
+    def _check(self, wanted: Sequence[TensorSpec], states: Sequence[State]) -> None:
         """Raise NnefError for what a caller has put here and a graph does not take."""
         unchecked = self._kept.unchecked
-        known = list(dict.fromkeys(kept_by(spec.name for spec in (*wanted, *outputs))))
+        known = [state.name for state in sorted(states, key=lambda state: state.input is None)]
         problems = [
             Diagnostic(
                 "input/state",
@@ -168,17 +165,16 @@ class States(MutableMapping[str, Array]):
             for name in sorted(unchecked.difference(known))
         ]
         for spec in wanted:
-            name = spec.name.removeprefix(STATE)
-            if name in unchecked:
-                array = self[name]
-                like = TensorSpec(name, array.shape, spec.dtype)
+            if spec.name in unchecked:
+                array = self[spec.name]
+                like = TensorSpec(spec.name, array.shape, spec.dtype)
                 problems += filter(None, [mismatch(array, like, "state")])
         if problems:
             raise NnefError(problems)
 
     def _with_room(self, spec: TensorSpec) -> Array:
         """A state at the beginning of memory of a shape; where it lies, if that is so."""
-        name, shape = spec.name.removeprefix(STATE), spec.shape
+        name, shape = spec.name, spec.shape
         array = self._kept.arrays[name]
         if array.shape == shape and is_ready(array):
             return array
@@ -199,6 +195,23 @@ def _beginning(memory: Array, shape: Shape) -> Array:
 def _longer(shape: Shape, axis: int, more: int) -> Shape:
     """A shape with so many more items along an axis."""
     return (*shape[:axis], shape[axis] + more, *shape[axis + 1 :])
+
+
+def split_outputs(
+    outputs: Sequence[Array], states: Iterable[State], counts: Iterable[Count]
+) -> tuple[list[Array], dict[str, Array]]:
+    """The results of the document, cut to the items that are valid, and the new states by name."""
+    arrays, beside = list(outputs), set[int]()
+    for count in counts:
+        valid = range(int(outputs[count.output]))
+        arrays[count.of] = arrays[count.of].take(valid, count.axis)
+        beside.add(count.output)
+    kept: dict[str, Array] = {}
+    for state in states:
+        if state.output is not None:
+            kept[state.name] = arrays[state.output]
+            beside.add(state.output)
+    return [array for i, array in enumerate(arrays) if i not in beside], kept
 
 
 def only_sessions(what: str, kept: Iterable[str]) -> NnefError:

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from nnefc.formats.container import Container, open_container
-from nnefc.frontends.common.graph_names import needs_session
 from nnefc.frontends.tract.document_text import rendered
 from nnefc.ir import Graph
 from nnefc.options.import_config import DEFAULT, ImportConfig, Path
@@ -75,7 +74,7 @@ def run_front_end(
         source.require_inputs(config.shapes)
         if not sources and not (dynamic and source.unbound(config.shapes)):
             graph = source.graph(config.shapes, diagnostics)
-            if not (dynamic and needs_session(graph)):
+            if not (dynamic and graph.needs_session):
                 return graph
         source.read_weights()
         files.pop_all()  # models within this one are read when they are needed

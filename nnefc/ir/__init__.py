@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.expression import Expression, Step
-from nnefc.ir.graph import Attribute, Graph, Location, Op, Value, Variable
+from nnefc.ir.graph import Attribute, Count, Graph, Location, Op, State, Value, Variable
 from nnefc.ir.layout import Blocked
 from nnefc.ir.types import DType, Shape, TensorType
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Attribute",
     "Blocked",
+    "Count",
     "DType",
     "Expression",
     "Graph",
     "Location",
     "Op",
     "Shape",
+    "State",
     "Step",
     "TensorType",
     "Value",

@@ -15,9 +15,9 @@ def graphs_equal(left: Graph, right: Graph, *, names: bool = True) -> bool:
 def difference(left: Graph, right: Graph, *, names: bool = True) -> str | None:
     """The first difference between two graphs, as a sentence; None if they are equal.
 
-    Compared are inputs, operations in order with operands, attributes and types, outputs and
-    the declarations of variables.  Nameless constants of rank 0 are literals: they count as
-    part of the operation that uses them.  `names`: compare the names of values as well.
+    Compared are inputs, operations in order with operands, attributes and types, outputs, states,
+    counts and the declarations of variables.  Nameless constants of rank 0 are literals: they
+    count as part of the operation that uses them.  `names`: compare the names of values as well.
     """
     return _Comparison(names).graphs(left, right)
 
@@ -50,6 +50,10 @@ class _Comparison:
         for name, x, y in zip(left.output_names, left.outputs, right.outputs):
             if not self._values(x, y):
                 return f"output {name} is another value"
+        if left.states != right.states:
+            return f"states {left.states} against {right.states}"
+        if left.counts != right.counts:
+            return f"counts {left.counts} against {right.counts}"
         variables = {k: v.type for k, v in left.variables.items()}
         others = {k: v.type for k, v in right.variables.items()}
         if variables != others:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nnefc.ir.types import TensorType
 from nnefc.support.errors import Place, Step
@@ -135,6 +135,32 @@ class Variable:
     data: np.ndarray[Any, Any] | None = None
 
 
+class State(NamedTuple):
+    """A tensor that operators of the graph keep from one call to the next.
+
+    Inputs and outputs are named by their position, which passes do not change.
+    """
+
+    name: str
+    """What the document calls it; unique among the states of a graph."""
+    input: int | None
+    """The input that takes the value of the call before; None if none has been stored yet."""
+    output: int | None
+    """The output that returns the new value; None if the graph appends to the input's memory."""
+    axis: int | None = None
+    """The axis along which the input has room for more items, which the graph appends."""
+
+
+class Count(NamedTuple):
+    """An output whose extent along an axis is an upper bound; another output counts its items."""
+
+    output: int
+    """The output that holds the number of valid items; of rank 0."""
+    of: int
+    """The output that is counted."""
+    axis: int
+
+
 class Graph:
     """Inputs, operations in order, outputs, and the data of variables.
 
@@ -142,7 +168,8 @@ class Graph:
     `output_names` are the names of the graph's results, which need not be the names of the
     values.  `variables` is keyed by the label in lower case (labels are compared without
     case).  `declarations` are the fragments without body, as NNEF declares them, of custom
-    operations by name.
+    operations by name.  `states` are the inputs and outputs that sessions carry from call to call,
+    `counts` the outputs that count items of others; both stand behind the results of the document.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -153,6 +180,8 @@ class Graph:
         self.output_names: list[str] = []
         self.variables: dict[str, Variable] = {}
         self.declarations: dict[str, str] = {}
+        self.states: list[State] = []
+        self.counts: list[Count] = []
         self._first: Op | None = None
         self._last: Op | None = None
         self._count = 0
@@ -175,6 +204,17 @@ class Graph:
         self._output_at = {}
         for i, value in enumerate(self._outputs):
             self._output_at.setdefault(value, []).append(i)
+
+    @property
+    def needs_session(self) -> bool:
+        """Whether the graph has states, or results whose extents only a run determines."""
+        return bool(self.states or self.counts)
+
+    @property
+    def state_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the states that the graph returns, by name."""
+        returned = ((each.name, each.output) for each in self.states)
+        return {name: self._outputs[i].type.dims for name, i in returned if i is not None}
 
     def is_output(self, value: Value) -> bool:
         return value in self._output_at
@@ -293,6 +333,7 @@ class Graph:
             values.update(zip(op.outputs, twin.outputs, strict=True))
         copy.outputs = [values[v] for v in self.outputs]
         copy.output_names = list(self.output_names)
+        copy.states, copy.counts = list(self.states), list(self.counts)
         return copy
 
 

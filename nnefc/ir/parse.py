@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nnefc.ir.expression import Expression, Step
-from nnefc.ir.graph import Attribute, Graph, Op, Value, Variable
+from nnefc.ir.graph import Attribute, Count, Graph, Op, State, Value, Variable
 from nnefc.ir.layout import Blocked
 from nnefc.ir.types import DType, TensorType
 from nnefc.support.errors import NnefError, Place
@@ -145,8 +145,12 @@ class _Parser:
         self._list(self._skip_output, ")")  # its values are not defined yet
         self._expect("{")
         while not self._accept("}"):
-            if self._is("state"):
+            if self._begins("variable"):
+                self._variable(graph)
+            elif self._begins("state"):
                 self._state(graph)
+            elif self._begins("count"):
+                self._count(graph)
             else:
                 self._operation(graph)
         end, self._position = self._position, start
@@ -165,11 +169,39 @@ class _Parser:
         self._expect("=")
         return name, self._use()
 
-    def _state(self, graph: Graph) -> None:
-        self._expect("state")
+    def _begins(self, keyword: str) -> bool:
+        """Whether a declaration starts here, and not an operation of that name: takes the word."""
+        start = self._position
+        if self._accept(keyword) and not self._is("("):
+            return True
+        self._position = start
+        return False
+
+    def _variable(self, graph: Graph) -> None:
         label = self._string()
         self._expect(":")
         graph.variables[label.lower()] = Variable(label, self._type())
+
+    def _state(self, graph: Graph) -> None:
+        name, found = self._string(), self._positions("input", "output", "axis")
+        graph.states.append(State(name, *found))
+
+    def _count(self, graph: Graph) -> None:
+        at = self._at
+        output, of, axis = self._positions("output", "of", "axis")
+        if output is None or of is None or axis is None:
+            self._at = at
+            raise self._error("a count has an output, what it is of, and an axis")
+        graph.counts.append(Count(output, of, axis))
+
+    def _positions(self, *names: str) -> list[int | None]:
+        """The numbers in `{name = number, ...}`; None for names that are not given."""
+        self._expect("{")
+        found = dict(self._list(self._named_attribute, "}"))
+        for name, value in found.items():
+            if name not in names or type(value) is not int:
+                raise self._error(f"expected a position for {' or '.join(names)}, found {name!r}")
+        return [found.get(name) for name in names]
 
     def _operation(self, graph: Graph) -> None:
         declared: list[tuple[str, str, TensorType]] = []

@@ -12,14 +12,20 @@ Values without a name are numbered; a name that occurs twice is told apart by `#
 which is not part of it.  What is no identifier stands in quotes.  Arrays and tuples
 of attributes are both tuples in the IR and print as [..].  An array of more than
 `INLINE` items prints as `@` and a digest of its content.  A body, `{body = graph ...}`, has
-names of its own.  The data of variables is not printed; `# ` begins a comment.
+names of its own.  The data of variables is not printed; `# ` begins a comment.  Ahead of the
+operations stand the variables that none of them reads, the states and the counts; inputs and
+outputs are given by position:
+
+      variable "label": float32[8,4,1,1]
+      state "k" {input = 1, output = 2, axis = 1}
+      count {output = 3, of = 0, axis = 0}
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nnefc.ir.expression import Expression
@@ -56,7 +62,11 @@ def print_graph(graph: Graph, *, locations: bool = False, data: Data | None = No
     )
     lines = [f"graph {_word(graph.name)}({declare(graph.inputs)}) -> ({outputs}) {{"]
     for variable in _unread_variables(graph):
-        lines.append(f"  state {_quote(variable.label)}: {variable.type}")
+        lines.append(f"  variable {_quote(variable.label)}: {variable.type}")
+    for state in graph.states:
+        ends = {"input": state.input, "output": state.output, "axis": state.axis}
+        lines.append(f"  state {_quote(state.name)} {_positions(ends)}")
+    lines += [f"  count {_positions(each._asdict())}" for each in graph.counts]
     for op in graph.ops:
         operands = ", ".join(names.get(v, "%?") for v in op.inputs)
         left = f"{declare(op.outputs)} = " if op.outputs else ""
@@ -128,6 +138,11 @@ def _unread_variables(graph: Graph) -> list[Variable]:
         if op.name == "variable" and "label" in op.attributes
     }
     return [v for v in graph.variables.values() if (v.label, v.type) not in declared]
+
+
+def _positions(of: Mapping[str, int | None]) -> str:
+    items = (f"{name} = {position}" for name, position in of.items() if position is not None)
+    return f"{{{', '.join(items)}}}"
 
 
 def _word(name: str) -> str:

@@ -20,8 +20,8 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
     """All problems of `graph` as sentences; empty if it is whole.
 
     Checked: links between operations, definition before use, lists of users, graph inputs
-    and outputs, names, variables and their data, steps of expressions, what `checker` finds for
-    each operation, and all of that for the bodies of operations.
+    and outputs, names, states and counts, variables and their data, steps of expressions, what
+    `checker` finds for each operation, and all of that for the bodies of operations.
     """
     problems = _links(graph)
     if problems:
@@ -60,7 +60,7 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
                 f"%{value.name or '?'} lists {sum(value.users.values())} uses,"
                 f" the graph has {counter.total()}"
             )
-    return problems + _outputs(graph, uses)
+    return problems + _outputs(graph, uses) + _states(graph) + _counts(graph)
 
 
 def check(graph: Graph, checker: Checker | None = None, *, after: str = "") -> None:
@@ -144,4 +144,40 @@ def _outputs(graph: Graph, defined: Iterable[Value]) -> list[str]:
     for name, value in zip(graph.output_names, graph.outputs):
         if value not in known:
             problems.append(f"output {name!r} is not defined in the graph")
+    return problems
+
+
+def _states(graph: Graph) -> list[str]:
+    problems: list[str] = []
+    for kind, values, positions in (
+        ("input", graph.inputs, [each.input for each in graph.states]),
+        ("output", graph.outputs, [each.output for each in graph.states]),
+    ):
+        for position, count in Counter(i for i in positions if i is not None).items():
+            if not 0 <= position < len(values):
+                problems.append(f"a state is {kind} {position} of {len(values)}")
+            elif count > 1:
+                problems.append(f"{count} states are {kind} {position}")
+    for name, count in Counter(each.name for each in graph.states).items():
+        if count > 1:
+            problems.append(f"{count} states have the name {name!r}")
+    for state in graph.states:
+        if state.input is None and state.output is None:
+            problems.append(f"state {state.name!r} is neither an input nor an output")
+        if state.axis is not None and state.input is None:
+            problems.append(f"state {state.name!r} grows in the memory of no input")
+    return problems
+
+
+def _counts(graph: Graph) -> list[str]:
+    problems: list[str] = []
+    for count in graph.counts:
+        if not (0 <= count.output < len(graph.outputs) and 0 <= count.of < len(graph.outputs)):
+            problems.append(f"{count} is not of outputs of the graph")
+            continue
+        number, counted = graph.outputs[count.output].type, graph.outputs[count.of].type
+        if number.rank or not number.dtype.is_integer:
+            problems.append(f"{count}: output {count.output} is {number}, not one integer")
+        if not 0 <= count.axis < counted.rank:
+            problems.append(f"{count}: output {count.of} is {counted}")
     return problems

@@ -93,7 +93,7 @@ class Appended(NamedTuple):
     """What a run puts into the memory of an input, behind the items that are there."""
 
     name: str
-    """Of the input."""
+    """The input, or for a `SessionLayout` the state that it takes."""
     axis: int
     more: int
     """Items along the axis."""

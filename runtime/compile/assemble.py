@@ -9,7 +9,7 @@ import numpy as np
 
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.compiled import Compiled
+from nnefc.runtime.compile.compiled import Compiled, SessionLayout
 from nnefc.runtime.compile.executable_memory import compile_kernels
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.launch_info import launch_infos, total_work
@@ -77,6 +77,16 @@ def compile_draft(
         launches=lambda: launches,
         constants=lambda: arrays,
         constant_bytes=sum(array.nbytes for array in arrays),
-        appended=tuple(program.appended),
+        session=_session_layout(program, graph),
     )
     return compiled, drafted
+
+
+def _session_layout(program: Program, graph: Graph) -> SessionLayout:
+    names = {
+        graph.inputs[state.input].name: state.name
+        for state in graph.states
+        if state.input is not None
+    }
+    appended = (each._replace(name=names[each.name]) for each in program.appended)
+    return SessionLayout(tuple(graph.states), tuple(graph.counts), tuple(appended))

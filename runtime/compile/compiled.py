@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from nnefc.ir import Variable
+    from nnefc.ir import Count, State, Variable
     from nnefc.program.program import Appended
     from nnefc.runtime.compile.executable_memory import Code
     from nnefc.runtime.memory.tensors import TensorSpec
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from nnefc.runtime.plan.plan import Plan
 
 Array = np.ndarray[Any, Any]
+
+
+class SessionLayout(NamedTuple):
+    """Which inputs and outputs of a plan a session carries from call to call."""
+
+    states: tuple[State, ...] = ()
+    counts: tuple[Count, ...] = ()
+    appended: tuple[Appended, ...] = ()
+    """States whose input a call writes into, behind the items that it reads there."""
+
+
+STATELESS: Final = SessionLayout()
+"""The layout of plans that keep nothing between calls."""
 
 
 class Compiled(NamedTuple):
@@ -36,4 +49,4 @@ class Compiled(NamedTuple):
     constants: Callable[[], Sequence[Array]]
     """In the order of the table of bases; whoever runs the plan keeps them."""
     constant_bytes: int
-    appended: tuple[Appended, ...] = ()
+    session: SessionLayout = STATELESS

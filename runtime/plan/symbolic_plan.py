@@ -78,8 +78,9 @@ class ParametricModel:
         varying = Varying(np.array(places, np.intp), tuple(tables))
         self._runner = Runner(compiled, threads, shared.arenas, varying)
         self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
-        self._appended = compiled.appended
-        self._last: tuple[Appended, ...] = ()
+        self._appended = compiled.session.appended
+        self._session = compiled.session._replace(appended=())
+        """That of the last call, whose numbers of items are plain integers."""
         self._parallel = compiled.plan.parallel
         self._launches_vary = is_symbolic(draft.tiles) or bool(draft.repeated)
         parts: list[Sequence[Any]] = [
@@ -89,7 +90,7 @@ class ParametricModel:
             [draft.arena_bytes],
             self._inputs.extents,
             self._outputs.extents,
-            [each.more for each in compiled.appended],
+            [each.more for each in compiled.session.appended],
             list(tables.values()),
         ]
         self._counts = list(map(len, parts))
@@ -115,11 +116,12 @@ class ParametricModel:
             words = self._words(params, tiles, steps, nbytes, tables)
         except (ArithmeticError, ValueError):
             return None
-        if counts != [more for _, _, more in self._last]:
+        if counts != [more for _, _, more in self._session.appended]:
             pairs = zip(self._appended, counts, strict=True)
-            self._last = tuple(Appended(name, axis, more) for (name, axis, _), more in pairs)
+            grown = tuple(Appended(name, axis, more) for (name, axis, _), more in pairs)
+            self._session = self._session._replace(appended=grown)
         inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
-        return Executable(self._runner, inputs, outputs, self._last, words)
+        return Executable(self._runner, inputs, outputs, self._session, words)
 
     def _words(
         self,

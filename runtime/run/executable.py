@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from nnefc.runtime.compile.compiled import STATELESS, SessionLayout
 from nnefc.runtime.memory.tensors import BY_NAME, TensorSpec, address, empty, is_array, is_ready
 from nnefc.runtime.run.signature import Signature
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.program.program import Appended
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.patch import PlanPatch
     from nnefc.runtime.plan.plan import Walk
@@ -40,11 +40,11 @@ class Executable:
         runner: Runner,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
-        appended: tuple[Appended, ...] = (),
+        session: SessionLayout = STATELESS,
         words: PlanPatch | None = None,
     ) -> None:
-        """`appended`: inputs that a call writes into, behind what it reads there; `words`: of the
-        plan, if it is one of several that `runner` runs.
+        """`session`: the inputs and outputs that a session carries; `words`: of the plan, if it is
+        one of several that `runner` runs.
         """
         self.inputs = inputs
         """What a call takes, in order."""
@@ -52,7 +52,7 @@ class Executable:
         """What a call returns, in order."""
         self._runner = runner
         self._signature = Signature(inputs, outputs)
-        self._appended = appended
+        self._session = session
         self._words = words
         self._fast: FastCall | None = None
         """The call itself as native code, for results that are made."""
@@ -171,6 +171,6 @@ def step(plan: Executable, arrays: Sequence[Any], others: Sequence[int]) -> list
     return results
 
 
-def appended(plan: Executable) -> tuple[Appended, ...]:
-    """Inputs that a call writes into, behind what it reads there."""
-    return plan._appended
+def session_layout(plan: Executable) -> SessionLayout:
+    """The inputs and outputs of a plan that a session carries from call to call."""
+    return plan._session

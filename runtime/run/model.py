@@ -99,7 +99,7 @@ class CompiledModel(Executable):
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs."""
         runner = Runner(compiled, threads, arenas)
-        super().__init__(runner, compiled.inputs, compiled.outputs, compiled.appended)
+        super().__init__(runner, compiled.inputs, compiled.outputs, compiled.session)
         self._origin = origin
         self.plan: Plan = compiled.plan
         self._threads = threads

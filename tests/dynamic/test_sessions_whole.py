@@ -16,6 +16,7 @@ import pytest
 
 import nnefc.dynamic.states
 from nnefc.dynamic.model import DynamicModel, Session
+from nnefc.runtime.run.executable import session_layout
 from tests.helpers.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
@@ -118,7 +119,7 @@ def test_states_that_are_given_stay_in_memory(several: DynamicModel) -> None:
     session = several.session()
     session(rows(3))
     plan = several.plan_for([(1, 4)], session.shapes)
-    given = session.states.given(plan.inputs, plan.outputs)
+    given = session.states.given(plan.inputs, session_layout(plan).states)
     session.states.clear()
     for array, address in zip(given.arrays, given.addresses, strict=True):
         assert array.ctypes.data == address

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnefc.dynamic.states import States
-from nnefc.frontends.common.graph_names import room_for, state_name
+from nnefc.frontends.common.graph_names import room_for
+from nnefc.ir import State
 from nnefc.program.program import Appended
 from nnefc.runtime.memory import large_pages
 from nnefc.runtime.memory.tensors import TensorSpec
@@ -33,8 +34,8 @@ def items(begin: int, count: int) -> Array:
 def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
     """What a graph takes for a state, behind which it puts so many items."""
     shape = room_for(states.shapes[name], AXIS, more)
-    spec = TensorSpec(state_name(name), shape, np.dtype(np.float32))
-    (address,) = states.given([spec], [spec]).addresses
+    spec = TensorSpec("memory", shape, np.dtype(np.float32))
+    (address,) = states.given([spec], [State(name, 0, None, AXIS)]).addresses
     nbytes = 4 * math.prod(shape)
     there = (ctypes.c_uint8 * nbytes).from_address(address)
     return np.ctypeslib.as_array(there).view(np.float32).reshape(shape)
@@ -49,7 +50,7 @@ def grow(states: States, more: Array, name: str = NAME) -> int:
     begin = states.shapes[name][AXIS]
     memory = given_memory(states, count, name)
     memory[:, begin : begin + count] = more
-    states.keep({}, [Appended(state_name(name), AXIS, count)])
+    states.keep({}, [Appended(name, AXIS, count)])
     return memory.ctypes.data
 
 
@@ -125,7 +126,8 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
     states, names = States(), ("a", "b", "c")
     states.keep({name: items(0, 31) for name in names}, [])
     shape = room_for((2, 31, 2), AXIS, 1)
-    specs = [TensorSpec(state_name(name), shape, np.dtype(np.float32)) for name in names]
+    specs = [TensorSpec(f"{name} in", shape, np.dtype(np.float32)) for name in names]
+    appended = [State(name, i, None, AXIS) for i, name in enumerate(names)]
     left = [2]
 
     def memory(nbytes: int, what: str) -> Array:
@@ -136,7 +138,7 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("nnefc.dynamic.states.memory", memory)
     with pytest.raises(NnefError):
-        states.given(specs, specs)
+        states.given(specs, appended)
     for name in names:
         np.testing.assert_array_equal(states[name], items(0, 31))
     left[0] = len(names)
@@ -149,9 +151,11 @@ def test_what_is_given_again_is_not_looked_for() -> None:
     states = States()
     grow(states, items(0, 4))
     shape = room_for((2, 4, 2), AXIS, 1)
-    specs = (TensorSpec(state_name(NAME), shape, np.dtype(np.float32)),)
-    first = states.given(specs, ())
-    assert states.given(specs, ()) is first
+    specs = (TensorSpec("memory", shape, np.dtype(np.float32)),)
+    taken = [State(NAME, 0, None, AXIS)]
+    first = states.given(specs, taken)
+    assert first.addresses
+    assert states.given(specs, taken) is first
     states[NAME] = items(7, 9)
-    assert states.given(specs, ()) is not first
+    assert states.given(specs, taken) is not first
     np.testing.assert_array_equal(states[NAME], items(7, 9))

@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.ir import (
+    Count,
     DType,
     Expression,
     Graph,
     Location,
     Op,
+    State,
     Step,
     TensorType,
     Value,
@@ -27,6 +29,7 @@ from nnefc.ir import (
     parse_graph,
     print_graph,
 )
+from nnefc.ir.compare import difference, graphs_equal
 from nnefc.ir.text import INLINE, print_attribute
 from nnefc.ir.verify import verify
 from nnefc.support.errors import NnefError, Place
@@ -49,6 +52,7 @@ def same(a: Graph, b: Graph) -> None:
         assert [(v.name, v.type) for v in p.outputs] == [(v.name, v.type) for v in q.outputs]
         twin.update(zip(p.outputs, q.outputs))
     assert [twin[v] for v in a.outputs] == b.outputs
+    assert (a.states, a.counts) == (b.states, b.counts)
     kinds = [{k: (v.label, v.type) for k, v in g.variables.items()} for g in (a, b)]
     assert kinds[0] == kinds[1]
 
@@ -156,11 +160,59 @@ def test_large_arrays_are_named_by_content() -> None:
 
 
 def test_variables_that_no_operation_reads_come_back() -> None:
-    graph = parse_graph('graph g() -> () { state "A/b": float32[2,3] }')
+    graph = parse_graph('graph g() -> () { variable "A/b": float32[2,3] }')
     assert graph.variables == {"a/b": graph.variables["a/b"]}
     variable: Variable = graph.variables["a/b"]
     assert (variable.label, variable.type, variable.data) == ("A/b", F32, None)
     same(graph, parse_graph(print_graph(graph)))
+
+
+STATES = """\
+graph g(%x: float32[2,3], %k: float32[8,3]) -> (y = %x, k = %x, n = %0) {
+  state "a/k" {input = 1, axis = 0}
+  state "new" {output = 1}
+  count {output = 2, of = 0, axis = 1}
+  %0: int64[] = constant() {shape = [], value = tensor int64[] [2]}
+}
+"""
+
+
+def test_states_and_counts_come_back() -> None:
+    graph = parse_graph(STATES)
+    assert graph.states == [State("a/k", 1, None, 0), State("new", None, 1)]
+    assert graph.counts == [Count(2, 0, 1)]
+    assert graph.needs_session
+    assert graph.state_shapes == {"new": (2, 3)}
+    assert verify(graph) == []
+    assert print_graph(graph) == STATES
+    assert print_graph(graph.clone()) == STATES
+
+
+@pytest.mark.parametrize("change", ["states", "counts"])
+def test_graphs_with_other_states_and_counts_differ(change: str) -> None:
+    graph, other = parse_graph(STATES), parse_graph(STATES)
+    assert graphs_equal(graph, other)
+    getattr(other, change).pop()
+    assert (difference(graph, other) or "").startswith(change)
+
+
+def test_operations_may_have_the_names_of_declarations() -> None:
+    graph = parse_graph("graph g() -> () { state() count() variable() }")
+    assert [op.name for op in graph.ops] == ["state", "count", "variable"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('state "k" {place = 1}', "expected a position for input or output or axis"),
+        ('state "k" {input = true}', "expected a position for input or output or axis"),
+        ("count {output = 1, of = 0}", "a count has an output, what it is of, and an axis"),
+        ("state {input = 0}", "expected a string"),
+    ],
+)
+def test_states_and_counts_have_positions(line: str, words: str) -> None:
+    with pytest.raises(NnefError, match=words):
+        parse_graph(f"graph g() -> () {{ {line} }}")
 
 
 def test_readable() -> None:

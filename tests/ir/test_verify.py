@@ -9,7 +9,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable, parse_graph
+from nnefc.ir import (
+    Count,
+    DType,
+    Expression,
+    Graph,
+    Op,
+    State,
+    TensorType,
+    Value,
+    Variable,
+    parse_graph,
+)
 from nnefc.ir.verify import check, verify
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.support.errors import NnefError
@@ -165,6 +176,37 @@ def test_damage_is_found(damage: Callable[[Graph], None], message: str) -> None:
     damage(graph)
     problems = verify(graph, rule_problems)
     assert any(message in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ([State("k", 9, None)], "a state is input 9 of"),
+        ([State("k", None, 7)], "a state is output 7 of"),
+        ([State("k", 0, None), State("l", 0, None)], "2 states are input 0"),
+        ([State("k", 0, None), State("k", None, 0)], "2 states have the name 'k'"),
+        ([State("k", None, None)], "neither an input nor an output"),
+        ([State("k", None, 0, 1)], "grows in the memory of no input"),
+    ],
+)
+def test_damage_of_states_is_found(states: list[State], message: str) -> None:
+    graph = parse_graph(TEXT)
+    graph.states = states
+    assert any(message in problem for problem in verify(graph)), verify(graph)
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (Count(0, 9, 0), "is not of outputs of the graph"),
+        (Count(0, 0, 0), "not one integer"),
+        (Count(0, 0, 8), "output 0 is"),
+    ],
+)
+def test_damage_of_counts_is_found(count: Count, message: str) -> None:
+    graph = parse_graph(TEXT)
+    graph.counts = [count]
+    assert any(message in problem for problem in verify(graph)), verify(graph)
 
 
 def test_all_problems_are_reported() -> None:

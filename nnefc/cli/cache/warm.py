@@ -52,7 +52,6 @@ def needed_by(models: Iterable[str], config: ImportConfig) -> Iterator[Needed]:
 
 
 def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[Needed]:
-    from nnefc.frontends.common.graph_names import kept_shapes, needs_session
     from nnefc.frontends.common.graph_source import sample_graph
 
     with reported() as diagnostics:
@@ -63,9 +62,9 @@ def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[Neede
             place = Place(printable(model))
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
     yield Needed(trial.graph)
-    if found.free or needs_session(trial.graph):
+    if found.free or trial.graph.needs_session:
         yield Needed(trial.graph, growing=True)
-    if states := kept_shapes(trial.graph):
+    if states := trial.graph.state_shapes:
         yield Needed(found.graph(trial.shapes, states=states), growing=True)
 
 

@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 
 def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
     """The dialect, symbols and states of a document, as plain data."""
-    from nnefc.frontends.common.graph_names import kept_shapes
-
     graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
     about = source.description()
     readings = [{"operation": name, "reading": text} for name, text in about["readings"]]
-    states = [{"name": name, "shape": list(shape)} for name, shape in kept_shapes(graph).items()]
+    states = [{"name": name, "shape": list(shape)} for name, shape in graph.state_shapes.items()]
     return {
         "dialect": about["dialect"],
         about["dialect"]: {

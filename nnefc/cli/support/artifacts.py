@@ -18,7 +18,6 @@ from nnefc.cli.support.options import model_path, parse_import, parse_shapes, us
 from nnefc.cli.support.printing import print_table, report, reported, reported_warnings, size, table
 from nnefc.formats.artifact import SUFFIX, is_artifact
 from nnefc.formats.files import printable
-from nnefc.frontends.common.graph_names import needs_session
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
@@ -71,7 +70,7 @@ class Document:
         """The results of the last of so many cycles, computed in float64."""
         if self.source is None or not self.keeps_states:
             return _evaluated(self.graph, inputs, steps)
-        from nnefc.frontends.common.graph_names import settled, state_name
+        from nnefc.dynamic.states import split_outputs
         from nnefc.ops.tools.reference import evaluate
 
         shapes = {value.name: value.type.dims for value in self.inputs}
@@ -80,14 +79,20 @@ class Document:
         for _ in range(steps):
             states = {name: array.shape for name, array in kept.items()}
             graph = self.source.graph(shapes, states=states, in_place=False)
-            given = {state_name(name): array for name, array in kept.items()}
-            results, kept = settled(evaluate(graph, {**inputs, **given}).outputs)
+            given = {
+                graph.inputs[state.input].name: kept[state.name]
+                for state in graph.states
+                if state.input is not None
+            }
+            outputs = evaluate(graph, {**inputs, **given}).outputs.values()
+            arrays, kept = split_outputs(list(outputs), graph.states, graph.counts)
+            results = dict(zip(graph.output_names, arrays, strict=False))
         return results
 
     @property
     def keeps_states(self) -> bool:
         """Whether calls have to be those of a session."""
-        return self.source is not None and needs_session(self.graph)
+        return self.source is not None and self.graph.needs_session
 
     def compiled(self, threads: int | None) -> CompiledModel:
         """The model, for so many threads; what operators keep is an output among others."""
@@ -305,24 +310,22 @@ def check_results(graph: Graph) -> None:
     outputs tell how many items of others are meant.
     """
     from nnefc.dynamic.states import only_sessions
-    from nnefc.frontends.common.graph_names import kept_shapes
 
-    if kept := kept_shapes(graph):
+    if kept := graph.state_shapes:
         raise only_sessions("-o", kept)
     report_counts(graph)
 
 
 def report_counts(graph: Graph) -> None:
     """Say which outputs tell how many items of others are meant."""
-    from nnefc.frontends.common.graph_names import counted_outputs
-
     report(
         Diagnostic(
             "tract/count",
             f"result '{result}' has room for all items; result '{name}' says how many are meant",
             severity="note",
         )
-        for name, result in counted_outputs(graph).items()
+        for count in graph.counts
+        for name, result in [(graph.output_names[count.output], graph.output_names[count.of])]
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nnefc.frontends.common.graph_names import kept_shapes
 from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
 from nnefc.ir import DType, Graph, Op
@@ -20,7 +19,7 @@ ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.
 def require_standard_form(graph: Graph) -> None:
     """Raise NnefError `flatten/...` for what NNEF has no notation for, each kind of it once."""
     problems: dict[tuple[str, str], Diagnostic] = {}
-    for name in kept_shapes(graph):
+    for name in graph.state_shapes:
         message = f"state '{name}' is kept from call to call, which NNEF has no notation for"
         problems["state", name] = Diagnostic("flatten/state", message)
     for value in graph.inputs:

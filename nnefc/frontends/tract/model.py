@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from nnefc.frontends.common.values import (
 from nnefc.frontends.tract.quantization import decoded, encoded
 from nnefc.frontends.tract.scopes import BROKEN, Frame
 from nnefc.frontends.tract.weights import Weights
-from nnefc.ir import DType, Graph, TensorType, Value
+from nnefc.ir import Count, DType, Graph, State, TensorType, Value
 from nnefc.ops.extended import append
 from nnefc.support.limits import Limits, how_to_raise
 from nnefc.symbolic.integers import is_symbolic
@@ -43,11 +43,20 @@ class Common:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What an operator has kept: an input, and how much of it there is."""
+class PriorState:
+    """The value of a state after the previous call: an input, whose first items are in use."""
 
     value: Value
     dims: tuple[int, ...]
+    """The shape of the items in use."""
+
+
+class _StateUpdate(NamedTuple):
+    """How a call changes a state: it returns a new value, or appends to the prior one."""
+
+    before: Value | None
+    after: Operand | None
+    axis: int | None = None
 
 
 class Model:
@@ -79,8 +88,8 @@ class Model:
         self._quantized = quantized
         self._shapes = shapes
         self._states = states
-        self._kept: dict[str, tuple[Value | None, Operand | None]] = {}
-        """What operators have found under a name, and what the graph returns instead."""
+        self._updates: dict[str, _StateUpdate] = {}
+        """By the names of the states, in the order of the operators."""
         self._names: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()
 
@@ -142,14 +151,14 @@ class Model:
         dtype: DType,
         rank: int | None = None,
         room: tuple[int, int] | None = None,
-    ) -> State | None:
-        """What an operator has kept under a name, as an input; None if there is nothing yet.
+    ) -> PriorState | None:
+        """The input that takes a state; None if no call has stored it yet.
 
-        `rank`: that it must have; `room`: the axis along which there is memory behind the items,
-        and for how many more at least.
+        `rank`: that it must have; `room`: the axis along which the input has memory behind the
+        items in use, and for how many more items at least.
         """
         shape = self._states.get(name)
-        if name in self._kept:
+        if name in self._updates:
             raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
         if shape is None:
             return None
@@ -159,15 +168,15 @@ class Model:
             raise Wrong("input/state", message)
         if room is not None:
             dims = room_for(dims, *room)
-        return State(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
+        return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
-    def keep(self, name: str, before: State | None, after: Operand) -> None:
-        """What an operator keeps under a name for the next call."""
-        self._kept[name] = before and before.value, after
+    def keep(self, name: str, before: PriorState | None, after: Operand) -> None:
+        """Store a state for the next call."""
+        self._updates[name] = _StateUpdate(before and before.value, after)
 
-    def append(self, make: Maker, name: str, before: State, more: Operand, axis: int) -> None:
-        """Put something behind a state that has room for it, along an axis."""
-        self._kept[name] = before.value, None
+    def append(self, make: Maker, name: str, before: PriorState, more: Operand, axis: int) -> None:
+        """Append items along an axis to a state that has room for them."""
+        self._updates[name] = _StateUpdate(before.value, None, axis)
         if more.type.dims[axis] > 0:
             make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
 
@@ -185,7 +194,17 @@ class Model:
         return decoded(make, value)
 
     def connect(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
-        """Make the inputs and outputs of the graph; what is wrong with them."""
+        """Add the inputs, outputs, states and counts to the graph; returns the problems."""
+        wrong = self._connect_inputs()
+        for update in self._updates.values():
+            if update.before is not None:
+                self._add_input(update.before)
+        wrong += self._connect_results(document, frame, make)
+        self._connect_states(make)
+        self._connect_counts(make)
+        return wrong
+
+    def _connect_inputs(self) -> list[Wrong]:
         wrong: list[Wrong] = []
         for name, times in Counter(self._parameters).items():
             value = self.inputs.get(name)
@@ -197,9 +216,10 @@ class Model:
                 wrong.append(Wrong("identifier/parameter", message, hint))
             else:
                 self._add_input(value)
-        for before, _ in self._kept.values():
-            if before is not None:
-                self._add_input(before)
+        return wrong
+
+    def _connect_results(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
+        wrong: list[Wrong] = []
         for result in document.graph.results:
             value = frame.values.get(result.name)
             if value is None:
@@ -218,15 +238,26 @@ class Model:
                 except Wrong as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
                     wrong.append(Wrong(what.rule, message, what.hint))
-        for name, (_, after) in self._kept.items():
+        return wrong
+
+    def _connect_states(self, make: Maker) -> None:
+        """Add the new values of states as outputs, and record all states."""
+        for name, (before, after, axis) in self._updates.items():
+            output = None
             if after is not None:
-                value = make.value(after, may_be_empty=True)
-                self.graph.add_output(value, state_name(name))
-        for value, name in zip(list(self.graph.outputs), list(self.graph.output_names)):
+                output = len(self.graph.outputs)
+                self.graph.add_output(make.value(after, may_be_empty=True), state_name(name))
+            taken = None if before is None else before.index
+            self.graph.states.append(State(name, taken, output, axis))
+
+    def _connect_counts(self, make: Maker) -> None:
+        """Add the outputs that count the items of others."""
+        outputs = list(zip(self.graph.outputs, self.graph.output_names, strict=True))
+        for of, (value, name) in enumerate(outputs):
             if value in make.counted:
                 axis, count = make.counted[value]
+                self.graph.counts.append(Count(len(self.graph.outputs), of, axis))
                 self.graph.add_output(count, count_name(name, axis))
-        return wrong
 
     def _add_input(self, value: Any) -> None:
         tensor = value.codes if isinstance(value, Quantized) else value

@@ -11,7 +11,7 @@ from nnefc.frontends.common.values import DatumType, Operand, Wrong
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.document_text import rendered
 from nnefc.frontends.tract.evaluate import Evaluator
-from nnefc.frontends.tract.model import Model, State
+from nnefc.frontends.tract.model import Model, PriorState
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
 from nnefc.frontends.tract.scopes import Frame
 from nnefc.frontends.tract.weights import Weights
@@ -55,16 +55,16 @@ class Embedded(Model):
         dtype: DType,
         rank: int | None = None,
         room: tuple[int, int] | None = None,
-    ) -> State | None:
+    ) -> PriorState | None:
         return self._outer.state(name, dtype, rank, room)
 
     def state_name(self, kind: str) -> str:
         return self._outer.state_name(kind)
 
-    def keep(self, name: str, before: State | None, after: Operand) -> None:
+    def keep(self, name: str, before: PriorState | None, after: Operand) -> None:
         self._outer.keep(name, before, after)
 
-    def append(self, make: Maker, name: str, before: State, more: Operand, axis: int) -> None:
+    def append(self, make: Maker, name: str, before: PriorState, more: Operand, axis: int) -> None:
         self._outer.append(make, name, before, more, axis)
 
 

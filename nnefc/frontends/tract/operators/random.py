@@ -36,7 +36,7 @@ from nnefc.ops.core.common import sequence
 from nnefc.ops.tools.build import build
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import Model, State
+    from nnefc.frontends.tract.model import Model, PriorState
 
 _GAMMA: Final = 0x9E3779B97F4A7C15
 """What neighbours in the sequence are apart: 2^64 over the golden ratio, odd."""
@@ -121,7 +121,7 @@ class _Stream:
 
     make: Maker
     name: str
-    before: State | None
+    before: PriorState | None
     position: Operand
 
     @classmethod
