@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from nnefc.ir import Graph, Location, Op, TensorType, Value
+from nnefc.ir.stages import Stage
 from nnefc.ops.tools.table import operations
 
 Number = bool | int | float
@@ -21,9 +22,22 @@ class Pass(Protocol):
     """A rewriting of graphs; a frozen dataclass whose fields are its options."""
 
     name: ClassVar[str]
+    enters_loops: ClassVar[bool]
+    """Whether the pass also rewrites the bodies of loops, innermost first."""
 
     def run(self, graph: Graph) -> bool:
-        """Rewrite `graph` in place; says whether anything changed."""
+        """Rewrite `graph` in place; returns whether anything changed."""
+        ...
+
+
+@runtime_checkable
+class StagePass(Protocol):
+    """A pass that cuts a graph into stages; the passes that follow run on each stage."""
+
+    name: ClassVar[str]
+
+    def split(self, graph: Graph) -> list[Stage]:
+        """The stages, which together compute `graph`."""
         ...
 
 

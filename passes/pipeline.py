@@ -1,4 +1,4 @@
-"""The passes in order, and what happens between them: printing, verifying, timing, dumps.
+"""The phases of the compiler: passes in order, with hooks, timing, verification and dumps.
 
 `NNEFC_VERIFY=1` verifies the graph after each pass.  `NNEFC_DUMP=folder` writes the graph
 after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and so on.
@@ -7,17 +7,18 @@ after each pass that changed it: `000_import.ir`, `010_expand_compounds.ir` and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Final
 
 from nnefc.ir import Graph, print_graph
-from nnefc.ir.stages import Stage
+from nnefc.ir.stages import Stage, single_stage
 from nnefc.ir.verify import check
 from nnefc.ops.core.spec import Lookup
 from nnefc.ops.tools.verify import rule_problems
-from nnefc.passes.base import Pass
+from nnefc.passes.base import Pass, StagePass
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.canonicalise.widen_halves import WidenHalves
@@ -27,7 +28,6 @@ from nnefc.passes.cleanup.merge_affine import MergeAffine
 from nnefc.passes.cleanup.nest_concats import NestConcats
 from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
 from nnefc.passes.cleanup.sink_transposes import SinkTransposes
-from nnefc.passes.cost.convolution import Chooser
 from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
 from nnefc.passes.fuse.fuse_attention import FuseAttention
@@ -40,64 +40,97 @@ from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.machine.assign_layouts import AssignLayouts
+from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.passes.machine.shuffle_channels import ShuffleChannels
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.support.errors import NnefError, Place
 
-DEFAULT: tuple[Pass, ...] = (
-    WidenHalves(),
-    ExpandCompounds(),
-    Canonicalise(),
-    SinkDequantization(),
-    SimplifyScans(),
-    HoistFromScans(),
-    MergeProducts(),
-    FoldConstants(),
-    SinkTransposes(),
-    Canonicalise(),
-    EliminateCommonSubexpressions(),
-    EliminateDeadCode(),
-    SimplifyScans(),
-    FuseNormalization(),
-    FoldAffine(),
-    MergeAffine(),
-    FlattenConvolutions(),
-    InterleaveDeconvolutions(),
-    NestConcats(),
-    FuseElementwise(),
-    FuseViews(),
-    FuseEpilogue(),
-    FuseAttention(),
-    EliminateDeadCode(),
-)
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Passes with a common aim, in order."""
+
+    name: str
+    passes: tuple[Pass | StagePass, ...]
 
 
-OUTERMOST = (FuseConvolution, ShuffleChannels, AssignLayouts)
-"""Passes that leave bodies of loops out: these stay row-major."""
+def target_independent(lookup: Lookup | None = None) -> tuple[Phase, ...]:
+    """The phases that do not depend on the machine.
 
+    `lookup` gives the operations that are not in the table (custom ones).
 
-def for_machine(block: int, choose: Chooser | None = None) -> tuple[Pass, ...]:
-    """What follows `DEFAULT`: passes that depend on the machine.
-
-    `block`: channels in a block, the float32 items of a vector.  `choose`: how convolutions are
-    computed, where costs alone are not to decide.
+    Canonicalisation runs twice.  The first run gives every operation the one form that folding and
+    the passes on loops recognise.  These passes make operations of other forms: transposes that
+    cancel, copies, constants where operands were.  The second run simplifies these.
     """
     return (
-        FuseConvolution(block=block),
-        ShuffleChannels(),
-        AssignLayouts(block, choose or Chooser()),
-        EliminateDeadCode(),
+        Phase("expand", (WidenHalves(), ExpandCompounds(lookup) if lookup else ExpandCompounds())),
+        Phase("canonicalise", (Canonicalise(), SinkDequantization())),
+        Phase("loops", (SimplifyScans(), HoistFromScans(), MergeProducts())),
+        Phase("fold", (FoldConstants(), SinkTransposes())),
+        Phase(
+            "simplify",
+            (
+                Canonicalise(),
+                EliminateCommonSubexpressions(),
+                EliminateDeadCode(),
+                SimplifyScans(),
+            ),
+        ),
+        Phase("linear algebra", (FuseNormalization(), FoldAffine(), MergeAffine())),
+        Phase("convolutions", (FlattenConvolutions(), InterleaveDeconvolutions(), NestConcats())),
+        Phase(
+            "fuse",
+            (FuseElementwise(), FuseViews(), FuseEpilogue(), FuseAttention(), EliminateDeadCode()),
+        ),
     )
+
+
+DEFAULT: Final = target_independent()
+"""The phases for graphs without custom operations."""
+
+
+def for_machine(block: int, choose: ChooseConvolutionAlgorithms | None = None) -> tuple[Phase, ...]:
+    """The phase after `DEFAULT`, whose passes depend on the machine.
+
+    `block`: channels in a block, the float32 items of a vector.
+    """
+    return (
+        Phase(
+            "layout",
+            (
+                FuseConvolution(block=block),
+                ShuffleChannels(),
+                choose or ChooseConvolutionAlgorithms(block),
+                AssignLayouts(block),
+                EliminateDeadCode(),
+            ),
+        ),
+    )
+
+
+def for_batch(split: SplitBatch, choose: ChooseConvolutionAlgorithms) -> tuple[Phase, ...]:
+    """The last phase: stages of the batch, and the best algorithms for their items."""
+    return (Phase(STAGES, (split, choose)),)
+
+
+STAGES: Final = "stages"
+"""Name of the last phase."""
+
+
+def passes_of(phases: Iterable[Phase]) -> list[Pass | StagePass]:
+    """The passes of all phases, in order."""
+    return [pass_ for phase in phases for pass_ in phase.passes]
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a hook learns: the pass that ran, "import" before the first one.
+    """The argument of a hook: the pass that ran, "import" before the first pass.
 
-    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  After the graph
-    was cut into stages there is a call for each of them: number `stage`, which runs `turns` times.
+    `number` counts 0, 10, 20 and so on; `seconds` is the time that the pass took.  Once the graph
+    is cut into `stages` there is a call for each: number `stage`, which runs `turns` times.
     """
 
     number: int
@@ -106,67 +139,61 @@ class Ran:
     seconds: float
     stage: int = 0
     turns: int = 1
+    stages: int = 1
+    phase: str = ""
 
 
 Hook = Callable[[Graph, Ran], None]
-"""Called before the first pass and after each one."""
+"""Called before the first pass and after each pass."""
 
 
 def run_pipeline(
     graph: Graph,
-    passes: Sequence[Pass] = DEFAULT,
+    phases: Iterable[Phase] = DEFAULT,
     *,
     hook: Hook | None = None,
-    lookup: Lookup | None = None,
     done: int = 0,
-) -> bool:
-    """Run `passes` over `graph`, in place; says whether anything changed.
+) -> list[Stage]:
+    """Run the passes of `phases` over `graph`, in place; returns its stages.
 
-    `lookup` gives the operations that are not in the table (custom ones).
+    Without a pass that cuts the graph into stages, `graph` is the only stage.
     `done`: how many passes have run before.
     """
     hooks = [*_environment(), *([hook] if hook else [])]
-    any_changed = False
 
-    def report(ran: Ran) -> None:
+    def report(graph: Graph, ran: Ran) -> None:
         for each in hooks:
             each(graph, ran)
 
     if not done:
-        report(Ran(0, "import", True, 0.0))
-    for number, pass_ in enumerate(passes, done + 1):
-        if lookup is not None and isinstance(pass_, ExpandCompounds):
-            pass_ = replace(pass_, lookup=lookup)
+        report(graph, Ran(0, "import", True, 0.0))
+    stages: list[Stage] | None = None
+    steps = [(phase.name, pass_) for phase in phases for pass_ in phase.passes]
+    for number, (phase, pass_) in enumerate(steps, done + 1):
         start = perf_counter()
-        changed = run_pass(pass_, graph)
-        any_changed |= changed
-        report(Ran(10 * number, pass_.name, changed, perf_counter() - start))
-    return any_changed
+        if isinstance(pass_, StagePass):
+            assert stages is None, "a graph is cut into stages once"
+            stages = pass_.split(graph)
+            changed = len(stages) > 1
+        else:
+            graphs = [graph] if stages is None else [stage.graph for stage in stages]
+            changed = sum(run_pass(pass_, each) for each in graphs) > 0
+        seconds = perf_counter() - start
+        current = [(graph, 1)] if stages is None else [(s.graph, s.turns) for s in stages]
+        for i, (each, turns) in enumerate(current):
+            ran = Ran(10 * number, pass_.name, changed, seconds, i, turns, len(current), phase)
+            report(each, ran)
+    return stages or [single_stage(graph)]
 
 
 def run_pass(pass_: Pass, graph: Graph) -> bool:
-    """Run a pass over the bodies of loops, innermost first, and over the graph itself."""
+    """Run a pass over the bodies of loops, if it enters them, and over the graph itself."""
     changed = False
-    if not isinstance(pass_, OUTERMOST):
+    if pass_.enters_loops:
         for op in graph.ops:
             for body in op.bodies:
                 changed |= run_pass(pass_, body)
     return pass_.run(graph) or changed
-
-
-def run_split(
-    graph: Graph, split: SplitBatch, done: int, *, hook: Hook | None = None
-) -> list[Stage]:
-    """The stages of `graph`, over which `done` passes have run; hooks see each of them."""
-    hooks = [*_environment(), *([hook] if hook else [])]
-    start = perf_counter()
-    stages = split.run(graph)
-    seconds = perf_counter() - start
-    for number, stage in enumerate(stages):
-        ran = Ran(10 * done + 10, split.name, len(stages) > 1, seconds, number, stage.turns)
-        for each in hooks:
-            each(stage.graph, ran)
-    return stages
 
 
 def _environment() -> Iterator[Hook]:
@@ -197,7 +224,7 @@ def dump_hook(folder: Path) -> Hook:
     def dump(graph: Graph, ran: Ran) -> None:
         if not ran.changed:
             return
-        stage = f"_{ran.stage:02}_x{ran.turns}" if ran.name == SplitBatch.name else ""
+        stage = f"_{ran.stage:02}_x{ran.turns}" if ran.stages > 1 else ""
         path = folder / f"{ran.number:03}_{ran.name}{stage}.ir"
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         text = print_graph(graph, locations=True)

@@ -52,13 +52,13 @@ def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
     """A copy of a graph after the passes that hold for every machine."""
     from nnefc.frontends.nnef.custom import require_known
     from nnefc.frontends.nnef.custom import spec as custom_spec
-    from nnefc.passes.pipeline import DEFAULT, run_pipeline
+    from nnefc.passes.pipeline import run_pipeline, target_independent
 
     require_known(graph)
     _require_fitting_data(graph)
     working = graph.clone()
     with memory_errors("compile the model"):
-        run_pipeline(working, DEFAULT, hook=hook, lookup=custom_spec)
+        run_pipeline(working, target_independent(custom_spec), hook=hook)
     return working
 
 
@@ -75,24 +75,28 @@ def lower_prepared(
     `keep_sources`, `growing`: see `nnefc.lower.lower`.
     """
     from nnefc.formats.files import release_pages
+    from nnefc.ir.convolution_algorithm import parse_algorithms
     from nnefc.kernels.vector.builder import lanes_of
     from nnefc.lower import lower
     from nnefc.ops.tools.cost import parameter_bytes
     from nnefc.passes.cost.batch import Costs
-    from nnefc.passes.cost.convolution import WARM_PART, Chooser
+    from nnefc.passes.cost.convolution import WARM_CACHE_RATIO
+    from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
     from nnefc.passes.machine.split_batch import SplitBatch
-    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline, run_split
+    from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, passes_of, run_pipeline
     from nnefc.runtime.machine.data_caches import largest_cache
     from nnefc.runtime.run.team import team
 
-    threads, methods = config.threads, _methods(config)
-    cache = largest_cache()
-    choose = Chooser(config.is_strict, methods, warm=WARM_PART * parameter_bytes(graph) <= cache)
-    passes = for_machine(lanes_of("float32"), choose)
-    run_pipeline(graph, passes, hook=hook, done=len(DEFAULT))
-    costs = Costs.of_machine(cache, team(threads).threads)
-    before = len(DEFAULT) + len(passes)
-    stages = run_split(graph, SplitBatch(choose, costs), before, hook=hook)
+    threads, cache, block = config.threads, largest_cache(), lanes_of("float32")
+    choose = ChooseConvolutionAlgorithms(
+        block,
+        strict=config.is_strict,
+        warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
+        tuned=parse_algorithms(_methods(config)),
+    )
+    split = SplitBatch(Costs.of_machine(cache, team(threads).threads))
+    phases = (*for_machine(block, choose), *for_batch(split, choose))
+    stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages have what they need of it
     release_pages()
     release = None if keep_sources else release_pages

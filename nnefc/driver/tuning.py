@@ -143,16 +143,21 @@ class _Network:
     def _look(self, graph: Graph, ran: Ran) -> None:
         """Note the convolutions, and give each a name by which to know its launches."""
         from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
-        from nnefc.passes.cost.convolution import methods, operation_key
-        from nnefc.passes.machine.split_batch import SplitBatch
+        from nnefc.passes.cost.convolution import algorithms, operation_key
+        from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
+        from nnefc.passes.pipeline import STAGES
 
-        if ran.name != SplitBatch.name:
+        if ran.phase != STAGES or ran.name != ChooseConvolutionAlgorithms.name:
             return
         for op in graph.ops:
-            every = methods(op) if op.name in CONVOLUTIONS else ()
+            if op.name not in CONVOLUTIONS:
+                continue
+            layout = op.output.type.layout
+            assert layout is not None
+            every = tuple(map(str, algorithms(op, layout.block)))
             if len(every) > 1:
                 name, op.output.name = op.output.name, f"{len(self.convolutions)}!"
-                method = op.attributes["method"]
+                method = str(op.attributes["algorithm"])
                 self.convolutions.append(_Convolution(name, operation_key(op), method, every))
 
     def start(self) -> None:

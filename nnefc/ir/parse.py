@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.ir.expression import Expression, Step
 from nnefc.ir.graph import Attribute, Count, Graph, Op, State, Value, Variable
 from nnefc.ir.layout import Blocked
@@ -310,6 +311,9 @@ class _Parser:
             return self._body()
         if self._kind == "word" and self._token in _DTYPES:
             return self._dtype()
+        if self._kind == "word" and (algorithm := parse_algorithm(self._token)) is not None:
+            self._advance()
+            return algorithm
         if self._accept("("):
             return self._expression()
         if not self._accept("["):

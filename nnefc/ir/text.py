@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ir.expression import Expression
 from nnefc.ir.graph import Attribute, Graph, Value, Variable
 from nnefc.ir.types import DType
@@ -93,6 +94,8 @@ def print_attribute(value: Attribute, data: Data | None = None) -> str:
         return repr(value)
     if isinstance(value, DType):
         return value.value
+    if isinstance(value, ConvolutionAlgorithm):
+        return str(value)
     if isinstance(value, Expression):
         return _print_expression(value)
     if isinstance(value, Graph):

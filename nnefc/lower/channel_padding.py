@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.ir import DType, Expression, Op, Step, TensorType, Value
+from nnefc.ir.convolution_algorithm import Depthwise, Direct, Grouped
 from nnefc.ir.stages import Carried, Stage
 from nnefc.lower.blocked.tensors import layout_of
 from nnefc.lower.context import Lowering
@@ -63,12 +64,12 @@ def keeps_apart(op: Op) -> bool:
     """Whether lanes of a fused convolution meet nothing that fills a block up, unless they do so
     themselves: what it makes of zeros is its ending's.
     """
-    return op.attributes["method"] in ("depthwise", "grouped")
+    return isinstance(op.attributes["algorithm"], Depthwise | Grouped)
 
 
 def writes_zeros(op: Op) -> bool:
     """Whether the tiles of a fused convolution write zeros, after what they do in registers."""
-    return op.attributes["method"] == "direct"
+    return isinstance(op.attributes["algorithm"], Direct)
 
 
 def keeps_zeros(expression: Expression) -> bool:

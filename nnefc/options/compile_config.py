@@ -18,7 +18,7 @@ class CompileConfig(NamedTuple):
     accuracy: Accuracy = "fast"
     """"strict" computes convolutions as sums of products only; "fast" may use Winograd's method."""
     methods: Mapping[str, str] | None = None
-    """Methods of convolutions by key, see `nnefc.passes.cost.convolution.Chooser`; None: those
+    """Algorithms of convolutions by key, see `ChooseConvolutionAlgorithms.tuned`; None: those
     that `nnefc.tune` has stored for this machine."""
 
     @classmethod

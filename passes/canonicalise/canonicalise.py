@@ -38,6 +38,7 @@ class Canonicalise:
     """
 
     name: ClassVar[str] = "canonicalise"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

@@ -32,6 +32,7 @@ class ExpandCompounds:
     """
 
     name: ClassVar[str] = "expand_compounds"
+    enters_loops: ClassVar[bool] = True
     lookup: Lookup = no_custom
     depth: int = 64
     operations: int = Limits.operations

@@ -43,6 +43,7 @@ class WidenHalves:
     """
 
     name: ClassVar[str] = "widen_halves"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         values = (*graph.inputs, *(v for op in graph.ops for v in (*op.inputs, *op.outputs)))

@@ -38,6 +38,7 @@ class EliminateCommonSubexpressions:
     """
 
     name: ClassVar[str] = "eliminate_common_subexpressions"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         first: dict[Hashable, Op] = {}

@@ -28,6 +28,7 @@ class EliminateDeadCode:
     """
 
     name: ClassVar[str] = "eliminate_dead_code"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         outputs = set(graph.outputs)

@@ -36,6 +36,7 @@ class MergeAffine:
     """
 
     name: ClassVar[str] = "merge_affine"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)

@@ -29,6 +29,7 @@ class NestConcats:
     """
 
     name: ClassVar[str] = "nest_concats"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

@@ -35,6 +35,7 @@ class SinkDequantization:
     """
 
     name: ClassVar[str] = "sink_dequantization"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

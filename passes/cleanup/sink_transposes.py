@@ -40,6 +40,7 @@ class SinkTransposes:
     """
 
     name: ClassVar[str] = "sink_transposes"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         if not any(op.name == "transpose" for op in graph.ops):

@@ -1,73 +1,60 @@
-"""How a convolution is computed: by a cost model over shapes.
-
-Costs are in multiply-adds at the rate of a processor that has all data in its registers.
+"""The time of a convolution by each of its algorithms: a cost model over shapes, in nanoseconds of
+one core.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import Final
 
 from nnefc.ir import Op
+from nnefc.ir.convolution_algorithm import (
+    ConvolutionAlgorithm,
+    Depthwise,
+    Direct,
+    Grouped,
+    Winograd,
+)
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from nnefc.ops.tools.cost import macs
 from nnefc.support.machine_model import MEMORY_NS, PEAK_MACS_PER_NS, SHARED_CACHE_NS
 from nnefc.symbolic.integers import hint, mark_degraded
 
-BYTE_COST = MEMORY_NS * PEAK_MACS_PER_NS
-"""Of a byte of weights that comes from main memory, as it does within a large network."""
-WARM_BYTE_COST = SHARED_CACHE_NS * PEAK_MACS_PER_NS
-"""The same from the last cache."""
-WARM_PART = 8
-"""Weights of a network that are so much smaller than the last cache stay in it from run to run:
-transformed filters are some times as large."""
-OVERLAP = 0.75
-"""Share of the shorter one of arithmetic and reading weights that hides behind the longer one."""
-INPUT_COST, OUTPUT_COST = 7.0, 5.0
-"""Of transforming one item of an element, which takes additions, and loads and stores above all."""
-FEW_TILES = 4
+WARM_CACHE_RATIO: Final = 8
+"""Weights stay in the last cache from run to run if the cache is this many times as large:
+transformed filters are larger than the weights."""
+OVERLAP: Final = 0.75
+"""Share of the shorter of arithmetic and reading weights that hides behind the longer."""
+INPUT_TRANSFORM_NS: Final = 7.0 / PEAK_MACS_PER_NS
+OUTPUT_TRANSFORM_NS: Final = 5.0 / PEAK_MACS_PER_NS
+"""To transform an item of an element of a tile: additions, and mostly loads and stores."""
+FEW_TILES: Final = 4
 """A product over fewer tiles does not fill the registers."""
-LAUNCH_COST = 5e4
-"""Of more steps: almost a microsecond."""
-LEAST_GAIN = 1.1
-FEW_CHANNELS = 4
-"""Up to so many channels of an input are read one by one: blocks would be mostly filling."""
+WINOGRAD_LAUNCHES_NS: Final = 5e4 / PEAK_MACS_PER_NS
+"""Of the launches that Winograd's algorithm has beyond those of plain sums."""
+LEAST_SPEEDUP: Final = 1.1
+"""Winograd's algorithm is chosen if the model makes it this many times as fast as plain sums."""
+FEW_CHANNELS: Final = 4
+"""An input of at most this many channels is read channel by channel: blocks would be mostly
+padding."""
 
 
-def methods(op: Op) -> tuple[str, ...]:
-    """All ways to compute a `fused_conv` or `fused_deconv`; the first one is plain sums."""
-    x, y = op.inputs[0].type.dims, op.output.type
-    groups = convolution_groups(x, op.attributes)
-    if groups > 1 and groups == x[1] == y.dims[1]:
-        return ("depthwise",)
-    if groups > 1 and y.layout is not None and x[1] // groups < y.layout.block:
-        return ("grouped",)
+def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
+    """The algorithms that can compute a `fused_conv` or `fused_deconv`; the first is plain sums.
+
+    `block`: channels in a block.
+    """
+    channels, outputs = op.inputs[0].type.dims[1], op.output.type.dims[1]
+    groups = convolution_groups(op.inputs[0].type.dims, op.attributes)
+    if groups > 1 and groups == channels == outputs:
+        return (Depthwise(),)
+    if groups > 1 and channels // groups < block:
+        return (Grouped(),)
     if op.name == "fused_deconv":
-        return ("direct",)
-    return ("direct", *(f"winograd{size}" for size in _winograd_sizes(op)))
-
-
-@dataclass(frozen=True)
-class Chooser:
-    """How convolutions are computed: `chooser(op)` is the method."""
-
-    strict: bool = False
-    """Only methods whose rounding errors are those of plain sums."""
-    methods: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Methods by `operation_key`, instead of what costs suggest.
-
-    Those that a convolution cannot be computed by are left aside, and all if `strict`."""
-    warm: bool = False
-    """Whether weights are in the last cache when they are read."""
-
-    def __call__(self, op: Op) -> str:
-        sums, *others = methods(op)
-        if self.strict or not others:
-            return sums
-        wanted = self.methods.get(operation_key(op))
-        return wanted if wanted in (sums, *others) else winograd_choice(op, warm=self.warm) or sums
+        return (Direct(),)
+    return (Direct(), *winograd_algorithms(op))
 
 
 def operation_key(op: Op) -> str:
@@ -89,23 +76,26 @@ def operation_key(op: Op) -> str:
     return "; ".join([*words, *([f"then {steps}"] if steps else [])])
 
 
-def winograd_choice(op: Op, *, warm: bool = False) -> str | None:
-    """The Winograd method for a `fused_conv`, or None where plain sums are faster.
+def fastest(op: Op, *, warm: bool = False) -> Winograd | None:
+    """The fastest Winograd algorithm for a `fused_conv`; None if plain sums are faster.
 
-    `warm`: see `Chooser`.
-
-    The tiles fill the outputs exactly, so that the window reaches no further than that of sums.
+    `warm`: whether weights are in the last cache when they are read.
     """
-    wanted = [f"winograd{size}" for size in _winograd_sizes(op)]
-    if not wanted:
+    candidates = winograd_algorithms(op)
+    if not candidates:
         return None
-    costs = {method: cost(op, method, warm=warm) for method in ("direct", *wanted)}
-    best = min(wanted, key=lambda method: costs[method])
-    return best if costs["direct"] / costs[best] > LEAST_GAIN else None
+    costs = {algorithm: nanoseconds(op, algorithm, warm=warm) for algorithm in candidates}
+    best = min(candidates, key=lambda algorithm: costs[algorithm])
+    sums = nanoseconds(op, Direct(), warm=warm)
+    return best if sums / costs[best] > LEAST_SPEEDUP else None
 
 
-def _winograd_sizes(op: Op) -> list[int]:
-    """Largest tiles of Winograd's method for a `fused_conv`; each cuts the output differently."""
+def winograd_algorithms(op: Op) -> list[Winograd]:
+    """The Winograd algorithms for a `fused_conv`, small tiles first; each cuts the output in
+    another way.
+
+    The tiles fill the outputs exactly, so the window reaches no further than that of plain sums.
+    """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
     window = convolution_window(x, filter_, op.attributes)
     if convolution_groups(x, op.attributes) != 1 or x[1] <= FEW_CHANNELS:
@@ -121,36 +111,34 @@ def _winograd_sizes(op: Op) -> list[int]:
     if any(map(mark_degraded, window.output)):  # which filters are packed depends on them
         return []
     cuts = {size: tuple(tuple(balanced(e, size)) for e in extents) for size in reversed(sizes)}
-    return sorted({cut: size for size, cut in cuts.items()}.values())
+    smallest = {cut: size for size, cut in cuts.items()}
+    return [Winograd(size) for size in sorted(smallest.values())]
 
 
-def cost(op: Op, method: str, *, warm: bool = False) -> float:
-    """Of a convolution by a method that it can be computed by.  `warm`: see `Chooser`."""
+def nanoseconds(op: Op, algorithm: ConvolutionAlgorithm, *, warm: bool = False) -> float:
+    """Of a convolution by an algorithm that can compute it.
+
+    `warm`: whether weights are in the last cache when they are read.
+    """
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    size = _winograd_size(method)
-    if not size:
-        return products_cost(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
+    if not isinstance(algorithm, Winograd):
+        return products_nanoseconds(hint(macs(op)), hint(math.prod(filter_)), warm=warm)
     window = convolution_window(x, filter_, op.attributes)
-    tiles, points, elements = _winograd_counts(window, size, hint(x[0]))
+    tiles, points, elements = _winograd_counts(window, algorithm.tile, hint(x[0]))
     products = elements * max(FEW_TILES / tiles, 1)
     inputs = x[1] * math.prod(window.size[:-2])
-    transforms = elements * (INPUT_COST * inputs + OUTPUT_COST * filter_[0])
+    transforms = elements * (INPUT_TRANSFORM_NS * inputs + OUTPUT_TRANSFORM_NS * filter_[0])
     weights = inputs * filter_[0]
-    multiplied = products_cost(products * weights, points * weights, warm=warm)
-    return multiplied + transforms + LAUNCH_COST
+    multiplied = products_nanoseconds(products * weights, points * weights, warm=warm)
+    return multiplied + transforms + WINOGRAD_LAUNCHES_NS
 
 
-def _winograd_size(method: str) -> int:
-    """Of the largest tiles, along each dimension that is transformed; 0 for another method."""
-    return int(method.removeprefix("winograd")) if method.startswith("winograd") else 0
-
-
-def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, int]:
-    """(tiles, points of the largest one, elements of all tiles)"""
+def _winograd_counts(window: Window, tile: int, batch: int) -> tuple[int, int, int]:
+    """(tiles, points of the largest tile, elements of all tiles)"""
     planes = batch * math.prod(window.output[:-2])
     tiles, points, elements = planes, 1, planes
     for extent, taps in zip(window.output[-2:], window.size[-2:], strict=True):
-        sizes = balanced(extent, size if taps > 1 else 1)
+        sizes = balanced(extent, tile if taps > 1 else 1)
         tiles *= len(sizes)
         points *= sizes[0] + taps - 1
         elements *= extent + len(sizes) * (taps - 1)
@@ -158,18 +146,19 @@ def _winograd_counts(window: Window, size: int, batch: int) -> tuple[int, int, i
 
 
 def products(op: Op) -> tuple[int, int]:
-    """(multiply-adds, weights) of the products that a convolution is by its method."""
+    """(multiply-adds, weights) of the products that compute a convolution by its algorithm."""
     x, filter_ = op.inputs[0].type.dims, op.inputs[1].type.dims
-    size = _winograd_size(op.attributes["method"])
-    if not size:
+    algorithm = op.attributes["algorithm"]
+    if not isinstance(algorithm, Winograd):
         return macs(op), math.prod(filter_)
     window = convolution_window(x, filter_, op.attributes)
-    _, points, elements = _winograd_counts(window, size, x[0])
+    _, points, elements = _winograd_counts(window, algorithm.tile, x[0])
     channels = x[1] * math.prod(window.size[:-2]) * filter_[0]
     return elements * channels, points * channels
 
 
-def products_cost(macs: float, weights: float, *, warm: bool = False) -> float:
-    """Of multiply-adds with so many weights.  `warm`: see `Chooser`."""
-    reading = 4 * (WARM_BYTE_COST if warm else BYTE_COST) * weights
-    return max(macs, reading) + (1 - OVERLAP) * min(macs, reading)
+def products_nanoseconds(macs: float, weights: float, *, warm: bool = False) -> float:
+    """Of multiply-adds with this many float32 weights.  `warm`: see `nanoseconds`."""
+    arithmetic = macs / PEAK_MACS_PER_NS
+    reading = 4 * (SHARED_CACHE_NS if warm else MEMORY_NS) * weights
+    return max(arithmetic, reading) + (1 - OVERLAP) * min(arithmetic, reading)

@@ -12,7 +12,8 @@ from nnefc.ir import Graph, Op
 from nnefc.ops.internal import scan
 from nnefc.ops.tools.cost import computes, is_stored, macs, traffic_bytes
 from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
-from nnefc.passes.cost.convolution import cost, products, products_cost
+from nnefc.passes.cost import convolution
+from nnefc.passes.cost.convolution import products, products_nanoseconds
 from nnefc.support.machine_model import COPY_NS, DOT_MACS_PER_NS, LAUNCH_NS, PEAK_MACS_PER_NS
 
 _ROW_MAJOR: Final = PEAK_MACS_PER_NS / DOT_MACS_PER_NS
@@ -20,8 +21,8 @@ _ROW_MAJOR: Final = PEAK_MACS_PER_NS / DOT_MACS_PER_NS
 
 
 def multiplied(op: Op) -> int:
-    """Multiply-adds that are done: fewer than `macs` by Winograd's method."""
-    return products(op)[0] if _has_method(op) else macs(op)
+    """Multiply-adds that are executed: fewer than `macs` by Winograd's algorithm."""
+    return products(op)[0] if _has_algorithm(op) else macs(op)
 
 
 def nanoseconds(graph: Graph, *, warm: bool = False) -> float:
@@ -35,17 +36,18 @@ def _computing(graph: Graph, warm: bool) -> float:
         if op.name == scan.NAME:  # weights stay near from turn to turn
             total += op.attributes["turns"] * _computing(op.attributes["body"], warm=True)
         else:
-            total += LAUNCH_NS + _arithmetic(op, warm) / PEAK_MACS_PER_NS
+            total += LAUNCH_NS + _arithmetic(op, warm)
     return total
 
 
 def _arithmetic(op: Op, warm: bool) -> float:
-    if _has_method(op):
-        return cost(op, op.attributes["method"], warm=warm)
-    times = _ROW_MAJOR if op.name.removeprefix("fused_").endswith("conv") else 1.0
+    """Nanoseconds of multiply-adds, and of reading weights."""
+    if _has_algorithm(op):
+        return convolution.nanoseconds(op, op.attributes["algorithm"], warm=warm)
+    slowdown = _ROW_MAJOR if op.name.removeprefix("fused_").endswith("conv") else 1.0
     weights = sum(v.type.nbytes for v in op.inputs if is_stored(v)) / 4
-    return products_cost(times * macs(op), weights, warm=warm) if macs(op) else 0.0
+    return products_nanoseconds(slowdown * macs(op), weights, warm=warm) if macs(op) else 0.0
 
 
-def _has_method(op: Op) -> bool:
-    return op.name in CONVOLUTIONS and "method" in op.attributes
+def _has_algorithm(op: Op) -> bool:
+    return op.name in CONVOLUTIONS and "algorithm" in op.attributes

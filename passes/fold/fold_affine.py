@@ -41,6 +41,7 @@ class FoldAffine:
     """
 
     name: ClassVar[str] = "fold_affine"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)

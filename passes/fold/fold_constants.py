@@ -75,6 +75,7 @@ class FoldConstants:
     """
 
     name: ClassVar[str] = "fold_constants"
+    enters_loops: ClassVar[bool] = True
     growth: int = 2
     small: int = 4096
     repeated: int = 1 << 22

@@ -39,6 +39,7 @@ class FuseAttention:
     """
 
     name: ClassVar[str] = "fuse_attention"
+    enters_loops: ClassVar[bool] = True
     parts: int = 4
 
     def run(self, graph: Graph) -> bool:

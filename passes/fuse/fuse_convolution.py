@@ -40,6 +40,7 @@ class FuseConvolution:
     """
 
     name: ClassVar[str] = "fuse_convolution"
+    enters_loops: ClassVar[bool] = False
     block: int = 8
 
     def run(self, graph: Graph) -> bool:

@@ -46,6 +46,7 @@ class FuseElementwise:
     """
 
     name: ClassVar[str] = "fuse_elementwise"
+    enters_loops: ClassVar[bool] = True
     steps: int = 64
     inputs: int = 16
     copies: int = 4

@@ -32,6 +32,7 @@ class FuseEpilogue:
     """
 
     name: ClassVar[str] = "fuse_epilogue"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         position = {op: i for i, op in enumerate(graph.ops)}

@@ -41,6 +41,7 @@ class FuseNormalization:
     """
 
     name: ClassVar[str] = "fuse_normalization"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

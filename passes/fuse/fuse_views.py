@@ -40,6 +40,7 @@ class FuseViews:
     """
 
     name: ClassVar[str] = "fuse_views"
+    enters_loops: ClassVar[bool] = True
     steps: int = 64
     inputs: int = 16
 

@@ -39,6 +39,7 @@ class HoistFromScans:
     """
 
     name: ClassVar[str] = "hoist_from_scans"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

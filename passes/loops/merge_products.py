@@ -33,6 +33,7 @@ class MergeProducts:
     """
 
     name: ClassVar[str] = "merge_products"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

@@ -35,6 +35,7 @@ class SimplifyScans:
     """
 
     name: ClassVar[str] = "simplify_scans"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         changed = False

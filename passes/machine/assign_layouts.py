@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nnefc.ir import Blocked, Graph, Op, Value
+from nnefc.ir.convolution_algorithm import Direct
 from nnefc.ops.core.window_arithmetic import Padding, convolution_groups
 from nnefc.passes.analysis.blocked_rules import (
     CONVOLUTIONS,
@@ -16,7 +17,7 @@ from nnefc.passes.analysis.blocked_rules import (
     tensors,
 )
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.cost.convolution import FEW_CHANNELS, Chooser
+from nnefc.passes.cost.convolution import FEW_CHANNELS
 
 JOINED = ("concat", "split", "slice")
 """Operations whose operands and results are parts of each other: no copies if they lie alike."""
@@ -26,14 +27,14 @@ JOINED = ("concat", "split", "slice")
 class AssignLayouts:
     """Give convolutions, and what lies between them, blocked operands and results.
 
-        %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {...}
+        %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {..., algorithm = direct}
         %y: float32[1,32,8,8] = max_pool(%0) {...}
 
     becomes
 
         %1: float32[1,3,16,16] blocked(1, [1, 1], [1, 1]) = layout(%x)
         %0: float32[1,32,16,16] blocked(8, [0, 0], [0, 0]) = fused_conv(%1, %w, %b)
-          {..., method = "direct"}
+          {..., algorithm = direct}
         %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
         %y: float32[1,32,8,8] = layout(%2)
 
@@ -43,9 +44,9 @@ class AssignLayouts:
     """
 
     name: ClassVar[str] = "assign_layouts"
+    enters_loops: ClassVar[bool] = False
     block: int = 8
-    choose: Chooser = Chooser()
-    """How convolutions are computed."""
+    """Channels in a block."""
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)
@@ -56,8 +57,6 @@ class AssignLayouts:
         for op in chosen:
             for value in op.outputs:
                 value.type = value.type.with_layout(Blocked(self.block, halos[value]))
-            if op.name in CONVOLUTIONS:
-                op.attributes["method"] = self.choose(op)
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
 
@@ -155,7 +154,7 @@ class _Converter:
         if value.type.layout is not None:
             op.set_input(index, self._twin(value, Blocked(self._block, halo), op))
             return
-        is_first = index == 0 and op.attributes.get("method") == "direct"
+        is_first = index == 0 and op.attributes.get("algorithm") == Direct()
         few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
         op.set_input(index, self._twin(value, Blocked(1 if few else self._block, halo), op))
 

@@ -36,6 +36,7 @@ class FlattenConvolutions:
     """
 
     name: ClassVar[str] = "flatten_convolutions"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)

@@ -49,6 +49,7 @@ class InterleaveDeconvolutions:
     """
 
     name: ClassVar[str] = "interleave_deconvolutions"
+    enters_loops: ClassVar[bool] = True
 
     def run(self, graph: Graph) -> bool:
         known = Known(graph)

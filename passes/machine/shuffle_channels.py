@@ -28,6 +28,7 @@ class ShuffleChannels:
     """
 
     name: ClassVar[str] = "shuffle_channels"
+    enters_loops: ClassVar[bool] = False
 
     def run(self, graph: Graph) -> bool:
         reshapes = [op for op in graph.ops if op.name == "reshape"]

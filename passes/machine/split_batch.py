@@ -11,11 +11,9 @@ from typing import ClassVar, Final
 from nnefc.ir import Attribute, Graph, Op, TensorType, Value
 from nnefc.ir.stages import Carried, Stage, single_stage
 from nnefc.passes.analysis.batch_rules import resized, separable
-from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_pure
 from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
-from nnefc.passes.cost.convolution import Chooser
 from nnefc.symbolic.integers import hint, mark_degraded
 
 STORED: Final = ("constant", "variable")
@@ -44,13 +42,11 @@ class SplitBatch:
     """
 
     name: ClassVar[str] = "split_batch"
-    choose: Chooser = Chooser()
-    """How convolutions are computed, which their batch has a say in."""
     costs: Costs = Costs()
     items: Sequence[int] = field(default=())
     """Items at a time of each operation that computes something, instead of what costs suggest."""
 
-    def run(self, graph: Graph) -> list[Stage]:
+    def split(self, graph: Graph) -> list[Stage]:
         """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
         batch = batch_of(graph)
         if batch < 2:
@@ -67,11 +63,7 @@ class SplitBatch:
         assert all(n == hint(batch) or apart[i] for i, n in enumerate(items))
         if all(n == hint(batch) for n in items) or mark_degraded(batch):
             return [single_stage(graph)]
-        stages = _Cutter(graph, rows, batch, steps).stages(items)
-        for op in (op for stage in stages for op in stage.graph.ops):
-            if op.name in CONVOLUTIONS:
-                op.attributes["method"] = self.choose(op)
-        return stages
+        return _Cutter(graph, rows, batch, steps).stages(items)
 
     def _choose(
         self, steps: list[Op], rows: dict[Value, int], apart: list[bool], batch: int

@@ -11,6 +11,7 @@ from nnefc.api.importing import import_model
 from nnefc.cli.compile.explain import Recorder, Stage, describe, kind
 from nnefc.driver.compile import compile_graph
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
+from nnefc.ir.convolution_algorithm import Winograd
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.cost import traffic_bytes
 from nnefc.options.compile_config import CompileConfig
@@ -62,7 +63,7 @@ def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
     done: dict[str, list[dict[str, Any]]] = {}
     for accuracy in ("fast", "strict"):
         facts = json.loads(cli(*arguments, "--accuracy", accuracy).out)
-        at = [fact["pass"] for fact in facts["passes"]].index("assign_layouts")
+        at = [fact["pass"] for fact in facts["passes"]].index("choose_convolution_algorithms")
         done[accuracy] = facts["passes"][at - 1 : at + 1]
     before, fast = done["fast"]
     assert any(name.startswith("fused_conv (winograd") for name in fast["added"])
@@ -113,5 +114,5 @@ def test_operations_are_told_apart_by_method_and_layout() -> None:
     x = graph.add_input(TensorType(DType.FLOAT32, (1, 8, 4, 4)), "x")
     assert kind(build(graph, "relu", [x], {})) == "relu"
     blocked = TensorType(DType.FLOAT32, (1, 8, 4, 4), Blocked(8, ((0, 0), (0, 0))))
-    op = Op("fused_conv", [x], {"method": "winograd4"}, [blocked])
+    op = Op("fused_conv", [x], {"algorithm": Winograd(4)}, [blocked])
     assert kind(op) == "fused_conv (winograd4, blocked)"

@@ -20,9 +20,9 @@ import torch
 import nnefc
 from nnefc.driver import tuning
 from nnefc.driver.compile import compile_graph
-from nnefc.ir import Graph
+from nnefc.ir import Graph, Op
 from nnefc.options.compile_config import CompileConfig
-from nnefc.passes.cost.convolution import methods, operation_key
+from nnefc.passes.cost.convolution import algorithms, operation_key
 from nnefc.runtime.cache import cache, tuning_store
 from nnefc.runtime.machine import data_caches
 from tests.helpers.command_line import Cli
@@ -50,7 +50,7 @@ from nnefc.options.compile_config import CompileConfig
 
 def look(graph, ran):
     if ran.name == "assign_layouts":
-        print(*(op.attributes["method"] for op in graph.ops if "method" in op.attributes))
+        print(*(op.attributes["algorithm"] for op in graph.ops if "algorithm" in op.attributes))
         sys.exit()
 
 graph = import_model(sys.argv[1], random_weights=1)
@@ -79,11 +79,19 @@ def used(graph: Graph, **options: Any) -> dict[str, str]:
 
     def look(working: Graph, ran: Any) -> None:
         if ran.name == "assign_layouts":
-            convolutions = [op for op in working.ops if "method" in op.attributes]
-            found.update((operation_key(op), op.attributes["method"]) for op in convolutions)
+            for op in working.ops:
+                if "algorithm" in op.attributes:
+                    found[operation_key(op)] = str(op.attributes["algorithm"])
 
     compile_graph(graph, CompileConfig(1, **options), hook=look)
     return found
+
+
+def _names(op: Op) -> tuple[str, ...]:
+    """All algorithms of a convolution whose layout is assigned."""
+    layout = op.output.type.layout
+    assert layout is not None
+    return tuple(map(str, algorithms(op, layout.block)))
 
 
 def possible(graph: Graph) -> Methods:
@@ -92,8 +100,8 @@ def possible(graph: Graph) -> Methods:
 
     def look(working: Graph, ran: Any) -> None:
         if ran.name == "assign_layouts":
-            convolutions = [op for op in working.ops if "method" in op.attributes]
-            every = {operation_key(op): methods(op) for op in convolutions}
+            convolutions = [op for op in working.ops if "algorithm" in op.attributes]
+            every = {operation_key(op): _names(op) for op in convolutions}
             found.update((key, names) for key, names in every.items() if len(names) > 1)
 
     compile_graph(graph, CompileConfig(1, methods={}), hook=look)

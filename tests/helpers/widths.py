@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.ir import DType, Graph, TensorType
+from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations
@@ -71,14 +72,17 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     from nnefc.lower import lower
     from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
     from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
-    from nnefc.passes.cost.convolution import Chooser, methods, operation_key
+    from nnefc.passes.cost.convolution import algorithms, operation_key
+    from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
     from nnefc.passes.machine.split_batch import SplitBatch, batch_of, computing, rows_of
-    from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
+    from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, run_pipeline
 
-    def compiled(chosen: Mapping[str, str]) -> Graph:
+    block = lanes_of("float32")
+
+    def compiled(chosen: Mapping[str, ConvolutionAlgorithm]) -> Graph:
         working = graph.clone()
-        passes = (*DEFAULT, *for_machine(lanes_of("float32"), Chooser(methods=chosen)))
-        run_pipeline(working, passes)
+        choose = ChooseConvolutionAlgorithms(block, tuned=chosen)
+        run_pipeline(working, (*DEFAULT, *for_machine(block, choose)))
         return working
 
     alone = graph.clone()
@@ -86,16 +90,19 @@ def programs(graph: Graph) -> Iterator[tuple[str, Program]]:
     yield "alone", lower(alone)
     usual = compiled({})
     convolutions = [op for op in usual.ops if op.name in CONVOLUTIONS]
-    every = {operation_key(op): methods(op) for op in convolutions}
+    every = {operation_key(op): algorithms(op, block) for op in convolutions}
     if (batch := batch_of(usual)) > 1:
         steps = computing(usual)
         items = [1 if apart else batch for apart in rows_of(usual, steps, batch)[1]]
-        yield "item by item", lower(SplitBatch(items=items).run(usual.clone()))
+        split, choose = SplitBatch(items=items), ChooseConvolutionAlgorithms(block)
+        stages = run_pipeline(usual.clone(), for_batch(split, choose))
+        yield "item by item", lower(stages)
     yield "compiled", lower(usual)
     for i in range(max(map(len, every.values()), default=1)):
         chosen = {key: names[i] for key, names in every.items() if 1 < len(names) > i}
         if chosen:
-            yield f"by {', '.join(dict.fromkeys(chosen.values()))}", lower(compiled(chosen))
+            words = map(str, dict.fromkeys(chosen.values()))
+            yield f"by {', '.join(words)}", lower(compiled(chosen))
 
 
 def graphs() -> Iterator[tuple[str, Instance]]:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from nnefc.ir import DType, Expression, Step, TensorType, Value
+from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.ir.stages import Carried, Stage, single_stage
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.channel_padding import keeps_zeros, masked, zero_filled
@@ -191,7 +192,7 @@ def _convolve(
         "dilation": (1, 1),
         "groups": groups,
         "expression": expression,
-        "method": method,
+        "algorithm": parse_algorithm(method),
     }
     bias = constant(g.graph, np.zeros((1, w.shape[0]), np.float32))
     operands = [x, constant(g.graph, w), bias, *others]

@@ -11,12 +11,14 @@ import pytest
 
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph, parse_graph
+from nnefc.ir.stages import Stage
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower import lower
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.cost.batch import Costs, divisors
+from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
 from nnefc.passes.machine.split_batch import SplitBatch, computing, rows_of
-from nnefc.passes.pipeline import DEFAULT, for_machine, run_pipeline
+from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, run_pipeline
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.graphs import fill_variables, sample_inputs
 from tests.helpers.one_op import guarded
@@ -101,8 +103,14 @@ def ways(graph: Graph) -> list[list[int]]:
     return [list(items) for items in found]
 
 
+def stages_of(graph: Graph, items: Sequence[int]) -> list[Stage]:
+    """With so many items at a time of each operation."""
+    choose = ChooseConvolutionAlgorithms(lanes_of("float32"))
+    return run_pipeline(graph.clone(), for_batch(SplitBatch(items=items), choose))
+
+
 def compiled(graph: Graph, items: Sequence[int]) -> CompiledModel:
-    stages = SplitBatch(items=items).run(graph.clone())
+    stages = stages_of(graph, items)
     return CompiledModel.of(lower(stages, threads=2), graph, threads=2)
 
 
@@ -187,7 +195,7 @@ def test_stages_share_data() -> None:
     graph = network(TIED)
 
     def nbytes(items: Sequence[int]) -> int:
-        stages = SplitBatch(items=items).run(graph.clone())
+        stages = stages_of(graph, items)
         return sum(array.nbytes for array in lower(stages, threads=1).constants)
 
     cuts = ways(graph)
@@ -212,7 +220,7 @@ def test_a_graph_with_a_state_is_left_whole() -> None:
         "x = external(shape = [4, 3]); v = variable(shape = [1, 3], label = 'v');"
         "y0 = relu(x) + v; u = update(v, mean_reduce(y0, axes = [0]));"
     )
-    assert len(SplitBatch(costs=Costs(reach=1)).run(graph)) == 1
+    assert len(SplitBatch(costs=Costs(reach=1)).split(graph)) == 1
 
 
 def test_a_profile_adds_the_turns_up() -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import nnefc
 from nnefc.ir import DType, Expression, Graph, Op, TensorType, Value, Variable
+from nnefc.ir.convolution_algorithm import Direct
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.ops.tools.build import build
@@ -302,7 +303,7 @@ def test_what_no_group_has_of_the_last_block_is_not_read() -> None:
             dilation=(1, 1),
             groups=groups,
             expression=Expression((DType.FLOAT32,), (), (0,)),
-            method="direct",
+            algorithm=Direct(),
         )
     (found,) = g.run(last)
     wide = [torch.from_numpy(a).double() for a in (x, w, v, random(4, 120), random(4, 20))]

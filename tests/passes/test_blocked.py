@@ -19,8 +19,7 @@ from nnefc.ops.tools.table import operations
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS, halo_needed, tensors
 from nnefc.passes.analysis.known_data import Known
-from nnefc.passes.base import Pass
-from nnefc.passes.pipeline import DEFAULT, Ran, for_machine, run_pipeline
+from nnefc.passes.pipeline import DEFAULT, Phase, Ran, for_machine, run_pipeline
 from tests.helpers.graphs import sample_inputs
 from tests.helpers.networks import networks, random_network
 
@@ -44,7 +43,7 @@ def test_networks_of_operations_that_were_not_fused(graph: Graph) -> None:
     check_layouts(graph)
 
 
-def keeps_values(graph: Graph, passes: Sequence[Pass], tolerance: float) -> None:
+def keeps_values(graph: Graph, passes: Sequence[Phase], tolerance: float) -> None:
     """Run passes; after each of them results are the same, to `tolerance` of their largest item."""
     text, inputs = print_graph(graph), sample_inputs(graph)
     wanted = evaluate(graph, inputs).outputs

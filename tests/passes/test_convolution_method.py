@@ -1,4 +1,4 @@
-"""Which method a convolution gets: what Winograd's can do, and where it pays."""
+"""Which algorithm a convolution gets: what Winograd's can do, and where it pays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
+from nnefc.ir.convolution_algorithm import Direct, Winograd
 from nnefc.ops.core.winograd_tiles import largest_tile
-from nnefc.passes.cost.convolution import cost, methods, operation_key, winograd_choice
+from nnefc.passes.cost.convolution import algorithms, fastest, nanoseconds, operation_key
 from nnefc.symbolic.integers import Trace
 
 
-def _choice(*convolution: Any, **attributes: Any) -> str | None:
+def _choice(*convolution: Any, **attributes: Any) -> Winograd | None:
     """Of what `_convolution` makes."""
-    return winograd_choice(_convolution(*convolution, **attributes))
+    return fastest(_convolution(*convolution, **attributes))
 
 
 def _convolution(
@@ -51,11 +52,11 @@ def test_networks(extent: int) -> None:
     channels = 3584 // extent
     chosen = _choice(channels, channels, (extent, extent), (3, 3))
     assert chosen is not None
-    assert (chosen == "winograd2") == (extent == 7)
+    assert (chosen == Winograd(2)) == (extent == 7)
 
 
 def test_a_batch_makes_up_for_a_larger_filter() -> None:
-    assert _choice(512, 512, (7, 7), (3, 3), batch=64) not in (None, "winograd2")
+    assert _choice(512, 512, (7, 7), (3, 3), batch=64) not in (None, Winograd(2))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
     """What is made for them is only makeshift where something was left out."""
     trace = Trace()
     extents = (trace.symbol(56), trace.symbol(56))
-    assert methods(_convolution(64, 64, extents, taps)) == ("direct",)
+    assert algorithms(_convolution(64, 64, extents, taps), 8) == (Direct(),)
     assert trace.is_makeshift == (_choice(64, 64, (56, 56), taps) is not None)
 
 
@@ -116,14 +117,14 @@ def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
     channels = st.sampled_from((1, 8, 40, 128, 512))
     chosen = _choice(data.draw(channels), data.draw(channels), extents, taps)
     if chosen is not None:
-        assert 2 <= int(chosen.removeprefix("winograd")) <= largest_tile(taps)
+        assert 2 <= chosen.tile <= largest_tile(taps)
 
 
 def test_the_choice_is_what_costs_least() -> None:
     op = _convolution(64, 64, (56, 56), (3, 3))
-    costs = {method: cost(op, method) for method in methods(op)}
-    assert winograd_choice(op) == min(costs, key=lambda method: costs[method])
-    assert cost(op, "direct", warm=True) < costs["direct"]
+    costs = {algorithm: nanoseconds(op, algorithm) for algorithm in algorithms(op, 8)}
+    assert fastest(op) == min(costs, key=lambda algorithm: costs[algorithm])
+    assert nanoseconds(op, Direct(), warm=True) < costs[Direct()]
 
 
 def test_keys_tell_apart_what_takes_different_times() -> None:
@@ -147,8 +148,8 @@ def test_keys_tell_apart_what_takes_different_times() -> None:
     assert operation_key(_convolution(**plain | unwritten)) == key
 
 
-def test_the_choice_is_one_of_the_methods() -> None:
+def test_the_choice_is_one_of_the_algorithms() -> None:
     for extent in range(2, 40):
         op = _convolution(64, 64, (extent, extent), (3, 3))
-        assert methods(op)[0] == "direct"
-        assert winograd_choice(op) in (None, *methods(op))
+        assert algorithms(op, 8)[0] == Direct()
+        assert fastest(op) in (None, *algorithms(op, 8))

@@ -26,7 +26,7 @@ from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
-from nnefc.passes.pipeline import run_pipeline
+from nnefc.passes.pipeline import Phase, run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.graphs import sample_data, sample_inputs
 
@@ -170,7 +170,8 @@ def test_no_normalisation_is_left(name: str, adds: int) -> None:
     graph = import_text(document.text)
     for variable in graph.variables.values():
         variable.data = document.variables[variable.label].data()
-    run_pipeline(graph, [ExpandCompounds(), FoldConstants(), FoldAffine(), EliminateDeadCode()])
+    passes = (ExpandCompounds(), FoldConstants(), FoldAffine(), EliminateDeadCode())
+    run_pipeline(graph, [Phase("test", passes)])
     counts = Counter(op.name for op in graph.ops)
     assert counts["add"] == adds
     assert not {"sub", "mul", "div", "sqrt", "batch_normalization"} & set(counts)

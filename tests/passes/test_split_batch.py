@@ -31,7 +31,7 @@ from nnefc.passes.machine.split_batch import (
     computing,
     rows_of,
 )
-from nnefc.passes.pipeline import Ran, run_pipeline, run_split
+from nnefc.passes.pipeline import Phase, Ran, run_pipeline
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
 from tests.helpers.graphs import random_graph, sample_inputs
 
@@ -114,7 +114,7 @@ def cuts(draw: st.DrawFn) -> tuple[Graph, list[int], int]:
 @quick
 def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
     graph, items, batch = cut
-    stages = SplitBatch(items=items).run(graph)
+    stages = SplitBatch(items=items).split(graph)
     if any(n < batch for n in items):
         turns = [batch // n for n, _ in itertools.groupby(items)]
         assert [stage.turns for stage in stages][: len(turns)] == turns
@@ -136,7 +136,7 @@ class Free(Costs):
 @quick
 def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
-    same(graph, SplitBatch(costs=Free(reach=64)).run(graph))
+    same(graph, SplitBatch(costs=Free(reach=64)).split(graph))
 
 
 RULED = [
@@ -228,7 +228,7 @@ graph net(%c: float32[8,32,1,1]) -> (output0 = %y) {
 
 def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
     graph = parse_graph(PICTURES)
-    stages = SplitBatch().run(graph)
+    stages = SplitBatch().split(graph)
     assert [stage.turns for stage in stages] == [8, 1]
     wanted = [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
     assert [print_graph(stage.graph) for stage in stages] == wanted
@@ -242,15 +242,18 @@ def test_large_values_go_part_by_part_and_weights_are_read_once() -> None:
 def test_what_is_in_reach_or_alone_stays_whole(shape: tuple[int, ...]) -> None:
     text = PICTURES.replace("8,", f"{shape[0]},").replace("96,96", f"{shape[2]},{shape[3]}")
     graph = parse_graph(text)
-    (stage,) = SplitBatch().run(graph)
+    (stage,) = SplitBatch().split(graph)
     assert (stage.graph, stage.turns) == (graph, 1)
 
 
 def test_no_more_than_so_many_steps() -> None:
     """A batch of millions of rows in reach of nobody."""
     text = "graph g(%x: float32[1048576,64]) -> (y = %y) {%y: float32[1048576,64] = exp(%x)}"
-    stages = SplitBatch().run(parse_graph(text))
+    stages = SplitBatch().split(parse_graph(text))
     assert 1 < stages[0].turns <= MAX_STEPS
+
+
+SPLIT = Phase("stages", (SplitBatch(),))
 
 
 def test_stages_are_told_as_one_graph() -> None:
@@ -262,18 +265,18 @@ def test_stages_are_told_as_one_graph() -> None:
         recorder(stage, ran)
         turns.append(ran.turns)
 
-    recorder(graph, Ran(0, "import", True, 0.0))
-    run_split(graph, SplitBatch(), 0, hook=hook)
+    run_pipeline(graph, [SPLIT], hook=hook)
     before, after = recorder.facts()
-    assert turns == [8, 1]
+    assert turns == [1, 8, 1]
     assert after["macs"] == before["macs"]
     assert after["operations"] == before["operations"]
 
 
 def test_stages_are_dumped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NNEFC_DUMP", str(tmp_path))
-    run_split(parse_graph(PICTURES), SplitBatch(), 0)
+    run_pipeline(parse_graph(PICTURES), [SPLIT])
     names = sorted(path.name for path in tmp_path.iterdir())
+    assert names.pop(0) == "000_import.ir"
     assert names == ["010_split_batch_00_x8.ir", "010_split_batch_01_x1.ir"]
     texts = [print_graph(parse_graph((tmp_path / name).read_text())) for name in names]
     assert texts == [print_graph(parse_graph(text)) for text in (FIRST, SECOND)]
@@ -324,21 +327,21 @@ def turns_of(stages: list[Stage], name: str) -> list[int]:
 
 
 def test_what_no_item_feeds_is_computed_once() -> None:
-    stages = SplitBatch().run(shared_product(512))
+    stages = SplitBatch().split(shared_product(512))
     assert [stage.turns for stage in stages] == [1, 16]
     assert turns_of(stages, "matmul") == [1]
 
 
 def test_what_follows_the_whole_batch_is_computed_beside_it() -> None:
     """After the mean, before convolutions go on item by item."""
-    stages = SplitBatch().run(shared_product(128, of_mean=True))
+    stages = SplitBatch().split(shared_product(128, of_mean=True))
     assert [stage.turns for stage in stages] == [16, 1, 16]
     assert turns_of(stages, "matmul") == [1]
 
 
 def test_trifles_are_computed_again_in_every_turn() -> None:
     """Where a cut would cost more."""
-    (stage,) = SplitBatch().run(shared_product(2))
+    (stage,) = SplitBatch().split(shared_product(2))
     assert stage.turns == 16
 
 
@@ -386,7 +389,7 @@ def test_attention_is_cut_where_items_lie_apart(graph: Graph) -> None:
     steps, batch = computing(graph), batch_of(graph)
     assume(batch > 1)
     _, apart = rows_of(graph, steps, batch)
-    same(graph, SplitBatch(items=[1 if separate else batch for separate in apart]).run(graph))
+    same(graph, SplitBatch(items=[1 if separate else batch for separate in apart]).split(graph))
 
 
 def test_attention_over_the_items_of_a_batch_is_cut() -> None:
@@ -411,6 +414,6 @@ def test_attention_over_the_items_of_a_batch_is_cut() -> None:
     name_values(graph)
     (op,) = computing(graph)
     assert op.name == "attention"
-    stages = SplitBatch(items=[2]).run(graph)
+    stages = SplitBatch(items=[2]).split(graph)
     assert [stage.turns for stage in stages] == [2]
     same(graph, stages)

@@ -1,7 +1,7 @@
 """What the passes did to a graph, and what it gained: told from the graph before and after.
 
-Multiply-adds are those that are done, by the method that a convolution has.  Times of a call are
-estimated as for choices between methods, and so rough: to be compared with each other.
+Multiply-adds are those that are done, by the algorithm of a convolution.  Times of a call are
+estimated as for choices between algorithms, and so rough: to be compared with each other.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Recorder:
 
         if not self.stages:
             self.warm = parameter_bytes(graph) <= largest_cache()
+        if ran.stage and not ran.changed:
+            return
         if self.stages and not ran.changed:
             last = self.stages[-1]
             same = last.operations, last.macs, last.traffic, last.estimate
@@ -118,8 +120,8 @@ class Recorder:
 
 
 def kind(op: Op) -> str:
-    """What an operation is counted as: its name, its method, and whether results are blocked."""
-    notes = [str(op.attributes["method"])] if "method" in op.attributes else []
+    """What an operation is counted as: its name, its algorithm, and whether results are blocked."""
+    notes = [str(op.attributes["algorithm"])] if "algorithm" in op.attributes else []
     if any(v.type.layout is not None for v in op.outputs):
         notes.append("blocked")
     return f"{op.name} ({', '.join(notes)})" if notes else op.name

@@ -1,8 +1,15 @@
-"""Convolutions on blocked tensors, by the method that the pass chose."""
+"""Convolutions on blocked tensors, by the algorithm that a pass chose."""
 
 from __future__ import annotations
 
 from nnefc.ir import Op
+from nnefc.ir.convolution_algorithm import (
+    ConvolutionAlgorithm,
+    Depthwise,
+    Direct,
+    Grouped,
+    Winograd,
+)
 from nnefc.lower.context import Lowering, blocked_lowering
 from nnefc.lower.convolution.depthwise import lower_depthwise
 from nnefc.lower.convolution.direct import lower_direct
@@ -11,12 +18,11 @@ from nnefc.lower.convolution.winograd import lower_winograd
 
 @blocked_lowering("fused_conv", "fused_deconv")
 def fused_convolution(lower: Lowering, op: Op) -> None:
-    match op.attributes["method"]:
-        case "direct":
+    algorithm: ConvolutionAlgorithm = op.attributes["algorithm"]
+    match algorithm:
+        case Direct():
             lower_direct(lower, op)
-        case "depthwise" | "grouped":
+        case Depthwise() | Grouped():
             lower_depthwise(lower, op)
-        case method if method.startswith("winograd"):
-            lower_winograd(lower, op)
-        case method:
-            raise ValueError(f"convolutions have no method {method!r}")
+        case Winograd(tile):
+            lower_winograd(lower, op, tile)

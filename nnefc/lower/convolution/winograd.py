@@ -63,11 +63,10 @@ TRANSFORM_NS: Final = 4.0
 """To transform a vector of an element."""
 
 
-def lower_winograd(lower: Lowering, op: Op) -> None:
-    """`fused_conv` by the method "winograd<m>": tiles of at most m outputs along a dimension."""
+def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
+    """`fused_conv` by tiles of at most `most` outputs along a dimension."""
     x, y = read_blocked(lower, op.inputs[0]), write_blocked(lower, op.output)
     window = convolution_window(x.shape, op.inputs[1].type.dims, op.attributes)
-    most = int(op.attributes["method"].removeprefix("winograd"))
     filter_ = lower.stored(op.inputs[1])
     assert filter_ is not None
     taps = rows_and_columns(window.size, 1)

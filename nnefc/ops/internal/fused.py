@@ -32,7 +32,7 @@ PREFIX: Final = "fused_"
 def plain_op(plain: OpSpec, operands: int, op: Op) -> Op:
     """The operation, of so many operands, whose sums are the first input of the expression."""
     assert plain.traits.accumulator is not None
-    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "method")}
+    attributes = {k: v for k, v in op.attributes.items() if k not in ("expression", "algorithm")}
     type_ = TensorType(plain.traits.accumulator(op), op.output.type.shape)
     return Op(plain.name, op.inputs[:operands], attributes, [type_])
 

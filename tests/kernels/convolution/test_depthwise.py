@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Step
+from nnefc.ir.convolution_algorithm import Depthwise
 from tests.helpers.blocked_op import BlockedGraph, constant, halo
 from tests.helpers.one_op import Array, normal
 
@@ -76,7 +77,7 @@ def _run(
         operands,
         want.shape,
         halo_=halo(x.ndim, 1, 2),
-        method="depthwise",
+        algorithm=Depthwise(),
         border="constant",
         groups=x.shape[1],
         padding=padding,

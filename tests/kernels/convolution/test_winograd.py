@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import nnefc.lower
 import nnefc.lower.convolution.winograd as lowering
 from nnefc.ir import DType, Expression, Step
+from nnefc.ir.convolution_algorithm import parse_algorithm
 from nnefc.kernels.convolution.winograd_matrices import (
     Matrix,
     filter_matrix,
@@ -193,7 +194,7 @@ def _convolve(
         dilation=(dilation, *ones),
         groups=1,
         expression=expression or _expression(residual=residual is not None, low=low, high=high),
-        method=method,
+        algorithm=parse_algorithm(method),
     )
     (got,) = g.run(y, threads=threads)
     return got

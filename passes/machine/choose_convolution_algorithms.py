@@ -1,0 +1,58 @@
+"""The algorithm of every convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from nnefc.ir import Graph, Op
+from nnefc.ir.convolution_algorithm import ConvolutionAlgorithm
+from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
+from nnefc.passes.cost.convolution import algorithms, fastest, operation_key
+
+
+@dataclass(frozen=True)
+class ChooseConvolutionAlgorithms:
+    """Set the attribute `algorithm` of every `fused_conv` and `fused_deconv`.
+
+        %y: float32[1,64,56,56] = fused_conv(%x, %w, %b) {...}
+
+    becomes
+
+        %y: float32[1,64,56,56] = fused_conv(%x, %w, %b) {..., algorithm = winograd6}
+
+    The fastest algorithm depends on the batch, so the pass runs again on the stages of a batch.
+    """
+
+    name: ClassVar[str] = "choose_convolution_algorithms"
+    enters_loops: ClassVar[bool] = False
+    block: int = 8
+    """Channels in a block."""
+    strict: bool = False
+    """Only algorithms with the rounding errors of plain sums."""
+    warm: bool = False
+    """Whether weights are in the last cache when they are read."""
+    tuned: Mapping[str, ConvolutionAlgorithm] = field(
+        default_factory=dict[str, ConvolutionAlgorithm]
+    )
+    """Algorithms by `operation_key`, which take precedence over the cost model.
+
+    An algorithm that cannot compute the convolution is ignored, and all are if `strict`."""
+
+    def run(self, graph: Graph) -> bool:
+        changed = False
+        for op in graph.ops:
+            if op.name in CONVOLUTIONS:
+                algorithm = self.choose(op)
+                changed |= op.attributes.get("algorithm") != algorithm
+                op.attributes["algorithm"] = algorithm
+        return changed
+
+    def choose(self, op: Op) -> ConvolutionAlgorithm:
+        """The algorithm for one convolution."""
+        sums, *others = algorithms(op, self.block)
+        if self.strict or not others:
+            return sums
+        tuned = self.tuned.get(operation_key(op))
+        return tuned if tuned in (sums, *others) else fastest(op, warm=self.warm) or sums
