@@ -1,0 +1,1 @@
+"""Kernels: native functions, generic in shape; read `template`, then `vector`, `tile`, families."""

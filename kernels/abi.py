@@ -1,8 +1,8 @@
-"""What kernels, the executor and the runtime agree on: the base table and the words of a launch.
+"""The binary interface of kernels, executor and runtime: the base table and the words of a launch.
 
-A kernel gets the address of a table of base addresses.  Its first entries mean the same in every
+A kernel gets the address of a table of base addresses.  Its first entries are the same for every
 model; those of the constants, states, inputs and outputs of a model follow, in this order.
-A plan is an array of launches, laid out as `LAUNCH` says.
+A plan is an array of launches, laid out by `LAUNCH`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ BASE_LIBM: Final = 2
 BASE_ARENA: Final = 3
 """Memory for values between launches."""
 BASES: Final = 4
-"""How many of them there are."""
+"""Number of the fixed entries."""
 
 LAUNCH: Final = Layout("kernel params tiles unused")
-"""A launch: where the kernel starts in the code image and its parameters in those of all launches
-(both in bytes), and how many tiles there are."""
+"""A launch: offset of the kernel in the code image, offset of its parameters in those of all
+launches (both in bytes), and number of tiles."""
 LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES, _ = LAUNCH.offsets
 LAUNCH_BYTES: Final = LAUNCH.nbytes
 

@@ -1,6 +1,6 @@
 """The parameters of kernels: 64-bit words laid out by a `Layout`.
 
-The kernel and whoever launches it share the layout, so that neither counts words by hand.
+The kernel and the lowering that launches it share the layout, so that neither counts words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from nnefc.symbolic.base import SymIntBase, float_bits
 
 Words = list[Any]
-"""64-bit integers; a reference to memory stands in its two slots as (reference, None)."""
+"""64-bit integers; a reference to memory occupies its two slots as (reference, None)."""
 
 
 class Layout:

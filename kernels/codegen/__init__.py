@@ -1,0 +1,1 @@
+"""From Python functions to linked code: `callee`, `translate`, `object_code`, then `linker`."""

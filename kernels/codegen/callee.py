@@ -1,12 +1,12 @@
-"""What kernels call besides each other's values: helpers and intrinsics.
+"""Functions that kernels call: helpers and intrinsics.
 
 - `helper`: a function that kernels call, translated once for each combination of types;
 - `intrinsic`: a function that writes its LLVM instructions itself.
 
-Here they are plain objects, which cost nothing where no kernel is compiled; `translate` knows how
-a call of one becomes instructions.
+They are plain objects here, which cost nothing if no kernel is compiled; `translate` turns their
+calls into instructions.
 
-Types are named as NumPy does: `int64`, `float32`, `bool`; None is the type of no value.
+Types have the names of NumPy: `int64`, `float32`, `bool`; None is the type of no value.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any
 
 
 class Callee:
-    """Something that code under translation can call, and Python cannot."""
+    """A function that kernels can call and Python cannot."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         self.function = function
         self.translated: Any = None
-        """Belongs to `translate`, which makes it when a kernel calls this for the first time."""
+        """numba type; set by `translate` when a kernel first calls this."""
 
     def __call__(self, *arguments: Any) -> Any:
         raise TypeError(f"{self.__name__} can be called from kernels only")
 
 
 class Helper(Callee):
-    """`function` in the language of kernels."""
+    """A function in the language of kernels."""
 
 
 class Intrinsic(Callee):
@@ -40,7 +40,7 @@ class Intrinsic(Callee):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What an intrinsic is for one combination of argument types."""
+    """The signature and code of an intrinsic for one combination of argument types."""
 
     result: str | None
     parameters: tuple[str, ...]

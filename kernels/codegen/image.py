@@ -1,4 +1,4 @@
-"""Machine code in one piece, as the linker makes it."""
+"""Linked machine code."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class Image(NamedTuple):
     code: bytes
     symbols: dict[str, int]
     references: tuple[Reference, ...] = ()
-    """What another linker has to resolve."""
+    """References for another linker to resolve."""

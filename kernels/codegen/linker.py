@@ -1,11 +1,11 @@
 """A linker for kernels: objects joined into one block of code that needs no relocation.
 
-It knows the small part of ELF that our objects use: code and read-only constants, joined by
-references relative to the place.  Everything is resolved when the image is made, so opening
-one takes a mapping and nothing else: no LLVM, no numba, no look-up of symbols.
+It supports the subset of ELF that our objects use: code and read-only constants, joined by
+PC-relative references.  Everything is resolved when the image is made, so that loading one is a
+mapping: no LLVM, no numba, no look-up of symbols.
 
-Undefined symbols and writable data are errors: a call of the C library that the optimiser
-puts in is seen here and not when the image runs elsewhere.
+Undefined symbols and writable data are errors: a call of the C library that the optimiser inserts
+fails here and not when the image runs elsewhere.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ _PREL32 = 261
 
 
 def _patch_aarch64(image: bytearray, place: int, kind: int, target: int) -> None:
-    """Pages relative to the place, offsets in a page, and calls.
+    """PC-relative pages, offsets in a page, and calls.
 
     Page offsets are those in the image, which is mapped at a page boundary.
     """

@@ -1,12 +1,11 @@
-"""From a Python function to an object file that knows nothing of Python.
+"""Compiles a Python function to an object file that is independent of Python.
 
-The function and its helpers are translated one by one; a few lines of LLVM give it the
-plain C calling convention; everything else becomes internal; LLVM optimises once, for the
-instruction set asked for, and writes the object.  It has one defined symbol and no
-undefined one.
+The function and its helpers are translated one by one; a few lines of LLVM give it the plain C
+calling convention; everything else becomes internal.  LLVM optimises once, for the given
+instruction set, and writes the object.  It has one defined symbol and no undefined one.
 
-Known to work with numba 0.62 to 0.68 and llvmlite 0.45 to 0.50; others are tried, and if
-they do not have what is needed, the error says so.
+Known to work with numba 0.62 to 0.68 and llvmlite 0.45 to 0.50; with other versions an error names
+those.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -85,7 +84,7 @@ def _target_machine(isa: Isa) -> Any:
 
 
 def _entry(symbol: str, kernel: Translation, count: int, isa: Isa) -> str:
-    """LLVM text of `symbol`, which calls the kernel, and of what depends on the machine.
+    """LLVM text of `symbol`, which calls the kernel, and of functions specific to the machine.
 
     numba's functions return a status, and their value through the first argument.
     """
@@ -132,9 +131,9 @@ def _optimized(function: Callable[..., Any], symbol: str, isa: Isa, machine: Any
 
 
 def _vector_module(kernel: VectorKernel, symbol: str, isa: Isa, machine: Any) -> Any:
-    """The module of a kernel that writes its own instructions.
+    """The module of a kernel that emits its own instructions.
 
-    They are what is wanted, but for odds and ends: a few passes take a tenth of the time of O3.
+    They need only light clean-up: a few passes take a tenth of the time of O3.
     """
     module = _parse(kernel.text(symbol), isa, machine)
     module.verify()

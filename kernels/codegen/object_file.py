@@ -1,7 +1,7 @@
-"""Relocatable ELF objects: what linkers of the system take.
+"""Writes relocatable ELF objects for the linkers of the system.
 
-The counterpart of `linker`, which reads the objects that LLVM makes.  Sections are given as bytes;
-what is written beside them are the symbols, and the references that are left to whoever links.
+The counterpart of `linker`, which reads the objects of LLVM.  Sections are given as bytes; symbols
+and unresolved references are added.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Strings:
 
 
 def object_file(machine: int, sections: Sequence[Section], symbols: Sequence[Symbol]) -> bytes:
-    """The file.  What sections refer to and `symbols` does not have is undefined."""
+    """The file.  Names that sections refer to and `symbols` lacks are undefined."""
     number = {section.name: i for i, section in enumerate(sections, 1)}
     known = {symbol.name for symbol in symbols}
     wanted = {r.symbol for section in sections for r in section.references} - known

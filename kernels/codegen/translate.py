@@ -1,13 +1,12 @@
-"""Python functions to LLVM text: numba's front end and nothing else of it.
+"""Translates Python functions to LLVM text by the front end of numba.
 
-numba reads the bytecode, infers types and lowers to LLVM; what it does by default on top of
-that serves arrays, Python objects and just-in-time calls, and takes most of the time: rewrites
-of the program, optimising and linking every helper into native code, wrappers, registries of
-NumPy and of the containers.  Here is none of it.  Kernels use integers, floats and booleans,
-`range` loops, and what `callee` defines.
+numba reads the bytecode, infers types and lowers to LLVM.  Its default pipeline does more, for
+arrays, Python objects and just-in-time calls: rewrites, native code for every helper, wrappers,
+registries of NumPy and of containers.  That takes most of the time and is left out here.  Kernels
+use integers, floats and booleans, `range` loops, and the callees of `callee`.
 
-Everything that reaches into numba is in this module: it takes a fifth of a second and 60 MB to
-load, so it is imported to compile a kernel and for nothing else.
+Only this module uses numba.  It takes a fifth of a second and 60 MB to load, and is imported only
+to compile a kernel.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -50,7 +49,7 @@ from nnefc.kernels.codegen.callee import Callee, Definition, Helper, Intrinsic
 from nnefc.kernels.vector.item_types import SCALARS
 
 _lock = threading.RLock()
-"""numba keeps the state of a compilation in places that are global to the process."""
+"""numba keeps the state of a compilation in globals of the process."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +63,7 @@ class Translation:
     name: str
     """Its name there; numba's calling convention."""
     descriptor: Any
-    """What numba needs to declare it elsewhere."""
+    """numba's function descriptor, to declare it in other modules."""
     calls: tuple[Translation, ...]
     """Helpers that it calls."""
 
@@ -102,12 +101,12 @@ _count = itertools.count()
 
 
 def numba_type(name: str | None) -> Any:
-    """The type that kernels name so; None is `void`."""
+    """numba's type by NumPy's name; None is `void`."""
     return types.void if name is None else _NUMBERS[name]
 
 
 class _CalleeType(types.Callable, types.Dummy):
-    """The type that one callee alone has."""
+    """A type of its own for each callee."""
 
     def __init__(self, name: str) -> None:
         self._known: dict[tuple[Any, ...], Any] = {}
@@ -152,13 +151,13 @@ class _HelperType(_CalleeType):
     def emit(self, context, builder, signature, values):
         called = self._translation(signature.args)
         context.active_code_library.calls[called] = None
-        # The status is not looked at: helpers do not raise.
+        # The status is ignored: helpers do not raise.
         _, value = context.call_internal_no_propagate(builder, called.descriptor, signature, values)
         return value
 
 
 class _IntrinsicType(_CalleeType):
-    """Writes its instructions in place."""
+    """Emits its instructions inline."""
 
     def __init__(self, callee: Intrinsic) -> None:
         self._function = callee.function
@@ -231,14 +230,14 @@ _BUILTINS = {
     float: _ConversionType("float64"),
     **{np.dtype(name).type: _ConversionType(name) for name in _NUMBERS},
 }
-"""What numba would compile a function for."""
+"""Builtins that become a few instructions instead of numba functions."""
 
 
 # -- numba without what kernels do not use
 
 
 class _Library:
-    """Where numba puts the LLVM module of a function: kept as text."""
+    """numba's code library of one function: keeps its LLVM module as text."""
 
     def __init__(self) -> None:
         self.text = ""

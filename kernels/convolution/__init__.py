@@ -1,0 +1,1 @@
+"""Convolutions: `direct`, `depthwise`, `winograd` (blocked tensors), `row_major` (dense)."""

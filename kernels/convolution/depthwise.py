@@ -1,13 +1,13 @@
-"""Convolution by groups of few channels, one as a rule, on channel-blocked tensors.
+"""Depthwise convolution, and convolution by small groups, on channel-blocked tensors.
 
-Rows of taps are a loop over a table of byte offsets; within a row, every pixel of the input is
-read once and meets the weights, which are in registers, for all outputs of the piece.
+Rows of taps are a loop over a table of byte offsets.  Within a row, every pixel of the input is
+loaded once and multiplied with weights in registers, for all outputs of the piece.
 
-Outputs of a transposed convolution that are a stride apart meet neighbouring pixels, each of them
-with the same taps: they are a piece.
+Outputs of a transposed convolution that are a stride apart read neighbouring pixels with the same
+taps: they form a piece.
 
-A lane of the result is an output channel.  Of groups of several channels it meets one input after
-the other: the lanes of a pixel are shuffled, so that no lane meets what another group has.
+A lane of the result is an output channel.  For groups of several channels the lanes of a pixel are
+shuffled once per input channel of the group, so that each lane gets an input of its own group.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,12 +26,12 @@ from nnefc.kernels.vector.lanes import fma, shuffle
 
 
 def depthwise_heights(row: int) -> list[int]:
-    """Numbers of outputs that a piece may have, where taps come in rows of `row`."""
+    """Numbers of outputs that a piece may have, for rows of `row` taps."""
     return heights(host(), row + 2)
 
 
 def row_fits(row: int) -> bool:
-    """Whether the weights of a row fit into registers, with some outputs."""
+    """Whether the weights of a row fit into registers beside some outputs."""
     return host().registers - row - 2 >= 4
 
 
@@ -82,7 +82,7 @@ def convolution(
 
 
 def _orders(block: int, inputs: int, outputs: int, part: int) -> list[list[int]]:
-    """For each input channel of a group, the lane of x that each lane of the result meets."""
+    """For each input channel of a group, the lane of x that each lane of the result reads."""
     first = part * block * inputs // outputs
     return [
         [first + lane // outputs * inputs + channel for lane in range(block)]
@@ -103,7 +103,7 @@ def _convolve(
             for order in orders:
                 weights = [v.load(at, k * v.nbytes) for k in range(row)]
                 at = v.at(at, row * v.nbytes)
-                # every pixel is read once, for all outputs that meet it
+                # every pixel is loaded once, for all outputs that read it
                 for column in range((height - 1) * step + row):
                     met = [
                         (i, column - i * step)

@@ -32,8 +32,8 @@ DIRECT = Layout(
 x, y, residual: blocked tensors, with the bytes between batch items (`_batch`), channel blocks
 (`_plane`) and groups of channels (`_group`).  x_pixels, y_pixels, residual_pixels: int32
 [pixels], offsets from the start of a plane.  filter: [groups, pieces of depth, group_tiles,
-depth_block, channels, panel_width], the last piece without gaps; bias: [groups, group_tiles,
-panel_width].  Pixels of a run meet the same taps: runs: int32 [run_count, 3 + pieces], its first
+depth_block, channels, panel_width], the last piece not padded; bias: [groups, group_tiles,
+panel_width].  Pixels of a run have the same taps: runs: int32 [run_count, 3 + pieces], its first
 pixel and its end, for each piece its first entry in taps, and the end of those of the last; taps:
 int32 [entries, 2], an offset that is added to those of pixels, and which weights of the piece are
 for it.
@@ -80,7 +80,7 @@ which the reduction is done in pieces of `depth_block`; a tile of the launch is 
 
 
 def _relatives(vectors: int, channels: int, half: Half) -> Iterator[Kernel]:
-    """What most networks of convolutions have some of; entries are of 8 channels or of a block."""
+    """Kernels that most convolutional networks use; entries have 8 channels, or a whole block."""
     lanes = lanes_of("float32")
     for vectors in (1, 2, 3):
         yield convolution(vectors, min(lanes, 8))

@@ -1,9 +1,9 @@
 """Convolution of any rank as a matrix product: outputs x (channels, taps) x pixels.
 
-Which item of the input a tap of an output pixel reads is data: per spatial dimension a
-table [taps, outputs] of source indices, so that stride, dilation, padding, border modes
-and the reverse operation are the same kernel.  A tile packs the columns of some pixels
-piece by piece into the thread's own memory and multiplies them with the filter.
+Source positions are data: a table [taps, outputs] of source indices per spatial dimension, so that
+one kernel serves every stride, dilation, padding, border mode and the transposed operation.  A tile
+packs the columns of some pixels (im2col) piece by piece into the thread's own memory and multiplies
+them with the filter.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -227,7 +227,7 @@ def gemm(item: str) -> KernelFunction:
 
 @family(moves=True)
 def columns(item: str) -> KernelFunction:
-    """y: [columns, inputs, taps], what each pixel of each group of each batch item reads.
+    """y: [columns, inputs, taps], the items that each pixel of each group of each batch item reads.
 
     Parameters as for `convolution.gemm`; a tile is `unit_block` of `units` columns.
     """
@@ -235,7 +235,7 @@ def columns(item: str) -> KernelFunction:
 
     @helper
     def source(bases, params, words, row, i):
-        """Offset from the plane of what output (row, i) meets at the tap described by `words`."""
+        """Offset in the plane of the item that output (row, i) reads at the tap `words`."""
         index = address(bases, params + INDEX)
         outer = load_word(params + OUTER)
         offset = 0

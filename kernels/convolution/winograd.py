@@ -1,17 +1,17 @@
-"""Winograd's convolution on channel-blocked tensors: transforms, and products of what they give.
+"""Winograd's convolution on channel-blocked tensors (Lavin and Gray, 2016).
 
-The outputs are cut into tiles, of sizes that fill them exactly; see `winograd_matrices`.  The
-input that a tile reads is transformed to a vector per channel block for every element, a pair of
-points; for every element all tiles and channels make a product of matrices with the transformed
-filter, by the register tile of the direct convolution; and the sums are transformed to outputs.
+The outputs are cut into tiles of sizes that cover them exactly; see `winograd_matrices`.  The input
+of a tile is transformed to a vector per channel block for every element, a pair of points.  For
+every element, all tiles and channels are multiplied as matrices with the transformed filter, by the
+register tile of the direct convolution.  The products are transformed to outputs.
 
     input     x [batch, blocks, plane, lanes]        -> v [elements, in_blocks, capacity, lanes]
     multiply  v, filter [elements, panels, depth]    -> m [elements, out_blocks, capacity, lanes]
     output    m, bias, residual                      -> y [batch, blocks, plane, lanes]
 
-This is done for a block of tiles at a time.  Of one large convolution there are many blocks, each
-of them work for one thread, with memory that stays in its second cache (`winograd.blocks`).
-Of one small convolution there is one block, and the threads share each of the three steps.
+Work is split into blocks of tiles.  A large convolution has many blocks, each computed by one
+thread in memory that stays in its second cache (`winograd.blocks`).  A small convolution is one
+block, and the threads share each of the three steps.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -47,7 +47,7 @@ from nnefc.kernels.vector.memory import address, compare_and_swap, exchange, loa
 from nnefc.support.hardware import CACHE_LINE
 
 SLOT_BYTES = CACHE_LINE
-"""What tells whether a piece of memory is free."""
+"""A lock word in a cache line of its own: whether a piece of memory is in use."""
 USUAL: Final[tuple[tuple[Taps, int], ...]] = (((3, 3), 6), ((5, 5), 4))
 """Filters that most networks have, with the largest tiles of each."""
 

@@ -1,14 +1,15 @@
-"""Minimal filtering: the exact matrices of Winograd's convolution, by Cook and Toom's construction.
+"""The exact matrices of Winograd's minimal filtering, by the Cook-Toom construction.
 
-m outputs of a filter with r taps are values of a polynomial product, and those are known from
-n = m + r - 1 points:
+See Winograd, Arithmetic Complexity of Computations (1980), and Lavin and Gray, Fast Algorithms for
+Convolutional Neural Networks (2016).  m outputs of a filter with r taps are coefficients of a
+polynomial product, which its values at n = m + r - 1 points determine:
 
     y = A ((G w) * (B x))        y: m, w: r, x: n, *: item by item
 
 A is [m, n], G [n, r], B [n, n]; along two dimensions, Y = A ((G W G') * (B X B')) A'.
 
-Row i of all three belongs to point i, infinity first.  The points of a smaller m are the first ones
-of those of a larger one, and a row of G depends on its point alone: tiles of all sizes share their
+Row i of all three belongs to point i, infinity first.  The points of a smaller m are a prefix of
+those of a larger one, and a row of G depends only on its point: tiles of all sizes share
 transformed filters.
 """
 

@@ -1,7 +1,7 @@
 """The transforms of Winograd's convolution, one dimension after the other.
 
-There is straight-line code for every number of outputs along a dimension, so a tile may have
-different sizes along the two.  A dimension in which the filter has one tap is left alone.
+Every number of outputs along a dimension has straight-line code, so that a tile may differ in size
+along the two.  A dimension in which the filter has one tap is not transformed.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -33,7 +33,7 @@ Taps = tuple[int, int]
 """Rows and columns of the filter."""
 ROWS, COLUMNS = 0, 1
 AHEAD: Final = 4
-"""Tiles of which pixels are fetched ahead: processors do not foresee rows of a tile."""
+"""Distance of prefetches in tiles: hardware prefetchers do not follow rows of a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Grid:
     down: Any
     right: Any
     ahead: Any = None
-    """Bytes from what is used to what is fetched at the same time, if anything is."""
+    """Prefetch distance in bytes, or None."""
 
     def pitches(self, axis: int) -> tuple[Any, Any]:
         """(along `axis`, along the other one)"""
@@ -138,7 +138,7 @@ def output_tiles(taps: Taps, largest: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Finish:
-    """What happens to outputs: bias and `other` are added, bounds applied."""
+    """The epilogue of outputs: adds bias and `other`, applies bounds."""
 
     bias: Any
     other: _Grid
@@ -207,9 +207,9 @@ def _ahead(v: Vector, columns: Any) -> Any:
 
 
 def _fetch(v: Vector, places: Sequence[Any], ahead: Any) -> None:
-    """Fetch what lies `ahead` of `places` into the second cache.
+    """Prefetches the lines `ahead` of `places` into the second cache.
 
-    The same for what is going to be written: the hint that says so helps less.
+    Lines to be written are prefetched as for reading: the hint for writing helps less.
     """
     for at in places:
         v.prefetch(at, ahead)
@@ -226,7 +226,7 @@ def _moved(v: Vector, base: Any, offsets: Any, index: Any) -> Any:
 
 
 def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
-    """Room for what lies between the two dimensions."""
+    """Memory for a tile between the two dimensions."""
     width = points(largest, max(taps))
     with v.builder.goto_entry_block():
         room = v.builder.alloca(ir.ArrayType(v.type, width * width))
@@ -240,7 +240,7 @@ def _local(v: Vector, taps: Taps, largest: int) -> _Grid:
 
 
 def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
-    """B x.  Rows that differ in the signs of some columns have the sums of both parts in common."""
+    """B x.  Rows that differ only in the signs of some columns share two partial sums."""
     matrix = input_matrix(outputs, taps)
     results: list[Any] = [None] * len(matrix)
     for i, row in enumerate(matrix):
@@ -259,7 +259,7 @@ def _forward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]
 
 
 def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any]:
-    """A x.  Items whose columns differ in signs are added and subtracted first."""
+    """A x.  Items whose columns differ only in signs are added and subtracted first."""
     matrix = output_matrix(outputs, taps)
     columns = list(zip(*matrix))
     terms: list[list[tuple[Fraction, Any]]] = [[] for _ in matrix]
@@ -279,7 +279,7 @@ def _backward(v: Vector, outputs: int, taps: int, xs: Sequence[Any]) -> list[Any
 
 
 def _same_but_signs(x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
-    """Whether some items are equal, some opposite, and there are no others."""
+    """Whether some items are equal, and all others opposite."""
     shared = [p == q for p, q in zip(x, y) if p or q]
     return all(abs(p) == abs(q) for p, q in zip(x, y)) and any(shared) and not all(shared)
 
@@ -287,7 +287,7 @@ def _same_but_signs(x: Sequence[Fraction], y: Sequence[Fraction]) -> bool:
 def _sum(v: Vector, terms: Any) -> Any:
     """The sum of factor * value: a multiply-add each, or less for factors of one size."""
     used = [(factor, value) for factor, value in terms if factor]
-    used.sort(key=lambda term: (term[0] != 1, abs(term[0]) == 1))  # what is cheap to start with
+    used.sort(key=lambda term: (term[0] != 1, abs(term[0]) == 1))  # the cheapest first
     (factor, total), *rest = used
     if factor != 1:
         total = v.constant(float(factor)) * total

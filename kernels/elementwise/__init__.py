@@ -1,0 +1,1 @@
+"""Element-wise kernels: `parameters` (iteration space), `loops`, `copy`, `map` (families)."""

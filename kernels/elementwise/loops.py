@@ -1,7 +1,7 @@
-"""The loops of an element-wise kernel, as vector IR.
+"""The loop nest of an element-wise kernel, as vector IR.
 
-Tiles, groups of rows that share the outer index, rows; along a row several vectors at a
-time to hide latency, then single vectors, then a masked one.
+Tiles, groups of rows that share the outer index, rows; along a row several vectors at a time to
+hide latency, then single vectors, then a masked one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -39,7 +39,7 @@ from nnefc.kernels.vector.vector_kernel import address, load_word
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, or a part of it: what the loops along it need."""
+    """A row, or a part of it."""
 
     inputs: list[Any]
     """Pointers: to the first item (that of the first column)."""
@@ -70,7 +70,7 @@ class Loops:
             BITS[d] // 8
             for d in (*expression.inputs, *(self._types[r] for r in expression.results))
         ]
-        # So many vectors in a row of them begin at a whole item of a stretched operand.
+        # Groups of this many vectors begin at a whole item of a stretched operand.
         self._group = walk.factor // math.gcd(walk.factor, self._lanes)
         self._in_flight = max(IN_FLIGHT // self._group, 1)
         self._v = self._vector(1)
@@ -126,7 +126,7 @@ class Loops:
                     self._row(line.values, count, column)
                     line.next = [v.at(p, step) for p, step in zip(line.values, steps)]
         if self._walk.stream:
-            # Stores past the caches are ordered by nothing else.
+            # Only a fence orders stores past the caches.
             b.fence("seq_cst")
 
     def _smaller(self, x: Any, y: Any) -> Any:
@@ -180,7 +180,7 @@ class Loops:
             self._group_of_vectors(row, turn, self._vector(1), masked=True)
 
     def _whole_vectors(self, row: _Row, start: Loop, step: int) -> Loop:
-        """As many groups of vectors of `step` times the lanes as fit; (index, phase) after them."""
+        """All whole groups of vectors of `step` times the lanes; the (index, phase) after them."""
         b, vector = self._builder, self._vector(step)
         width = self._group * vector.lanes
         left = b.sub(row.count, start.index)
@@ -190,7 +190,7 @@ class Loops:
         return Loop(stop, turn.values)
 
     def _head(self, row: _Row) -> Any:
-        """Do the columns before the first that is aligned to a vector; how many there were."""
+        """Computes the columns before the first one aligned to a vector; returns their number."""
         b, v, size = self._builder, self._v, self._sizes[-1]
         address = b.ptrtoint(row.outputs[0], I64)
         behind = b.and_(b.neg(address), I64(self._lanes * size - 1))
@@ -202,7 +202,7 @@ class Loops:
     def _group_of_vectors(
         self, row: _Row, turn: Loop, vector: Vector, masked: bool = False
     ) -> None:
-        """A turn of a loop along a row; moves the phase on."""
+        """One iteration of a loop along a row; advances the phase."""
         b = self._builder
         columns = [b.add(turn.index, I64(j * vector.lanes)) for j in range(self._group)]
         masks: list[Any] = [None] * self._group

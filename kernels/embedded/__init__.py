@@ -1,0 +1,1 @@
+"""The same executor for C programs, without Python."""

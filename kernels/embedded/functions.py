@@ -1,8 +1,8 @@
-"""The functions of an embedded model: what a C program calls.
+"""The functions of an embedded model, which a C program calls.
 
-They are the same for all models, which differ in what is at `DATA`.  All that changes is in the
-instance, one block of memory: several in one process know nothing of each other.  Addresses that C
-has as pointers are words here, and an `int` is the low half of one.
+They are the same for all models, which differ in the data at `DATA`.  All mutable state is in the
+instance, one block of memory: several instances in one process are independent.  Pointers of C are
+words here, and an `int` is the low half of a word.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _END_OF_FILE = 2
 _HUGE_PAGES = 14
 
 _LARGE = 1 << 22
-"""Bytes of memory that are worth huge pages."""
+"""Bytes of memory from which huge pages pay."""
 _STATUSES = len(STATUS)
 
 _three, _four = procedure(3), procedure(4)
@@ -102,7 +102,7 @@ def _int(word: int):
 
 @helper
 def _map_weights(net: int, data: int, path: int):
-    """Map the file, if the model has one: OK, or what is wrong."""
+    """Maps the file of weights, if the model has one; returns a status."""
     nbytes = _load(data + WEIGHTS_SIZE)
     if nbytes == 0:
         return OK
@@ -112,8 +112,8 @@ def _map_weights(net: int, data: int, path: int):
     found = _lseek(file, 0, _END_OF_FILE)
     mapped = 0
     if found == nbytes:
-        # All at once: a fault for every few pages would cost the first inference several times as
-        # much, and it reads all of them.
+        # All pages at once: page faults would cost the first inference, which reads all of them,
+        # several times as much.
         mapped = _mmap(0, nbytes, _READ, _PRIVATE | _POPULATE, file, 0)
     _close(file)
     if found < 0:
@@ -131,7 +131,7 @@ def _map_weights(net: int, data: int, path: int):
 
 @helper
 def _place(net: int, data: int, row: int):
-    """The address that a `PIECE` names."""
+    """The address of a `PIECE`."""
     start = _load(net + MAPPED) if _load(row + IN_WEIGHTS) != 0 else data
     return start + _load(row + OFFSET)
 
@@ -141,7 +141,7 @@ def _place(net: int, data: int, row: int):
 
 @helper
 def _fill_table(net: int, code: int, data: int):
-    """The table of bases, but for inputs and outputs."""
+    """Fills the table of bases, except inputs and outputs."""
     _store_mathematics(net + MATHEMATICS)
     bases = net + TABLE
     _store(bases + 8 * BASE_CODE, code)
@@ -280,4 +280,4 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("destroy", destroy),
     ("status_text", status_text),
 )
-"""By what follows the name of the model and `_`."""
+"""The functions, by their names without the prefix of the model."""

@@ -1,6 +1,6 @@
-"""What code that is linked into other programs refers to: functions of the C library, its own data.
+"""References from code that is linked into other programs: functions of libc, and its own data.
 
-Kernels have none of it, as they are mapped where no linker sees them.
+Kernels have no such references, as they are mapped without a linker.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -21,7 +21,7 @@ _WORD: Final = "int64"
 _INT, _LONG, _VOID, _BYTE = ir.IntType(32), ir.IntType(64), ir.VoidType(), ir.IntType(8)
 
 EXTERNAL: Final[set[str]] = set()
-"""Names of all that there is a way to refer to."""
+"""Names that code may refer to."""
 
 
 def function(name: str, parameters: int, result: str | None = "long", fixed: int = -1) -> Any:

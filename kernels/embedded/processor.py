@@ -1,4 +1,4 @@
-"""What the processor can do that an embedded model runs on."""
+"""Detects the features of the processor that an embedded model runs on."""
 
 from __future__ import annotations
 

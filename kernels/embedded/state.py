@@ -1,4 +1,4 @@
-"""What an embedded model is in memory: byte offsets, known to native code and Python.
+"""An embedded model in memory: byte offsets for native code and Python.
 
 An object for C programs has code, from the symbol `CODE` on, and read-only data that begin with the
 words of `MODEL`, at the symbol `DATA`.  Offsets of code and data count from these.
@@ -24,7 +24,7 @@ STATUS: Final = {
     "NO_MEMORY": "the system gives no memory",
     "NO_THREADS": "the system gives no threads",
 }
-"""What functions return, by name, numbered from 0; as texts for people."""
+"""Status codes by name, numbered from 0, with their messages."""
 OK, ARGUMENT, PROCESSOR, NO_FILE, WRONG_WEIGHTS, NO_MEMORY, NO_THREADS = range(len(STATUS))
 UNKNOWN_STATUS: Final = "no such status"
 

@@ -52,7 +52,7 @@ _ALL = -1
 
 @helper
 def start_threads(net: int, code: int, data: int, wanted: int):
-    """Start the workers, if there is work for several: OK, or NO_THREADS.
+    """Starts the workers, if the model has work for several; returns OK or NO_THREADS.
 
     wanted: threads, the caller included; 0: as many as processors that may be used.
     """

@@ -1,4 +1,4 @@
-"""What a native call of a small model knows: byte offsets, known to native code and Python."""
+"""The state of a native call of a small model: byte offsets for native code and Python."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ STATE: Final = Layout(
     "run launches count bases inputs output_slot new_array output_type output_descr "
     "output_rank output_dims array_type increment declined data rank dims descr flags ready"
 )
-"""What the function knows of a model, in words: the address of `nnefc_run_alone` and its
+"""The state of a model, in words: the address of `nnefc_run_alone` and its
 arguments (bases: the table); the number of inputs; which base is that of the output;
 `PyArray_NewFromDescr` and its arguments, references to be incremented by `Py_IncRef` first; the
 object to return if the arguments do not fit.  Then the byte offsets of fields in an array object,
-and the flags that it must have.  The inputs follow, each as `INPUT` says."""
+and the flags that it must have.  The inputs follow, each laid out by `INPUT`."""
 INPUT: Final = Layout("slot rank dims descr")
-"""Which base is that of the input, and what an array must be; dims: address of its extents."""
+"""The base of the input, and the required type and rank of the array; dims: address of extents."""
 (
     RUN,
     LAUNCHES,

@@ -1,4 +1,4 @@
-"""Kernels one after the other over each tile, while what one writes is still in the cache."""
+"""Runs several kernels over each tile in turn, while the results of one are still in the cache."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false

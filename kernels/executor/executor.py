@@ -1,14 +1,13 @@
-"""The executor: walks a plan, alone or as one of a team.
+"""The executor: runs the launches of a plan, alone or as one thread of a team.
 
-How a team shares a launch.  One word, the ticket, says which launch it is and which tiles of it
-are left.  A thread takes a tile by compare-and-swap of the ticket, the caller and every second
-worker from the front, the others from the end: tiles that lie alike in one launch after the other
-then meet in the same cache what was left there.  Whoever completes the last tile of a
-launch publishes the next one.  There is no barrier: nobody waits for a thread that holds
-no tile, so a thread that lost its processor costs nothing unless it lost it in the middle
-of a tile.  The sequence only grows, so a thread that slept through a whole run cannot take
-a tile of the wrong one; and it reads the plan only after it has won a tile, so it cannot
-read a plan that is gone.
+A team shares a launch by one word, the ticket, which holds the launch and its remaining tiles.  A
+thread takes a tile by compare-and-swap of the ticket: the caller and every second worker from the
+front, the others from the end.  Corresponding tiles of successive launches then run on the same
+thread, whose cache holds their data.  The thread that completes the last tile of a launch publishes
+the next one.  No thread waits at a barrier: a thread without a tile delays nobody, so a preempted
+thread costs nothing unless it holds a tile.  The sequence only grows, so that a thread that slept
+through a whole run cannot take a tile of the wrong one; and a thread reads the plan only after it
+has won a tile, so that it never reads a plan that was freed.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ _load, _store = LOAD["int64"], STORE["int64"]
 def _call(at: int, bases: int, first: int, last: int):
     """Run some tiles of the launch at address `at`.
 
-    These are no `load_word`s: a worker outlives plans, and addresses are used again.
+    Not `load_word`: a worker outlives plans, and addresses are reused.
     """
     code, params = _load(bases + 8 * BASE_CODE), _load(bases + 8 * BASE_PARAMS)
     kernel, words = _load(at + LAUNCH_KERNEL), _load(at + LAUNCH_PARAMS)
@@ -89,7 +88,7 @@ def _call(at: int, bases: int, first: int, last: int):
 
 
 def run_alone(launches: int, count: int, bases: int) -> None:
-    """Every launch, every tile, no atomics."""
+    """Runs every tile of every launch, without atomics."""
     for i in range(count):
         at = launches + LAUNCH_BYTES * i
         _call(at, bases, 0, _load(at + LAUNCH_TILES))
@@ -97,13 +96,13 @@ def run_alone(launches: int, count: int, bases: int) -> None:
 
 @helper
 def _steer(team: int):
-    """Before a wake-up: workers that sleep may run where they might, but not on this processor.
+    """Before a wake-up, excludes this processor from the affinity of sleeping workers.
 
     The system puts a thread that a futex wakes on the waker's processor, where it queues behind
     the very thread that wants its help, and load balancing takes many milliseconds to
     move it.  A woken worker lifts the restriction itself, so that it can still be moved
-    away from a processor that is busy with something else.  Its mask is read every time:
-    others change it, as `taskset` does.
+    away from a processor that is busy with something else.  Its mask is read every time, as
+    other programs such as `taskset` change it.
     """
     cpu = call_int(_load(team + GETCPU))
     if cpu < 0 or cpu >= 8 * MASK_BYTES:
@@ -133,10 +132,10 @@ def _is_worker(team: int, thread: int):
 
 @helper
 def _awake(team: int, worker: int):
-    """A worker that sleeps no more may run on the waker's processor again.
+    """Lets a woken worker run on the waker's processor again.
 
-    Unless the waker may not: then both have been sent elsewhere meanwhile.  What a waker that is
-    a worker may does not tell: it may be kept from a processor itself just now.
+    Unless the waker may not run there: then both were moved elsewhere meanwhile.  The mask of a
+    waker that is a worker proves nothing: it may itself be steered away at the moment.
     """
     place, mask = team + PLACES + 8 * worker, team + MASKS + MASK_BYTES * worker
     while compare_and_swap(place, ASLEEP, AWAKE) == 0:
@@ -158,7 +157,7 @@ def _awake(team: int, worker: int):
 
 @helper
 def _rouse(team: int):
-    """Wake the caller, if it sleeps: there is work again, or the run is over."""
+    """Wakes the caller, if it sleeps: new tiles are ready, or the run is complete."""
     if acquire(team + PARKED) != 0 and exchange(team + PARKED, 0) != 0:
         fetch_add(team + END, 1)
         system_call(_load(team + SYSCALL), _load(team + FUTEX), team + END, FUTEX_WAKE, EVERYBODY)
@@ -171,7 +170,7 @@ def _ticket(sequence: int, first: int, end: int):
 
 @helper
 def _left(ticket: int):
-    """How many tiles nobody has taken."""
+    """The number of tiles that are not taken."""
     return (ticket & MAX_TILES) - (ticket >> TILE_BITS & MAX_TILES)
 
 
@@ -191,7 +190,7 @@ def _publish(team: int, sequence: int, first: int, end: int):
 
 @helper
 def _take(team: int, back: int):
-    """Take one tile and do it; then as many launches as follow from it. 0: nothing to take.
+    """Takes and runs one tile, and publishes the launches that follow; 0 if no tile was left.
 
     `back`: 1 to take tiles from the end, 0 from the front.
     """
@@ -285,4 +284,4 @@ FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("nnefc_run_together", run_together),
     ("nnefc_work", work),
 )
-"""What goes into the executor's image, by symbol."""
+"""The functions of the executor's image, by symbol."""

@@ -1,7 +1,7 @@
-"""A call of a small model from Python as native code: what Python calls is this function itself.
+"""Native calls of small models: a function that Python calls directly.
 
-It looks at arrays where NumPy's C interface says their fields are.  Whatever is not exactly as
-expected is left to the caller, who gets `DECLINED`.
+It reads fields of arrays at the offsets of NumPy's C API.  Arguments that do not match exactly are
+left to the caller, who gets `DECLINED`.
 """
 
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -54,7 +54,7 @@ _run, _increment = procedure(3), procedure(1)
 
 
 def _function(count: int) -> Any:
-    """Intrinsic `call(function, *words)` that gives a word."""
+    """Intrinsic `call(function, *words)` that returns a word."""
 
     def call(builder, function, *words):
         kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)] * count)
@@ -68,7 +68,7 @@ _new_array = _function(8)
 
 @helper
 def _fits(state: int, array: int, expected: int):
-    """Whether `array` can be read by kernels as it is."""
+    """Whether kernels can read `array` in place."""
     if _load(array + OBJECT_TYPE) != _load(state + ARRAY_TYPE):
         return 0
     ready = _load(state + READY)
@@ -124,4 +124,4 @@ def call(capsule: int, arguments: int, count: int) -> int:
 
 
 FUNCTIONS: tuple[tuple[str, Callable[..., Any]], ...] = (("nnefc_call", call),)
-"""What goes into the image, by symbol."""
+"""The functions of the image, by symbol."""

@@ -1,7 +1,7 @@
-"""Slices of tensors that kernels look at by turns: entries of the table of bases that move on.
+"""Slices of tensors for launches that repeat: entries of the base table that advance.
 
-Between the launches of one turn and those of the next, `slices.move` lets every slice begin where
-that turn needs it; the kernels themselves, and their parameters, are the same in all turns.
+Between two iterations, `slices.move` sets the address of every slice for the next one; the kernels
+and their parameters are the same in all iterations.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,18 +16,19 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 
 SLICES = Layout("count")
-"""Parameters: so many moves, laid out as `MOVE` says, follow.  One tile."""
+"""Parameters: the number of moves; that many `MOVE` records follow.  One tile."""
 (COUNT,) = SLICES.offsets
 FIRST = SLICES.nbytes
 
 MOVE = Layout("slice:ref at:ref")
-"""The slice, whose entry in the table of bases is set, and where it is from now on: in a tensor, or
-so many bytes from where a slice, perhaps itself, is until now.  One after the other."""
+"""The entry of the base table that is set, and its new address: an offset from another entry, that
+of a tensor or of a slice, perhaps itself.  Moves apply in order."""
 BASE, AT = MOVE.offsets
 OFFSET = AT + 8
 ROW = MOVE.nbytes
 
-_load, _store = LOAD["int64"], STORE["int64"]  # the table changes, which `load_word` rules out
+# `load_word` assumes constant memory, and the table changes
+_load, _store = LOAD["int64"], STORE["int64"]
 
 
 def pack(moves: list[Words]) -> Words:
@@ -37,7 +38,7 @@ def pack(moves: list[Words]) -> Words:
 
 @family(moves=True)
 def move() -> KernelFunction:
-    """Every slice is where it is told to be."""
+    """Sets the addresses of slices."""
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:
         for i in range(load_word(params + COUNT)):

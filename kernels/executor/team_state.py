@@ -1,7 +1,7 @@
-"""The state that the threads of a team share: byte offsets, known to native code and Python.
+"""The state that the threads of a team share: byte offsets for native code and Python.
 
-What different threads write lies on different cache lines (128 bytes: neighbours are fetched
-in pairs).
+Fields written by different threads lie on different cache lines (128 bytes: lines are prefetched in
+pairs).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Final
 
 TICKET: Final = 0
-"""sequence << 2 * TILE_BITS | first << TILE_BITS | end: tiles from `first` up to `end` are left."""
+"""sequence << 2 * TILE_BITS | first << TILE_BITS | end: tiles `first` to `end` - 1 are left."""
 DONE: Final = 128
 """Tiles of the current launch that are complete."""
 WAKE: Final = 256
 """Futex word of the workers."""
 SLEEPERS: Final = 264
-"""How many workers sleep, or are about to."""
+"""Number of workers that sleep, or are about to."""
 FINISHED: Final = 384
 """The sequence after the last launch of a run, once it is complete."""
 PARKED: Final = 392
@@ -32,7 +32,7 @@ FIRST: Final = 536
 STOP: Final = 640
 """Not 0: workers return."""
 SPINS: Final = 648
-"""How often a thread looks for work before it sleeps."""
+"""Number of polls for work before a thread sleeps."""
 SYSCALL: Final = 656
 GETCPU: Final = 664
 """Addresses of `syscall` and `sched_getcpu` in the C library."""
@@ -42,7 +42,7 @@ GETAFFINITY: Final = 688
 GETTID: Final = 696
 """System call numbers."""
 WORKERS: Final = 704
-"""How many workers have registered."""
+"""Number of workers that have registered."""
 TIDS: Final = 768
 """Their thread ids."""
 PLACES: Final = 1280
@@ -51,7 +51,7 @@ PLACES: Final = 1280
 MAX_WORKERS: Final = (PLACES - TIDS) // 8
 MASK_BYTES: Final = 128
 MASKS: Final = PLACES + 8 * MAX_WORKERS
-"""Of each worker room for the mask of its CPUs."""
+"""For each worker, memory for the mask of its CPUs."""
 STATE_BYTES: Final = MASKS + MASK_BYTES * MAX_WORKERS
 
 AWAKE, ASLEEP, CLAIMED, STEERED = range(4)
@@ -61,6 +61,6 @@ CPU_BITS: Final = 10
 TILE_BITS: Final = 10
 """Bits of the number of a tile in the ticket."""
 MAX_TILES: Final = (1 << TILE_BITS) - 1
-"""Tiles of one launch: what the ticket has room for."""
+"""Tiles of one launch at most: the capacity of the ticket."""
 FUTEX_WAIT, FUTEX_WAKE = 128, 129  # private to the process
 EVERYBODY: Final = 1 << 30

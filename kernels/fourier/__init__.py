@@ -1,0 +1,1 @@
+"""Fourier transforms: `transform` drives `stages`; `lanes` moves signals into vectors."""

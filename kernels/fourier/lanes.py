@@ -1,4 +1,4 @@
-"""Between signals in memory and the lanes of vectors: squares transposed in registers."""
+"""Moves signals between memory and lanes of vectors, by squares transposed in registers."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -18,7 +18,7 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def _rows(v: Vector, table: Any) -> list[Any]:
-    """Pointers to what belongs to each lane, whose addresses are in a table."""
+    """The pointer of each lane, from a table of addresses."""
     b = v.builder
     return [v.pointer(b.load(v.at(table, 8 * lane), typ=I64, align=8)) for lane in range(v.lanes)]
 

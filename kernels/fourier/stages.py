@@ -1,6 +1,6 @@
-"""The stages of a Fourier transform, on as many transforms at a time as a vector has lanes.
+"""The stages of a Fourier transform, on one transform per lane of a vector.
 
-Element e of all of them is two vectors, the real and the imaginary parts.
+Element e of all transforms is two vectors, the real and the imaginary parts.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

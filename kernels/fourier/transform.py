@@ -1,9 +1,9 @@
-"""Discrete Fourier transforms of any length: Stockham's algorithm with mixed radices.
+"""Discrete Fourier transforms of any length: Stockham's autosort algorithm with mixed radices.
 
-As many transforms as a vector has lanes are done at a time, one in each lane: butterflies of any
-radix are arithmetic on whole vectors, without shuffles.  A prime radix is a sum over all of its
-items; powers of two go by fours.  (Van Loan, Computational Frameworks for the Fast Fourier
-Transform, sections 1.7 and 2.3.)
+Each lane of a vector computes a transform of its own, so that butterflies of any radix are
+arithmetic on whole vectors, without shuffles.  A prime radix is a sum over all of its items; powers
+of two use radix 4.  (Stockham, 1966; Van Loan, Computational Frameworks for the Fast Fourier
+Transform, 1992, sections 1.7 and 2.3.)
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,7 +23,7 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 STAGES = 40
-"""More than any length has factors."""
+"""More stages than any length has."""
 
 FOURIER = Layout(
     "x:ref y:ref window:ref twiddles:ref scratch:ref length bins inner extent frames step "
@@ -75,7 +75,7 @@ load_local, store_local = LOAD["int64"], STORE["int64"]
 def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
     """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
 
-    The inverse is the transform of the parts in the other order.  `contiguous`: inner is 1.
+    The inverse is the transform with real and imaginary parts exchanged.  `contiguous`: inner is 1.
     """
     load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBER[item]
     lanes = lanes_of(item)
@@ -105,11 +105,11 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
 
     @helper
     def locate(bases, params, group, lane_source, lane_target):
-        """Store where the signals of a group are, and where their transforms belong."""
+        """Store the addresses of the signals of a group, and of their transforms."""
         x, y = address(bases, params + X), address(bases, params + Y)
         inner, frames = load_word(params + INNER), load_word(params + FRAMES)
         for lane in range(group_units):
-            # lanes that nobody needs do what the last transform does
+            # spare lanes repeat the last transform
             unit = min(group * group_units + lane, load_word(params + UNITS) - 1)
             frame, i = unit // inner, unit % inner
             begin = frame // frames * load_word(params + EXTENT)
@@ -120,7 +120,7 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
 
     @helper
     def fill(params, weights, lane_source, values):
-        """The signals of a group into lanes."""
+        """Loads the signals of a group into lanes."""
         length, pitch = load_word(params + LENGTH), load_word(params + INNER) * taken
         if contiguous and real:
             collect_items(lane_source, weights, length, values, row)
@@ -142,7 +142,7 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
 
     @helper
     def empty(params, values, lane_target):
-        """Transforms out of lanes."""
+        """Stores the transforms of a group from lanes."""
         bins, pitch = load_word(params + BINS), load_word(params + INNER) * pair
         if contiguous:
             deliver_items(values, 2 * bins, lane_target)

@@ -1,6 +1,6 @@
-"""Kernels that find the limits of a machine: multiply-adds, reading, copying.
+"""Kernels that measure the limits of a machine: multiply-adds, reading, copying.
 
-Every other kernel can be at most as fast as one of these on the same processor at the same time.
+No kernel can be faster than these on the same processor at the same time.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,11 +35,11 @@ X, Y, NBYTES = STREAM.offsets
 SLOT: Final = 64
 """Bytes of a vector of sums: no vector is longer."""
 GROUP: Final = 512
-"""Bytes that one turn of a loop over memory takes."""
+"""Bytes per iteration of a loop over memory."""
 
 
 def chains() -> int:
-    """Independent multiply-adds in flight: more than their latency times the units there are.
+    """Independent multiply-adds in flight: more than their latency times the number of units.
 
     Every chain holds a register, the factor takes one, and without fused multiply-adds so does
     the product.
@@ -117,7 +117,7 @@ def _total(values: list[Lanes]) -> Lanes:
 
 @family()
 def multiply_add(item: str) -> KernelFunction:
-    """Multiply-adds in registers and nothing else."""
+    """Multiply-adds in registers."""
     run = _multiply_add(item)
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:

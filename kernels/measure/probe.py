@@ -1,7 +1,7 @@
-"""A kernel around another kernel: notes when a tile starts and ends, and on whose stack it runs.
+"""A kernel around another kernel that records when a tile starts and ends, and on which stack.
 
-A plan whose launches are all probes runs as the plan itself does, alone or in a team, so that
-nothing else knows of profiles.
+A plan of probes runs like the plan itself, alone or in a team, so that profiling needs no other
+support.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,9 +26,9 @@ library's `clock_gettime` and the clock to ask; the address of the record of til
 KERNEL, PARAMS, CLOCK, CLOCK_ID, RECORDS = PROBE.offsets
 
 RECORD = Layout("start end stack unused:5")
-"""What is noted about a tile (or, if a thread does all of them at once, about tile 0): nanoseconds
-of the clock, and an address on the stack of the thread.  A cache line: the next tile may be that of
-another thread."""
+"""The record of a tile (or of tile 0, if a thread runs all tiles at once): nanoseconds of the
+clock, and an address on the stack of the thread.  It is a
+cache line, as another thread may write the next."""
 START, END, STACK, _ = RECORD.offsets
 RECORD_BYTES = RECORD.nbytes
 
@@ -50,7 +50,7 @@ def _now(builder, clock, clock_id, timespec):
 
 @family()
 def stamp() -> KernelFunction:
-    """The kernel that the parameters name, between two looks at the clock."""
+    """Runs the kernel given by the parameters between two readings of the clock."""
     local = local_bytes(_TIMESPEC_BYTES)
 
     def kernel(bases: int, params: int, first: int, last: int) -> None:

@@ -1,0 +1,1 @@
+"""Kernels that move items: strided copies, transposes, changes of layout, indexing."""

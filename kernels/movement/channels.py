@@ -1,8 +1,8 @@
-"""Any channels to any channels, between channel-blocked tensors.
+"""Permutes, selects and joins channels of channel-blocked tensors.
 
-A block of the result is put together of blocks of the sources, two at a time, by shuffles that
-are the same for all pixels, and which a table holds; where an operation needs too many different
-ones, items are moved one by one.
+A block of the result is assembled from blocks of the sources, two at a time, by shuffles that are
+the same for all pixels and come from a table.  If an operation needs too many different shuffles,
+items are moved one by one.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,10 +26,10 @@ from nnefc.kernels.vector.permute import permute
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 Pattern = tuple[int, ...]
-"""For every lane which item of two blocks it takes, the second's after the first's; -1: zero."""
+"""The item of two blocks, one after the other, that each lane takes; -1: zero."""
 
 NO_SOURCE: Final = -1
-"""Where sources are numbered: the result as it is by now, or, of a lane, zero."""
+"""Instead of the number of a source: the result so far, or, of a lane, zero."""
 
 STEP_WORDS: Final = 5
 LANE_WORDS: Final = 2
@@ -96,7 +96,7 @@ def shuffle_run(block: int) -> Any:
 
 @helper
 def _run_of(bases, params, number, n, record):
-    """Where a run is in the first plane of source `number`, in batch item n."""
+    """Address of a run in the first plane of source `number`, in batch item n."""
     batches = params + BATCHES
     x = address(bases, batches + 8 * load_word(params + SOURCES) + 16 * number)
     x += n * load_word(batches + 8 * number)

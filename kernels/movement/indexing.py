@@ -1,8 +1,8 @@
-"""Reading and writing items at places that a tensor of indices names.
+"""Gathers and scatters items at positions given by a tensor of indices.
 
-Negative indices count from the end, and what is still outside is moved to the nearest end, so
-that no data can make a kernel touch what it does not own.  Of updates of one place the last wins,
-or they are combined in order.
+Negative indices count from the end, and indices are clamped to the tensor, so that no data makes a
+kernel access memory outside it.  Of several updates of one item the last one wins, or they are
+combined in order.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -49,7 +49,7 @@ the indexed axis, of `extent` items).  A unit is `unit_rows` rows, a tile `unit_
 
 @helper
 def _row_base(params, row):
-    """The item of the tensor that a row begins at, but for the index."""
+    """The item of the tensor at which a row begins, without the index."""
     base = 0
     for d in range(load_word(params + RANK) - 1, -1, -1):
         extent = load_word(params + EXTENTS + 8 * d)
@@ -92,7 +92,7 @@ def gather_elements(item: str, index: str) -> KernelFunction:
 
 @family()
 def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
-    """tensor[indices] = items, or combined with what is there."""
+    """tensor[indices] = items, or combined with the old items."""
     load, store, combine = LOAD[item], STORE[item], _combination(reduction, item)
 
     @helper
@@ -103,7 +103,7 @@ def scatter_elements(reduction: str, item: str, index: str) -> KernelFunction:
 
 
 def _combination(reduction: str, item: str):
-    """Function of the old and the new item; a NaN is larger and smaller than any number."""
+    """Helper of the old and the new item; NaN is larger and smaller than any number."""
     number = NUMBER[item]
     if reduction == "none":
 
@@ -167,7 +167,7 @@ def _slice_place(index: str):
 
     @helper
     def place(params, indices, row):
-        """The item of the tensor that the indices of a row name."""
+        """The item of the tensor at the indices of a row."""
         depth = load_word(params + DEPTH)
         at = row // load_word(params + BATCH_ROWS) * load_word(params + BATCH_PITCH)
         for d in range(depth):
@@ -199,7 +199,7 @@ def gather_slices(item: str, index: str) -> KernelFunction:
 
 @family()
 def scatter_slices(reduction: str, item: str, index: str) -> KernelFunction:
-    """tensor[indices] = items, or combined with what is there; a tile has its own columns."""
+    """tensor[indices] = items, or combined with the old items; tiles have disjoint columns."""
     load, store, size, place = LOAD[item], STORE[item], ITEMSIZE[item], _slice_place(index)
     combine = _combination(reduction, item)
 

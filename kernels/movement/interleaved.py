@@ -1,4 +1,4 @@
-"""Planes and what has an item of each in turn, such as the colours of an image."""
+"""Between planes and interleaved items, such as the colours of an image."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -19,7 +19,7 @@ from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 PLANES: Final = (2, 3, 4)
-"""Numbers of planes that there is code for."""
+"""Numbers of planes that have code."""
 
 
 @cache
@@ -76,7 +76,7 @@ def join_planes(itemsize: int) -> Any:
 
 
 def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
-    """Code for each of `PLANES`, of which that for so many runs."""
+    """Emits code for each of `PLANES`, and a switch over the number of planes."""
     out = v.builder.append_basic_block("out")
     switch = v.builder.switch(planes, out)
     for number in PLANES:
@@ -88,7 +88,7 @@ def _for_each(v: Vector, planes: Any, emit: Callable[[int], None]) -> None:
 
 
 def _chosen(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
-    """A vector of the items at these places of some vectors, one after the other."""
+    """A vector of items of some vectors, numbered one vector after the other."""
     parts = list(vectors)
     while len(parts) > 1:
         if len(parts) % 2:

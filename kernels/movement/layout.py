@@ -1,7 +1,8 @@
-"""Between row-major and channel-blocked: squares of channels x pixels, transposed in registers.
+"""Changes of layout between row-major and channel-blocked (NeoCPU: Liu et al., 2019).
 
-The row-major side is one run of pixels per channel; where the pixels of the blocked side
-lie is a table, so that rows, halos and rank are nothing to the kernels.
+Squares of channels x pixels are transposed in registers.  The row-major side is one run of pixels
+per channel; a table holds the offsets of pixels on the blocked side, so that the kernels are
+independent of rows, halos and rank.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -58,9 +59,9 @@ def _pixel(v: Vector, blocked: Any, offsets: Any, first: Any, i: int) -> Any:
 
 
 def _squares(v: Vector, pixels: Any) -> Any:
-    """Loop over the first pixels of squares that cover `pixels`, at least one square's.
+    """A loop over the first pixels of squares that cover `pixels`, which fill at least one square.
 
-    The last one overlaps with the one before.
+    The last square overlaps with the one before.
     """
     return v.loop(0, pixels, v.lanes)
 
@@ -74,7 +75,7 @@ def _first(v: Vector, index: Any, pixels: Any) -> Any:
 def block_squares(lanes: int, whole: bool) -> Any:
     """Intrinsic `block(dense, channel_bytes, channels, blocked, offsets, pixels)`.
 
-    pixels >= lanes.  `whole`: channels >= lanes; otherwise what is missing is zero.
+    pixels >= lanes.  `whole`: channels >= lanes; otherwise the missing channels are zero.
     """
 
     @vector_intrinsic("float32", lanes, 6, apart=True)
@@ -183,7 +184,7 @@ def _kernel(lanes: int, squares: Any, few: Any) -> KernelFunction:
 
 @family(moves=True)
 def block(lanes: int) -> KernelFunction:
-    """Row-major to blocks of `lanes` channels; what fills up the last block is zero."""
+    """Row-major to blocks of `lanes` channels; the padding of the last block is zero."""
     return _kernel(lanes, block_squares, _block_few)
 
 

@@ -19,11 +19,11 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
 
 MOVED_AS: Final = {1: "int8", 2: "int16", 4: "float32", 8: "float64"}
-"""The type that items of so many bytes are moved as."""
+"""The type as which items are moved, by their size in bytes."""
 MOST_LANES: Final = 16
-"""A square of more vectors does not fit into the registers."""
+"""Lanes of a square at most: more vectors do not fit into the registers."""
 _LONG: Final = 256
-"""Rows that are read as streams where the result goes past the caches: more than are written so."""
+"""Rows above which squares follow the rows if results bypass the caches."""
 
 
 def square_lanes(itemsize: int) -> int:
@@ -39,9 +39,8 @@ def transpose_squares(itemsize: int) -> Any:
     apart.  There are as many rows and columns as a square has, or more.  `stream`: y goes past the
     caches; its rows start with cache lines, and are whole squares.
 
-    Squares go along the longer side, so that most of what is read or written is one stream after
-    the other, but read long rows where the result goes past the caches: from there the processor
-    fetches ahead only what is read.
+    Squares follow the longer side, so that most memory is read or written as long streams.  If the
+    result bypasses the caches they follow long rows of x: the hardware prefetches only reads.
     """
     lanes = square_lanes(itemsize)
     line = max(CACHE_LINE // itemsize, lanes)
@@ -86,7 +85,7 @@ def transpose_squares(itemsize: int) -> Any:
                     with squares(row, rows) as r, squares(column, width) as i:
                         square(r, i, store)
         with builder.if_then(streamed):
-            # stores past the caches are ordered by nothing else
+            # only a fence orders stores past the caches
             builder.fence("seq_cst")
 
     return move

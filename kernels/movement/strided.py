@@ -21,7 +21,7 @@ from nnefc.support.hardware import CACHE_LINE
 
 OUTER = 14
 ITEM = {1: "uint8", 2: "uint16", 4: "int32", 8: "int64"}
-"""The type that items of so many bytes are moved as."""
+"""The type as which items are moved, by their size in bytes."""
 
 STRIDED = Layout(
     "x:ref y:ref rank extents:14 x_pitches:14 y_pitches:14 rows x_row y_row width x_step y_step "
@@ -67,7 +67,7 @@ def _offset(params, pitches, number):
 def _strided(move, least: int = 1) -> KernelFunction:
     """The kernel that calls `move(params, x, y, rows)` for every unit.
 
-    It has `least` rows, if there are so many: the last one may begin within the one before.
+    A unit has at least `least` rows, if x has: the last one may overlap with the one before.
     """
 
     def strided(bases, params, first, last):

@@ -1,0 +1,1 @@
+"""Products: matrices, attention, integers, and weights that stay compressed."""

@@ -1,11 +1,12 @@
-"""Attention, softmax(expression(Q K^T)) V, without the scores ever being in memory.
+"""Attention, softmax(expression(Q K^T)) V, without a matrix of scores in memory.
 
-A unit of work is a block of rows of one batch item.  Its scores, against a block of keys, stay in
-the thread's own memory: products by the register tile, the expression (scale, mask), exponentials
-(`nnefc.kernels.product.online_softmax`), and products with V into the result.  K^T and V are in
-panels, or, where few rows meet them, read as they are, once; they may be in several parts, as those
-of a cache and those of the newest tokens.  Of a causal attention the tiles behind the diagonal are
-left out, and within tiles the items.
+Blocks and online softmax are those of FlashAttention (Dao et al., 2022; Milakov and Gimelshein,
+2018).  A unit of work is a block of rows of one batch item.  Its scores against a block of keys
+stay in the thread's own memory: products by the register tile, the expression (scale, mask),
+exponentials (`nnefc.kernels.product.online_softmax`), and products with V into the result.  K^T and
+V are packed into panels, or read in place if few rows use them.  They may come in several parts,
+such as those of a cache and of the newest tokens.  Causal attention skips the tiles, and the items,
+beyond the diagonal.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -36,11 +37,11 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import address, helper, load_word, procedure
 
 SCORES_BYTES = 128 << 10
-"""Room for the scores of a block of rows: most of it in the second cache."""
+"""Bytes for the scores of a block of rows: about the size of the second cache."""
 MAX_ROWS = 128
 """Rows of a block, at most."""
 DOT_ROWS = 4
-"""Keys that are multiplied with a row at a time."""
+"""Keys multiplied with a row at a time."""
 
 
 PART = Layout(" ".join([*operand_fields("k", "v"), "keys panels block"]))
@@ -57,9 +58,9 @@ def attention_layout(operands: int, parts: int) -> Layout:
     of a block of panels of keys are `pitch` bytes from row to row.
     If `k_rows`, k is not in panels; items of q and k are contiguous.  If `v_rows`, v is not in
     panels; its rows are contiguous, and whole vectors.
-    Row i looks at keys up to number i + `diagonal` of all; at the first one, if at nothing else.
+    Row i attends to keys up to number i + `diagonal` of all, and at least to the first one.
     If `empty`, rows whose scores are all -inf are 0, and not NaN.
-    `k0`, `v0` and what is said of them in `PART`, and so on: the `parts` of keys and values.
+    `k0`, `v0` and the other fields of `PART`, and so on: the `parts` of keys and values.
     `x0`, `x1`, ...: the `operands` of the expression, laid out like the scores.
     """
     fields = [
@@ -229,7 +230,7 @@ def _driver(item: str) -> Any:
                 k += batch_offset(params, BATCH_RANK, BATCH_EXTENTS, at + K_BATCH, number)
                 v = address(bases, part + V)
                 v += batch_offset(params, BATCH_RANK, BATCH_EXTENTS, at + V_BATCH, number)
-                # that the last row looks at
+                # keys that the last row attends to
                 keys_seen = min(keys, top + rows + diagonal - before)
                 for block in range(0, key_parts, key_block):
                     end = min(block + key_block, key_parts)
@@ -237,7 +238,7 @@ def _driver(item: str) -> Any:
                     some = min(part_start(end, key_vectors, key_parts) * lanes, keys_seen) - key
                     if some <= 0:
                         break
-                    # the last that the first row looks at, counted from the first of the block
+                    # the last key that the first row attends to, counted within the block
                     seen = top + diagonal - before - key
                     if k_rows:
                         place = k + key * k_row

@@ -3,7 +3,7 @@
     sum[lane] = start[lane] + sum over terms, and over j < 4, of codes[lane][j] * digits[lane][j]
 
 Codes are below 16, digits signed; both are bytes in vectors of int32.  Sums are exact: with up to
-`TERMS` terms they fit into 16 bits, which is what machines add in that have no instruction for 32.
+`TERMS` terms they fit into 16 bits, in which machines add that have no instruction for 32.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -39,7 +39,7 @@ class ByteSum(Protocol):
 
 
 def byte_sum(start: Lanes) -> ByteSum:
-    """A sum that begins at `start`, int32, by the best instructions that the machine has."""
+    """A sum that begins at `start`, int32, by the best instructions of the machine."""
     isa = host()
     if isa.byte_dot:
         return _Dots(start, isa.byte_dot)
@@ -47,7 +47,7 @@ def byte_sum(start: Lanes) -> ByteSum:
 
 
 class _Dots:
-    """By an instruction that adds four products to 32 bits."""
+    """Sums by an instruction that adds four products to 32 bits."""
 
     def __init__(self, start: Lanes, name: str) -> None:
         self._sum, self._name = start, name
@@ -64,7 +64,7 @@ class _Dots:
 
 
 class _Pairs:
-    """By an instruction that adds two products, in 16 bits."""
+    """Sums by an instruction that adds two products in 16 bits."""
 
     def __init__(self, start: Lanes, name: str) -> None:
         self._start, self._name = start, name
@@ -80,7 +80,7 @@ class _Pairs:
 
 
 class _Halves:
-    """By products of 16 bits, those of one half of the bytes apart from those of the other."""
+    """Sums by products of 16 bits, separately for the two halves of the bytes."""
 
     def __init__(self, start: Lanes) -> None:
         self._start = start

@@ -1,11 +1,11 @@
-"""Products with weights that stay as they are stored, in 16 bits or in blocks of quantized items.
+"""Products with compressed weights, in 16 bits or in blocks of quantized items.
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 
-B is in panels of as many columns as a vector has lanes, each the whole depth, and is widened to
-float32 in registers: where few rows meet many weights, reading these is all that takes time.  Codes
-of 4 bits are not even widened: they are multiplied as integers with rows of A in fixed point.  Of
-many rows `widen_panel` writes pieces of B that stay in the cache, for the tile of `float32`.
+B is in panels of one vector of columns, over the whole depth, and is widened to float32 in
+registers: with few rows the time is that of reading the weights.  Codes of 4 bits are not widened:
+they are multiplied as integers with rows of A in fixed point.  For many rows `widen_panel` writes
+pieces of B to memory that stays in the cache, for the tile of `float32`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -31,26 +31,24 @@ from nnefc.kernels.vector.permute import lookup
 from nnefc.kernels.vector.vector import Vector, vector_function
 
 ITEM: Final = "float32"
-"""What is computed in."""
+"""The type of the arithmetic."""
 STORED: Final = {"float16": 64, "bfloat16": 64, "q4_0": 18, "q8_1": 34}
 """Bytes of a block of one column, by how it is stored: items of 16 bits, or as
 `nnefc.packing.blocks` arranges them."""
 IN_FIXED_POINT: Final = "q4_0"
-"""What the rows of A are for, where they are not float32: see
-`nnefc.kernels.product.fixed_point`."""
+"""The format for which rows of A are in fixed point: see `nnefc.kernels.product.fixed_point`."""
 WIDEN_ARGUMENTS: Final = 5
 _AHEAD: Final = 12 << 10
-"""Bytes ahead that a line is fetched for every block: processors themselves fetch what follows, but
-not from the next page on."""
+"""Prefetch distance in bytes: hardware prefetchers stop at the end of a page."""
 _LINE: Final = 64
 _IN_PLACE: Final = 5
 """Codes of 4 bits that are in the fraction of a float32."""
 _CHAINS: Final = 4
-"""Sums of products at a time, at least: as many as hide the latency of a multiply-add."""
+"""Chains of sums, at least: as many as hide the latency of a multiply-add."""
 
 
 def compressed_rows() -> int:
-    """Rows of A that one tile can do: of each there is a sum of all blocks, and that of one."""
+    """Rows of A of a tile, at most: each takes a sum over all blocks, and one over a block."""
     return 8 if host().registers >= 32 else 4
 
 
@@ -134,7 +132,7 @@ def _integer_products(v: Vector, height: int, depth, a, a_row, b) -> list[Any]:
     nbytes = STORED[IN_FIXED_POINT] * v.lanes
     with v.loop(0, depth, BLOCK, [*[v.zero()] * height, a, b]) as turn:
         *totals, at_a, at_b = turn.values
-        # all lines: while the processor is this busy it fetches little that is not asked for
+        # all lines: under this load the hardware prefetches little
         for line in range(0, nbytes, _LINE):
             v.prefetch(at_b, _AHEAD + line)
         rows = [_RowSums(v, v.at(at_a, offset)) for offset in offsets]
@@ -213,7 +211,7 @@ def _row(v: Vector, stored: str, block: Any, number: int = 0) -> Lanes:
 
 
 def _scale(v: Vector, stored: str, block: Any) -> Lanes | None:
-    """What the rows of a block are multiplied with, if they are."""
+    """The factor of the rows of a block, if it has one."""
     return None if stored in HALVES else convert(v.of("float16").load(block), ITEM)
 
 
@@ -226,8 +224,8 @@ def _codes_of_4_bits(v: Vector) -> Any:
         return find(words >> 4 * number if number else words)
 
     def in_place(words: Lanes, number: int) -> Lanes:
-        # four bits of the fraction of a float are an integer that is added to 2 ** e, for the e
-        # with which the last of them counts 1: they need not be moved to the end, nor converted
+        # four bits of the fraction of a float are an integer added to 2 ** e, for the e at which
+        # the last of them counts 1: they need no shift to the end and no conversion
         if number >= _IN_PLACE:
             words, number = words >> 4 * _IN_PLACE, number - _IN_PLACE
         base = 2.0 ** (23 - 4 * number)

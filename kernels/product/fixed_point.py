@@ -1,8 +1,8 @@
-"""Rows of float32 in fixed point: what integer instructions multiply weights of 4 bits with.
+"""Rows of float32 in fixed point, for integer products with weights of 4 bits.
 
 A block of 32 numbers is integers X of 23 bits with a scale: x = X * 2^(e - 21), where 2^e is the
-power of two of the largest |x|.  No x is rounded by more than 2^-22 of the largest, which float32
-itself has rounded by a quarter of that.  X has three digits, signed bytes:
+power of two of the largest |x|.  No x is rounded by more than 2^-22 of the largest, four times
+the rounding of float32.  X has three digits, signed bytes:
 
     X = (d2 * 256 + d1) * 256 + d0
 
@@ -33,15 +33,15 @@ DIGITS: Final = 3
 GROUP: Final = 16
 """Bytes of a group of 4 numbers: a word of each digit, and another one."""
 CORRECTION: Final = 12
-"""Where in a block -8 times the sum of X is, int32: codes of weights are 8 too large."""
+"""Offset in a block of -8 times the sum of X, int32: codes of weights are 8 too large."""
 SCALE: Final = GROUP + 12
-"""Where in a block its scale is, float32; NaN if a number is infinite or none."""
+"""Offset in a block of its scale, float32; NaN if a number is infinite or NaN."""
 FIX_ARGUMENTS: Final = 5
 MOST_BYTES: Final = 64 << 10
-"""Of the rows that a tile reads: they lie on the stack, and stay in the second cache."""
+"""Bytes of the rows of a tile at most: they lie on the stack and stay in the second cache."""
 
 _BITS: Final = 22
-"""Of |X|: sums of 32 products with weights of up to 8 are below 2^31."""
+"""Bits of |X|: sums of 32 products with weights of up to 8 are below 2^31."""
 _EXPONENT: Final = 0x7F800000
 _FRACTION_BITS: Final = 23
 _NEAR: Final = 1.5 * 2.0**_FRACTION_BITS
@@ -49,8 +49,8 @@ _NEAR: Final = 1.5 * 2.0**_FRACTION_BITS
 _NEAR_WORD: Final = 0x4B400000
 """Its bits: those of a sum are as many more as was added."""
 _CARRY: Final = 0x8080
-"""Added to X it carries into the next digit where one is 128 or more; what is left of it in the
-digits is taken away bit by bit.
+"""Added to X, it carries into the next digit where a digit is 128 or more; an exclusive or removes
+it from the digits again.
 """
 _NAN: Final = 0x7FC00000
 

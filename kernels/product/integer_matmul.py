@@ -1,7 +1,7 @@
 """Matrix products of integers, which wrap around in their type.
 
-A tile of C stays in registers while it goes down the depth: an item of A in all lanes, times
-vectors of a row of B.  Rows of B and C are contiguous; A and the batches are named by strides.
+A tile of C stays in registers along the depth: an item of A in all lanes, times vectors of a row of
+B.  Rows of B and C are contiguous; A and the batches have strides.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -1,6 +1,6 @@
 """Matrix products over batches: blocked on the register tile, or as dot products.
 
-Operands are named by strides, so that transposition and broadcasting are data.  The rows and
+Operands have strides, so that transposition and broadcasting are data.  The rows and
 columns of C are cut into nearly equal parts of the height and width of a tile, so that no tile is
 nearly empty: 197 rows are 22 times 8 and 3 times 7.
 """
@@ -54,7 +54,7 @@ of a batch item, a tile `unit_block` of `units`.
 
 
 def gemm_layout(operands: int) -> Layout:
-    """Parameters of `matmul.gemm`: those of `DOTS`, how C is cut, and operands of an epilogue.
+    """Parameters of `matmul.gemm`: those of `DOTS`, the tiling of C, and operands of an epilogue.
 
     Rows of C are in `m_parts` parts, columns in `n_parts`, of as many rows and vectors as a tile
     may have.  If `a_packed`, A is in panels of those columns of its transpose.  Rows of B are

@@ -1,6 +1,6 @@
-"""Softmax over rows that come in blocks: what was summed so far is scaled to the new maximum.
+"""Softmax over rows in blocks: the sum so far is rescaled to each new maximum.
 
-After Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
+See Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

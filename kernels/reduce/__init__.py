@@ -1,0 +1,1 @@
+"""Reductions along axes: sums and extrema, softmax, normalisation, top-k."""

@@ -1,8 +1,7 @@
-"""Normalisation by the neighbourhood: y = expression(x, sum of x * x over a window).
+"""Local response normalisation: y = expression(x, sum of x * x over a window).
 
-A window along one dimension of a tensor [outer, extent, inner] needs no borders between the
-items of that dimension: seen as rows of extent * inner items, tap t of item j is item
-j + t * inner of the row, and there is none exactly where that is not in the row.
+The window lies along one dimension of a tensor [outer, extent, inner].  In rows of extent * inner
+items, tap t of item j is item j + t * inner of the row, or absent if that is outside the row.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -34,7 +33,7 @@ the next.  `units`: chunks of all rows, `unit_block` of them a tile.
 X, Y, ROW, INNER, CHUNK, CHUNKS, UNITS, UNIT_BLOCK = WINDOWED.offsets
 
 IN_FLIGHT = 2
-"""Vectors that are worked on at the same time."""
+"""Vectors computed at the same time."""
 
 
 @family()
@@ -87,7 +86,7 @@ class _Windowed:
             self._chunk(v.at(x, place), v.at(y, place), start, end)
 
     def _chunk(self, x: Any, y: Any, start: Any, end: Any) -> None:
-        """Items `start` to `end` of a row: the middle, where all taps are in the row, is quick."""
+        """Items `start` to `end` of a row; the middle, with all taps in the row, has no masks."""
         b, v = self._b, self._v
         wide = v.wide(IN_FLIGHT * v.lanes)
         low = self._between(start, b.mul(I64(self._before), self._inner), end)
@@ -127,6 +126,6 @@ class _Windowed:
         return self._b.select(self._b.icmp_signed("<", x, y), x, y)
 
     def _between(self, low: Any, x: Any, high: Any) -> Any:
-        """x, but not below `low` nor above `high`, of which the latter counts."""
+        """x clamped to `low` and `high`; `high` takes precedence."""
         raised = self._b.select(self._b.icmp_signed(">", x, low), x, low)
         return self._smaller(raised, high)

@@ -29,7 +29,7 @@ def rows(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> K
 
 @family()
 def columns(expression: Expression, repeated: tuple[bool, ...], centred: bool) -> KernelFunction:
-    """The innermost dimension is kept: each of its items is in a row of its own."""
+    """The innermost dimension is kept: each of its items belongs to another row."""
 
     def emit(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         Columns(builder, params, expression, repeated, centred).emit(bases, first, last)

@@ -6,9 +6,10 @@ A row is read from memory once, and then from the cache:
     variance = mean((x - top)^2) - rest^2
     y = expression(((x - top) - rest) / sqrt(variance + epsilon), ...)
 
-However large the mean is beside the deviation, x - top is exact.  Digits cancel in the variance if
-the first item is far from the others, measured by the deviation; then `top` becomes top + rest, the
-mean but for rounding, and all is computed again.  If the mean counts as 0, so do `top` and `rest`.
+x - top is exact, however large the mean is compared with the deviation.  The variance loses digits
+if the first item is many deviations away from the mean; then `top` becomes top + rest, the mean but
+for rounding, and everything is computed again.  (Shifted data: Chan, Golub and LeVeque, 1983.)  If
+the mean is not subtracted, `top` and `rest` are 0.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -38,10 +39,10 @@ from nnefc.kernels.vector.vector_kernel import address, load_word
 
 BIT = ir.IntType(1)
 FAR = 16.0
-"""A mean of x - top is far from 0 if its square is so many times the variance."""
+"""The mean of x - top is far from 0 if its square exceeds the variance by this factor."""
 
 Terms = Callable[[Lanes, list[Lanes]], list[Lanes]]
-"""`terms(x, sums)`: the sums with what the items x add to them."""
+"""`terms(x, sums)`: the sums with the terms of the items x added."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Group:
 
 
 class Normalisation(ABC):
-    """A kernel; subclasses know how to walk along rows."""
+    """A kernel; subclasses loop over rows."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Normalisation(ABC):
         with v.loop(b.mul(first, block), stop, 1) as unit:
             self._unit(unit.index, pointers)
 
-    # -- what depends on how rows lie
+    # -- depends on the layout of rows
 
     @abstractmethod
     def _unit(self, number: Any, pointers: list[Any]) -> None:
@@ -107,7 +108,7 @@ class Normalisation(ABC):
 
     @abstractmethod
     def _spread(self, x: Lanes, v: LaneBuilder) -> Lanes:
-        """What there is one of for each row, as items in lanes of `v` that are in these rows."""
+        """A value per row as one per lane of `v`, for the rows of these lanes."""
 
     @abstractmethod
     def _each(self, group: Group, result: Callable[[Lanes], Lanes]) -> None:
@@ -157,7 +158,7 @@ class Normalisation(ABC):
     def _factor(self, variance: Lanes) -> Lanes:
         return 1.0 / sqrt(variance + self._number("epsilon", variance.v))
 
-    # -- what all walks need
+    # -- shared by all layouts of rows
 
     def _word(self, name: str) -> Any:
         return load_word(self._b, self._b.add(self._params, I64(self._at[name])))
@@ -171,7 +172,7 @@ class Normalisation(ABC):
         return self._b.select(self._b.icmp_signed("<", x, y), x, y)
 
     def _places(self, kind: str, number: Any, starts: Sequence[Any]) -> list[Any]:
-        """Pointers further on by combination `number` of the dimensions `kind`."""
+        """Pointers advanced to combination `number` of the dimensions `kind`."""
         b, v = self._b, self._v
         names = self._names[: len(starts)]
         with v.loop(0, self._word(f"{kind}_rank"), 1, [number, *starts]) as d:
@@ -186,7 +187,7 @@ class Normalisation(ABC):
         return d.values[1:]
 
     def _along(self, places: Sequence[Any], index: Any) -> list[Any]:
-        """Pointers `index` items further on along the innermost dimension."""
+        """Pointers advanced by `index` items along the innermost dimension."""
         types = (self._item, self._item, *self._expression.inputs[1:])
         steps = (False, False, *self._repeated)
         return [
@@ -195,7 +196,7 @@ class Normalisation(ABC):
         ]
 
     def _added(self, held: list[Lanes], found: list[Lanes]) -> list[Lanes]:
-        """Sums in float64, and those in the type of the items that are added to them."""
+        """float64 sums with sums of the item type added."""
         return [x + convert(y, "float64") for x, y in zip(held, found)]
 
     def _write(

@@ -6,7 +6,7 @@ from nnefc.kernels.parameters import Layout
 
 DIMENSIONS = 8
 IN_FLIGHT = 4
-"""Vectors that are worked on at the same time."""
+"""Vectors computed at the same time."""
 
 _FIXED = (
     f"kept_rank kept:{DIMENSIONS} reduced_rank reduced:{DIMENSIONS} volume depth width "
@@ -18,11 +18,11 @@ def fields(operands: int) -> str:
     """Parameters, for `Layout`.
 
     `x`, `y`, `o0`..: input, result and further operands of the expression.  `kept`, `reduced`:
-    extents of outer dimensions that rows differ in, or lie along, innermost first; `volume`: the
+    extents of the outer dimensions across rows and along rows, innermost first; `volume`: the
     product of the latter.  `width`: extent of the innermost dimension, along which x and y are
     contiguous.  `depth`: extent of the innermost reduced dimension, if that is another one.
     `chunk`: columns of a unit of work, `chunks` of them in a width.  `units`: of work, `unit_block`
-    of them a tile.  `part`: that of an item in the mean of its row.  `kept_x`, `reduced_x`,
+    of them a tile.  `part`: the weight of an item in the mean of its row.  `kept_x`, `reduced_x`,
     `depth_x`, and so on: bytes from one item to the next along those dimensions.
     """
     names = tensors(operands)
@@ -34,7 +34,7 @@ def fields(operands: int) -> str:
 
 
 def tensors(operands: int) -> list[str]:
-    """How parameters call x, y and so many further operands."""
+    """The parameter names of x, y and `operands` further operands."""
     return ["x", "y", *(f"o{i}" for i in range(operands))]
 
 

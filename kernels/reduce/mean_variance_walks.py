@@ -1,6 +1,6 @@
-"""How kernels of `nnefc.kernels.reduce.mean_variance` walk along rows.
+"""The loops of `nnefc.kernels.reduce.mean_variance` over rows.
 
-Sums are of the type of the items for up to `BLOCK` of them in a lane, and in float64 beyond.
+Up to `BLOCK` items of a lane are summed in their own type, and such sums in float64.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,7 +26,7 @@ BLOCK = 64
 class Rows(Normalisation):
     """Rows of contiguous items: several vectors at a time, then single ones, then a masked one.
 
-    What there is one of for each row is a vector of one lane.
+    A value per row is a vector of one lane.
     """
 
     def _unit(self, number: Any, pointers: list[Any]) -> None:
@@ -92,7 +92,7 @@ class Rows(Normalisation):
 class Columns(Normalisation):
     """Rows that lie across the innermost dimension: several vectors of them, then single ones.
 
-    What there is one of for each row is a vector with a lane for each column.
+    A value per row is a lane of a vector, one for each column.
     """
 
     def _unit(self, number: Any, pointers: list[Any]) -> None:
@@ -130,7 +130,7 @@ class Columns(Normalisation):
     def _block(
         self, group: Group, start: Any, steps: tuple[Any, Any], terms: Terms, count: int
     ) -> list[Lanes]:
-        """Sums over some steps of the depth; of single vectors, of several steps at a time."""
+        """Sums over some steps of the depth; single vectors take several steps at a time."""
         b, v, pitch = self._b, group.v, self._word("depth_x")
         first, stop = steps
         turns = self._wide.lanes // v.lanes
@@ -161,7 +161,7 @@ class Columns(Normalisation):
 
 
 def _folded(x: Lanes, v: Vector) -> Lanes:
-    """The sum of the parts of x that fill a vector each."""
+    """The sum of the parts of x, each as long as v."""
     return _total([shuffle(x, v, range(i, i + v.lanes)) for i in range(0, x.v.lanes, v.lanes)])
 
 

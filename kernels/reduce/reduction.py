@@ -1,9 +1,8 @@
 """Reductions along any set of axes.
 
-Dimensions are joined into kept and reduced ones by the lowering.  What matters is the
-innermost: if it is reduced, an output is the reduction of rows; if it is kept, rows are
-combined item by item.  Sums are in float64, so their error does not grow with their length; those
-of integers in 64 bits.
+The lowering joins dimensions into kept and reduced ones.  If the innermost one is reduced, an
+output is the reduction of rows; if it is kept, rows are combined item by item.  Floats are summed
+in float64, so that the error does not grow with the length; integers in 64 bits.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,7 +34,7 @@ from nnefc.kernels.vector.memory import (
 )
 
 CHUNK = 512
-"""Items of a row that are worked on at a time."""
+"""Items of a row computed at a time."""
 LANES = 32
 """Independent partial results along a row."""
 
@@ -46,8 +45,8 @@ REDUCE = Layout(
 )
 """Parameters of the `reduce` and `softmax` kernels.
 
-x is walked along `kept` and `reduced` dimensions (extents and pitches in bytes) around rows of
-`width` contiguous items.  `outputs`: combinations of the kept ones, `volume`: of the reduced
+x has `kept` and `reduced` dimensions (extents, and pitches in bytes) around rows of `width`
+contiguous items.  `outputs`: combinations of the kept ones, `volume`: of the reduced
 ones.  y is dense: [outputs] for the `rows` kernels, where the row is reduced, [outputs, width]
 for the `columns` kernels, where it is kept.  A tile is `unit_block` outputs.
 """
@@ -92,9 +91,9 @@ def reduced_place(params, number):
 
 
 def combination(kind: str, item: str) -> tuple[str, Any, Any]:
-    """(type of a partial result, the first one, function that puts two together) of a reduction.
+    """(type of partial results, neutral value, combining helper) of a reduction.
 
-    A NaN is larger and smaller than any number.
+    NaN is larger and smaller than any number.
     """
     wide = "uint64" if item.startswith("u") else "int64"
     if kind == "sum":
@@ -137,7 +136,7 @@ def combination(kind: str, item: str) -> tuple[str, Any, Any]:
 
 
 def ending(kind: str, item: str) -> Any:
-    """A function (what the partial results make together, divisor) -> result."""
+    """A helper (combined partial results, divisor) -> result."""
     if kind == "sum" and item in FLOATS:
 
         @helper
@@ -156,7 +155,7 @@ def ending(kind: str, item: str) -> Any:
 
 
 def _integer_mean(item: str) -> Any:
-    """total / divisor, a positive whole number, towards zero."""
+    """total / divisor towards zero; the divisor is a positive whole number."""
     signed = not item.startswith("u")
     wide = NUMBER["int64" if signed else "uint64"]
 
@@ -166,7 +165,7 @@ def _integer_mean(item: str) -> Any:
             return total
         quotient = total // wide(divisor)
         if signed and quotient < 0 and quotient * wide(divisor) != total:
-            quotient += 1  # division of kernels rounds down
+            quotient += 1  # division in kernels rounds down
         return quotient
 
     return mean
@@ -247,9 +246,9 @@ def columns(kind: str, item: str) -> KernelFunction:
 def _better(largest: bool, last: bool):
     @helper
     def better(value, best):
-        """Whether `value` takes the place of `best`: a NaN is better than any number.
+        """Whether `value` replaces `best`: NaN is better than any number.
 
-        Of equals the earlier one stays, unless the `last` is asked for.
+        Of equal items the first one wins, or the last one if `last`.
         """
         if last:
             return (value >= best if largest else value <= best) | (value != value)
@@ -261,9 +260,9 @@ def _better(largest: bool, last: bool):
 
 @family()
 def index_rows(kind: str, item: str, index: str, last: bool = False) -> KernelFunction:
-    """Row-major number, among what is reduced, of the first maximum (`kind` max) or minimum.
+    """Row-major index, among the reduced items, of the first maximum (`kind` max) or minimum.
 
-    With `last` that of the last one.
+    With `last`, of the last one.
     """
     better, load = _better(kind == "max", last), LOAD[item]
     store, number = STORE[index], NUMBER[index]

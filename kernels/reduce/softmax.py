@@ -64,7 +64,7 @@ def maximum(x: Lanes) -> Any:
 
 
 def larger(x: Lanes, y: Lanes) -> Lanes:
-    """The larger items; y where one is NaN."""
+    """The larger items; those of y where either is NaN."""
     return select(x > y, x, y)
 
 
@@ -74,7 +74,7 @@ def place(v: Vector, pointer: Any, index: Any) -> Any:
 
 
 def kept(mask: Lanes | None, x: Lanes, other: float) -> Lanes:
-    """`x`, and `other` in lanes that the mask leaves out."""
+    """`x`, with `other` in the lanes outside the mask."""
     return x if mask is None else select(mask, x, other)
 
 
@@ -237,16 +237,16 @@ def rows(item: str) -> KernelFunction:
 
 
 FOLDED = 4
-"""Vectors: of rows that are shorter, as many as fill these are combined as if they were one row;
-that is less than `CHUNK`."""
+"""Vectors that shorter rows are folded into: several rows are combined as if they were one; fewer
+items than `CHUNK`."""
 
 
 @helper
 def following_rows(params):
-    """Rows that are reduced together and follow each other in memory, where rows are kept.
+    """The number of rows that are reduced together and follow each other in memory.
 
-    Dimensions are joined with neighbours of their kind, so that between the row and the innermost
-    reduced dimension there is no other: it walks from row to row.
+    Dimensions are joined with neighbours of their kind, so that the innermost reduced dimension
+    steps from row to row.
     """
     rank = load_word(params + REDUCED_RANK)
     return load_word(params + REDUCED + 8 * (rank - 1)) if rank > 0 else 1
@@ -275,7 +275,7 @@ def walk(item: str, step: Any) -> Any:
 
 @cache
 def column_walks(item: str) -> Any:
-    """Helpers (largest, powers, scale): the three turns over columns, as `walk` makes them."""
+    """Helpers (largest, powers, scale): the three passes over columns, each made by `walk`."""
     largest, powers, scale = column_largest(item), column_powers(item), column_scale(item)
 
     @helper
@@ -295,9 +295,9 @@ def column_walks(item: str) -> Any:
 
 @cache
 def fold(item: str) -> Any:
-    """Helpers (largest, total): all of `rows` rows of `count` items become that of their columns.
+    """Helpers (largest, total) that fold `rows` rows of `count` items by columns.
 
-    The largest items, or the sums, which are in float64.
+    Every row becomes the largest items, or the sums, which are in float64.
     """
     load, put = LOAD[item], STORE[item]
     load_sum, put_sum = LOAD["float64"], STORE["float64"]
@@ -329,7 +329,7 @@ def fold(item: str) -> Any:
 def columns(item: str) -> KernelFunction:
     """The row is kept: its items are independent.
 
-    Rows that follow each other are reduced together, so several short ones are a longer one.
+    Neighbouring short rows are reduced together as one longer row.
     """
     find_largest, add_powers, divide = column_walks(item)
     fold_largest, fold_total = fold(item)

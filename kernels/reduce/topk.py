@@ -15,7 +15,7 @@ from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, lo
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
 """Parameters of `ordering.topk`.
 
-x: [outer, extent, inner]; values, indices: [outer, count, inner].  A row is what there is along
+x: [outer, extent, inner]; values, indices: [outer, count, inner].  A row lies along
 `extent`; a tile is `row_block` of the `rows` = outer * inner, and has `count` words of heaps.
 """
 X, VALUES, INDICES, HEAPS, EXTENT, COUNT, INNER, ROWS, ROW_BLOCK = TOPK.offsets
@@ -26,8 +26,8 @@ load_index, store_index = LOAD["int64"], STORE["int64"]
 def topk(largest: bool, item: str, index: str) -> KernelFunction:
     """The first `count` items of every row by value, then by index; a NaN is the largest.
 
-    A heap holds the indices of the best items so far, the last of them in order on top; when the
-    row is done, what is on top goes to the end, again and again.
+    A heap holds the indices of the best items so far, the worst of them on top.  At the end of the
+    row the top is moved to the end repeatedly, as in heapsort.
     """
     load, store = LOAD[item], STORE[item]
     store_result, number, size_of_item = STORE[index], NUMBER[index], ITEMSIZE[item]
@@ -49,7 +49,7 @@ def topk(largest: bool, item: str, index: str) -> KernelFunction:
 
     @helper
     def sift_down(row, step, heap, size, place, i):
-        """Put item i at `place`, or further down where it belongs."""
+        """Put item i at `place`, or sift it down."""
         while 2 * place + 1 < size:
             child = 2 * place + 1
             if child + 1 < size and before(

@@ -1,7 +1,7 @@
-"""Instruction sets: everything that code generation may ask about the machine.
+"""Instruction sets: the facts about the machine that code generation uses.
 
-A kernel template never tests for an architecture by name.  It reads the vector
-length, the number of registers and the register tile from one of these rows.
+A kernel never tests for an architecture by name.  It reads the vector length, the
+number of registers and the register tile from one of these rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NATIVE: Final = "native"
 
 
 class Isa(NamedTuple):
-    """One row: what LLVM is told, and what a template may use."""
+    """One row: the options of LLVM, and the features that kernels may use."""
 
     name: str
     triple: str
@@ -28,7 +28,7 @@ class Isa(NamedTuple):
     cpu: str
     """LLVM processor: scheduling model and base features; or `NATIVE`."""
     vector_bits: int
-    """Width that templates emit."""
+    """Width of the vectors that kernels emit."""
     registers: int
     """Architectural vector registers."""
     tile: tuple[int, int]
@@ -36,23 +36,23 @@ class Isa(NamedTuple):
     pause: str
     """Intrinsic for a spin-wait hint."""
     permute: str
-    """Intrinsic for lanes, or bytes, of a vector or two in an order that is data: `permute`."""
+    """Intrinsic that permutes lanes or bytes of one or two vectors: `vector.permute`."""
     features: str = ""
     """LLVM feature string, added to those of the processor."""
     fma: bool = True
     """Whether a multiply-add is one instruction, and rounds once."""
     float16: bool = True
-    """Whether there are instructions that convert vectors of float16 to float32 and back."""
+    """Whether vectors of float16 convert to float32 and back by one instruction."""
     halves: bool = False
     """Whether arithmetic on half a vector takes half the time of a whole one."""
     lookup: str = ""
-    """Intrinsic for 16 lanes of a vector by the last four bits of numbers, if there is one."""
+    """Intrinsic that looks up 16 lanes of a vector by the last four bits of indices, or empty."""
     byte_pairs: str = ""
-    """Intrinsic that multiplies unsigned bytes with signed ones and adds each two products, in 16
-    bits, if there is one."""
+    """Intrinsic that multiplies unsigned with signed bytes and adds pairs of products in 16 bits,
+    or empty."""
     byte_dot: str = ""
-    """Intrinsic that adds each four products of bytes to 32 bits, if there is one; a feature of its
-    own, which only `host` knows of."""
+    """Intrinsic that adds groups of four products of bytes to 32 bits, or empty; an extension that
+    only `host` sets."""
 
     @property
     def float32_lanes(self) -> int:
@@ -75,7 +75,7 @@ X86_64_V2 = Isa(
     permute="llvm.x86.ssse3.pshuf.b.128",
     byte_pairs="llvm.x86.ssse3.pmadd.ub.sw.128",
 )
-"""SSE4.2: the oldest x86-64 that is served (every processor since 2009)."""
+"""SSE4.2: the oldest x86-64 that is supported (every processor since 2009)."""
 X86_64_V3 = X86_64_V2._replace(
     name="x86-64-v3",
     cpu="x86-64-v3",
@@ -89,7 +89,7 @@ X86_64_V3 = X86_64_V2._replace(
 X86_64_V4 = X86_64_V3._replace(
     name="x86-64-v4",
     cpu="x86-64-v4",
-    # LLVM avoids 512-bit registers on many processors unless it is told otherwise.
+    # LLVM avoids 512-bit registers on many processors by default.
     features="-prefer-256-bit",
     vector_bits=512,
     registers=32,
@@ -109,7 +109,7 @@ X86_64_V4_256 = X86_64_V4._replace(
     lookup="",
     byte_pairs="llvm.x86.avx2.pmadd.ub.sw",
 )
-"""The same with vectors of 256 bits, where those of 512 do no more in the same time."""
+"""The same with vectors of 256 bits, for processors on which those of 512 are no faster."""
 AARCH64 = Isa(
     name="aarch64",
     triple="aarch64-unknown-linux-gnu",
@@ -125,7 +125,7 @@ TABLE = {isa.name: isa for isa in (X86_64_V2, X86_64_V3, X86_64_V4_256, X86_64_V
 
 
 BUILD: Final = "build:"
-"""What NNEFC_ISA begins with in a process that makes code for a row."""
+"""Prefix of NNEFC_ISA in a process that compiles for a row without running the code."""
 
 
 def row_of(name: str) -> Isa:
@@ -140,7 +140,7 @@ def row_of(name: str) -> Isa:
 
 
 def setting(isa: Isa) -> str:
-    """What NNEFC_ISA has to be for other processes to make code for `isa`, as this one does."""
+    """The NNEFC_ISA with which other processes compile for `isa` as this one does."""
     own = os.environ.get("NNEFC_ISA", "")
     return own if own.startswith(BUILD) else isa.name
 
@@ -153,7 +153,7 @@ def host() -> Isa:
     comparisons, or `x86-64-v4-256`.  Raises NnefError `input/environment` if it names none of them,
     `internal/machine` where there is none.
 
-    In a process that makes code for other machines, and does not run it, any row (`BUILD`).
+    In a process that only compiles for other machines, any row (`BUILD`).
     """
     wanted = os.environ.get("NNEFC_ISA", "")
     if wanted.startswith(BUILD):
@@ -168,7 +168,7 @@ def host() -> Isa:
 
 
 def executable() -> list[Isa]:
-    """The rows that code may be made for to run here, the best first; `host` is the first."""
+    """The rows whose code runs on this machine, best first; `host` is the first."""
     best = host()
     able = [isa for isa in TABLE.values() if isa.triple == best.triple]
     names = [isa.name for isa in able]
@@ -176,7 +176,7 @@ def executable() -> list[Isa]:
 
 
 def _other(name: str, best: Isa) -> Isa:
-    """The row called `name`, if a machine that has the row `best` can execute it."""
+    """The row `name`, if a machine of the row `best` can execute it."""
     able = [isa for isa in TABLE.values() if isa.triple == best.triple]
     able = able[: able.index(best) + 1]
     for isa in able:
@@ -207,7 +207,7 @@ def _row() -> Isa:
 
 
 def _byte_dot(row: Isa) -> str:
-    """What `row` may use besides, on this machine: see `Isa.byte_dot`."""
+    """`Isa.byte_dot` of `row` on this machine."""
     if row is AARCH64:
         return "llvm.aarch64.neon.sdot.v4i32.v16i8" if "dotprod" in arm_features() else ""
     wanted = {512: "avx512vnni", 256: "avxvnni"}.get(row.vector_bits)

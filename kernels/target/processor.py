@@ -1,6 +1,6 @@
-"""Which processor this is: as the system tells, and as LLVM calls it.
+"""The processor of this machine: its name and features, from the system or from LLVM.
 
-LLVM takes 40 MB, so it is asked where the system does not tell, and for code to be generated.
+LLVM takes 40 MB, so it is loaded only to generate code, or if the system gives no answer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _IDENTITY: Final = {
     "x86_64": ("vendor_id", "cpu family", "model", "stepping", "flags"),
     "aarch64": ("CPU implementer", "CPU variant", "CPU part", "CPU revision", "Features"),
 }
-"""What tells processors apart, and the features that the system enables, by machine."""
+"""By machine: fields that identify a processor, and the field of its enabled features."""
 
 
 @cache
 def described() -> dict[str, str]:
-    """What Linux says of the first processor, by its names; empty elsewhere."""
+    """The fields of the first processor in /proc/cpuinfo; empty on other systems."""
     try:
         with open(_LIST, "rb") as file:
             text = file.read(_FIRST).decode(errors="replace")
@@ -36,7 +36,7 @@ def described() -> dict[str, str]:
 
 
 def model_name() -> str:
-    """What it is called by who sells it, as far as the system tells."""
+    """The name under which it is sold, if the system knows it."""
     return described().get("model name") or platform.processor() or platform.machine()
 
 
@@ -64,15 +64,14 @@ def arm_features() -> set[str]:
 def has_half_units() -> bool:
     """Whether vectors of 512 bits take two passes of units for 256 bits.
 
-    They do in AMD's Zen 4; those that came after it have units of either kind, and lose nothing by
-    being taken for it.
+    They do in AMD's Zen 4.  Later ones have units of either kind; treating them alike is free.
     """
     return described().get("vendor_id") == "AuthenticAMD"
 
 
 @cache
 def identity() -> str:
-    """A text that is the same for processors for which LLVM makes the same code."""
+    """A text that is equal for processors for which LLVM generates the same code."""
     fields = described()
     wanted = _IDENTITY.get(platform.machine(), ())
     if not wanted or not fields.keys() >= set(wanted):

@@ -1,0 +1,1 @@
+"""Building blocks of kernels: register tiles, panels, epilogues, pieces of planes."""

@@ -1,8 +1,8 @@
-"""Channel-blocked tensors: what all kernels on them share, and their halo.
+"""Channel-blocked tensors: helpers shared by all kernels on them, and their halo.
 
-A tensor is [batch, blocks, plane, block]; see `nnefc.ir.layout`.  Kernels are told `x_batch` and
-`x_plane`, the bytes from one batch item and from one channel block to the next, and byte offsets
-of pixels from the start of a plane, int32, in tables.
+A tensor is [batch, blocks, plane, block], as in NeoCPU (Liu et al., 2019); see `nnefc.ir.layout`.
+Parameters `x_batch` and `x_plane` are the bytes from one batch item and from one channel block to
+the next.  Tables hold byte offsets of pixels from the start of a plane, int32.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -44,13 +44,13 @@ load_offset: Any = native(WORD, WORD)(_load_offset)
 
 
 def table_offset(v: LaneBuilder, table: Any, index: Any) -> Any:
-    """The same in vector IR: item `index`, a number or a word, of the table at a pointer."""
+    """Item `index`, a number or a word, of the table of int32 at a pointer, as a word."""
     step = 4 * index if isinstance(index, int) else v.builder.mul(index, v.word(4))
     return v.builder.sext(v.builder.load(v.at(table, step), typ=I32, align=4), I64)
 
 
 def clamp(x: Lanes, low: Lanes, high: Lanes | None) -> Lanes:
-    """Between the bounds; NaN stays NaN (one instruction each: the second operand wins then)."""
+    """x within the bounds, by one instruction each; NaN stays NaN."""
     x = select(low > x, low, x)
     return x if high is None else select(high < x, high, x)
 

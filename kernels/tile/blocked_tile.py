@@ -1,14 +1,14 @@
 """The register tile over channel-blocked tensors: the core of convolutions.
 
-A tile is some pixels x `vectors` channel blocks of the output, kept in registers while it
-walks down the reduction.  What it reads is data: a table that says for every `channels` consecutive
-items of the reduction how far from a pixel they are and where their weights are, and one offset for
-every pixel, in and out.  So size, stride, dilation, padding, pitch and rank of a convolution are
-nothing to the tile; a product of matrices is one whose pixels are rows.
+A tile is some pixels x `vectors` channel blocks of the output, kept in registers during the
+reduction.  Its addresses are data: a table gives, for every `channels` consecutive items of the
+reduction, their distance from a pixel and the position of their weights; two more tables give the
+offsets of input and output pixels.  The tile is therefore independent of size, stride, dilation,
+padding, pitch and rank of a convolution.  A matrix product is a convolution whose pixels are rows.
 
-Where the last channel block is at most half full the tile computes it with vectors of half the
-length, if the machine is faster with them (`Isa.halves`): a filter is packed as for whole ones.
-Where groups of channels share blocks, each tile has the half of a block that is its group's.
+If the last channel block is at most half full, the tile computes it with vectors of half the
+length where the machine is faster with them (`Isa.halves`); the filter is packed as for whole ones.
+If groups of channels share blocks, each tile computes the half of a block that is its group's.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,12 +35,12 @@ from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrin
 from nnefc.support.hardware import CACHE_LINE
 
 ACCUMULATORS: Final = 24
-"""More vectors of sums than this hide no more latency, and cost code."""
+"""Vectors of sums at most: more hide no more latency, and cost code."""
 MAX_HEIGHT: Final = 8
-"""Every pixel has a pointer of its own in a general register, of which there are few."""
+"""Pixels of a tile at most: each has a pointer in a general register."""
 PREFETCH: Final = 4
-"""Tiles of a strip that share the work of fetching the weights that come next, which within a
-network lie in the last cache or in main memory."""
+"""Tiles of a strip that share the prefetch of the next weights, which within a network lie in the
+last cache or in main memory."""
 
 TAP_BYTES: Final = 8
 """Of an entry of the reduction."""
@@ -57,7 +57,7 @@ rest of the block is for others."""
 
 
 class _Words(NamedTuple):
-    """What tiles are told: 64-bit integers, most of them addresses.
+    """The arguments of tiles: 64-bit integers, most of them addresses.
 
     depth: entries of the reduction; taps: int32 [depth, 2], an offset that is added to those of
     pixels, and which weights are for it.  x, y, residual: planes, with int32 offsets of the pixels
@@ -109,7 +109,7 @@ def panel_width(vectors: int, half: Half) -> int:
 def cover(vectors: int, channels: int, half: Half = "") -> Any:
     """Intrinsic `cover(pixels, depth, taps, ...)`: tiles over any number of pixels; see `_Words`.
 
-    Of two neighbouring heights, the higher ones first, so that none is much narrower than others.
+    Tiles have two neighbouring heights, the higher ones first; none is much lower than others.
     """
     highest = tile_pixels(vectors)
 
@@ -145,7 +145,7 @@ def cover(vectors: int, channels: int, half: Half = "") -> Any:
 
 
 class _Shape:
-    """Vectors of a tile: `height` pixels, and of each what is computed, and what is in memory."""
+    """The vectors of a tile: `height` pixels, each with its computed and its stored vectors."""
 
     def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
         whole = [v] * (vectors - (half != ""))
@@ -154,9 +154,9 @@ class _Shape:
         self.computed = part + whole if half == "first" else whole + part
         """Multiply-adds of such vectors."""
         self.shares = half in ("first", "last")
-        """Whether the rest of a block is for others."""
+        """Whether other groups own the rest of a block."""
         self.stored = self.computed if self.shares else [v] * vectors
-        """What results are; bias, weights of a step and residual are so, too."""
+        """The vectors of results, bias, weights of a step, and residual."""
         self.within = [v.nbytes // 2 if half == "first" else 0, *[0] * (vectors - 1)]
         """Bytes from the start of the block of each vector."""
 
@@ -181,7 +181,7 @@ class _Shape:
 
 
 class _Tile:
-    """One tile: what it computes from start to end."""
+    """The code of one tile."""
 
     def __init__(
         self, v: Vector, shape: _Shape, channels: int, number: Any, tiles: Any, words: _Words
@@ -212,7 +212,7 @@ class _Tile:
             start.values = [column.load(self.bias, at) for column, at in each] * self.height
         with start.otherwise():
             start.values = [c.load(at) for c, at in zip(columns, places, strict=True)]
-        # not from the start: sums that are small beside it would lose more by rounding
+        # added last: sums that are small beside the start value would lose more by rounding
         totals = [x + y for x, y in zip(start.join(), sums, strict=True)]
         with self._if(LAST) as end:
             with self._if(RESIDUAL) as added:
@@ -228,11 +228,11 @@ class _Tile:
         end.join()
 
     def _store(self, complete: Sequence[Lanes], places: Sequence[Any]) -> None:
-        """Write what is complete.
+        """Writes complete results.
 
-        An item is stored right after its instructions, of which there are no more than need be: the
-        processor begins with the next tile as soon as they wait for nothing but sums.  Clamping and
-        then storing all of them took a twentieth of the time of tiles with 16 input channels.
+        Each vector is stored right after it is clamped: the processor starts on the next tile while
+        these instructions wait for sums.  Clamping all vectors before storing them took a twentieth
+        of the time of tiles with 16 input channels.
         """
         v = self.v
         low, high = (
@@ -256,7 +256,7 @@ class _Tile:
                 store(bounded=False)
             bounded.join()
 
-        if self.shape.shares:  # nothing is only there to fill up a block
+        if self.shape.shares:  # no channel only fills up a block
             clamped()
             return
         with self._if(FILLED) as filled:
@@ -266,7 +266,7 @@ class _Tile:
         filled.join()
 
     def _sums(self) -> list[Lanes]:
-        """The reduction; the sums of pixel i, vector j are at i * vectors + j."""
+        """The sums of the reduction; those of pixel i, vector j are at i * vectors + j."""
         v = self.v
         base = [v.at(self.x, table_offset(v, self.x_pixels, i)) for i in range(self.height)]
         columns, row = self.shape.computed, self.shape.row
@@ -294,18 +294,18 @@ class _Tile:
         return [_extended(x, column) for column, x in zip(stored, turn.values, strict=True)]
 
     def _offset_again(self, tap: Any) -> Any:
-        """The offset of an entry, by an atomic load: LLVM does not know that it is the same.
+        """The offset of an entry, by an atomic load, so that LLVM does not merge the loads.
 
-        It would broadcast an item once for vectors of both lengths, which takes an instruction and
-        a register; multiply-adds that broadcast what they read from memory are a sixth faster.
+        If it did, it would broadcast an item once for vectors of both lengths, which takes an
+        instruction and a register; multiply-adds that broadcast from memory are a sixth faster.
         """
         value = self.builder.load_atomic(tap, "monotonic", 4, typ=I32)
         return self.builder.sext(value, I64)
 
     def _prefetch(self, at: Any, nbytes: int) -> None:
-        """Fetch a share of what lies as far ahead of an entry's weights as a panel reaches.
+        """Prefetches a share of the weights one panel ahead of an entry's.
 
-        Where pixels meet only some of the entries, part of what is fetched is here already.
+        Where pixels read only some entries, some of these weights are in the cache already.
         """
         v, builder = self.v, self.builder
         ahead = v.at(at, builder.mul(self.depth, v.word(nbytes)))
@@ -346,7 +346,7 @@ def _extended(x: Lanes, v: Vector) -> Lanes:
 
 
 class _Choice:
-    """Two branches: values that are computed in one of them, or what is done in one."""
+    """An if-else whose branches compute values or have effects."""
 
     def __init__(self, builder: Any, condition: Any) -> None:
         self._builder = builder
@@ -368,7 +368,7 @@ class _Choice:
         self.finish()
 
     def join(self) -> list[Lanes]:
-        """The values of the branch that was taken."""
+        """The values of the branch taken."""
         self._builder.position_at_end(self._end)
         merged: list[Lanes] = []
         (yes, first), (no, second) = self._results

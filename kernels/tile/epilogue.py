@@ -1,4 +1,4 @@
-"""What is applied to a result while it is in the first cache: an expression over a block."""
+"""Epilogues: an expression applied to a block of a result while it is in the first cache."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -28,9 +28,9 @@ store_word = STORE["int64"]
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """`expression` over a result, its first input, and operands with rows of their own.
+    """`expression` over a result, its first input, and operands with row strides of their own.
 
-    `repeated` says of each operand whether all items of a row are the same one.
+    `repeated`: for each operand, whether one item serves a whole row.
     """
 
     expression: Expression
@@ -41,7 +41,7 @@ _OPERAND = f"row step batch:{BATCH}"
 
 
 def operand_fields(*names: str) -> list[str]:
-    """Parameters `x:ref x_row x_step x_batch` of matrices: where, and bytes between items."""
+    """Parameters `x:ref x_row x_step x_batch` of matrices: address, and strides in bytes."""
     return [f"{x}:ref {' '.join(f'{x}_{field}' for field in _OPERAND.split())}" for x in names]
 
 
@@ -51,7 +51,7 @@ OPERAND_BYTES = Layout(operand_fields("x")[0]).nbytes
 
 @helper
 def place_operands(bases, params, operands, rank, number, row, column, table):
-    """The table of operands that `apply_rows` takes, for a block from (row, column) on.
+    """Fills the table of operands for `apply_rows`, for a block from (row, column) on.
 
     The parameters have the number of operands at `operands`, followed by their fields, and the rank
     of the batch at `rank`, followed by its extents; the block is of batch item `number`.

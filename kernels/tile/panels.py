@@ -1,8 +1,8 @@
-"""Matrices in panels: what products read in order.
+"""Matrices packed into panels.
 
-A panel is some columns of a matrix, row after row, so that a product that walks down the rows reads
-memory in order.  The columns are cut into units (a vector of columns, or one), the units into
-panels of nearly the same number of units: none is nearly empty.
+A panel is some columns of a matrix, row after row, so that a product reads memory in order.  The
+columns are cut into units of one vector, or of one column; panels have nearly equal numbers of
+units, so that none is nearly empty.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -32,7 +32,7 @@ PACK = Layout(
 """Parameters of `pack.panels`: x [depth, count] in panels at y.
 
 x has rows `row` and columns `step` bytes apart.  y has `panels` panels, in units of `unit` columns;
-if the unit is more than one column, what is missing in the last one is finite.  There are
+if a unit has more than one column, the padding of the last one is finite.  There are
 `batch_rank` batch dimensions of extents `batch`; a tile is `tile_block` of `tiles` panels.
 """
 (
@@ -55,13 +55,13 @@ if the unit is more than one column, what is missing in the last one is finite. 
 
 @helper
 def part_start(part, count, parts):
-    """Where part number `part` begins if `count` things are cut into nearly equal parts."""
+    """The start of part `part` of `count` items in nearly equal parts."""
     return part * (count // parts) + min(part, count % parts)
 
 
 @helper
 def batch_offset(params, rank, extents, pitches, number):
-    """Byte offset of batch item `number`; the others say where the parameters are."""
+    """Byte offset of batch item `number`; the other arguments are offsets of parameters."""
     offset = 0
     for d in range(load_word(params + rank) - 1, -1, -1):
         extent = load_word(params + extents + 8 * d)

@@ -1,4 +1,4 @@
-"""Element-wise expressions over runs of pixels, tile by tile as another kernel computes them."""
+"""Element-wise expressions over runs of pixels, tile by tile after another kernel."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -21,13 +21,13 @@ from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 ITEM: Final = "float32"
 IN_FLIGHT: Final = 4
-"""Pixels that are worked on at the same time, to hide latency."""
+"""Pixels computed at the same time, to hide latency."""
 
 
 def layout(operands: int) -> Layout:
     """Parameters of `runs.expression`.
 
-    x0: the blocked tensor that is changed in place, x1..: further operands.  starts: int64
+    x0: the blocked tensor, changed in place; x1..: further operands.  starts: int64
     [tiles + 1], the first run of each tile.  runs: int64, for each the number of pixels and the
     byte offset of the first one in every operand.
     """
@@ -37,7 +37,7 @@ def layout(operands: int) -> Layout:
 
 @family()
 def expression(what: Expression, walks: tuple[bool, ...]) -> VectorKernel:
-    """`walks`: which operands have an item per pixel; the others a vector for the whole run."""
+    """`walks`: which operands have a vector per pixel; others have one for the whole run."""
 
     def kernel(builder: Any, bases: Any, params: Any, first: Any, last: Any) -> None:
         _Runs(builder, what, walks, bases, params).emit(first, last)

@@ -1,12 +1,12 @@
-"""Pieces of planes: what kernels that compute pixel by pixel are made of.
+"""Kernels over pieces of planes of channel-blocked tensors.
 
 A piece is some neighbouring pixels of a row of the output, kept in registers while the kernel
-walks along what they meet.  Where it lies and what it meets is data, one record per piece:
+loops over their taps.  Position and taps are data, one record per piece:
 
     int32 [FIELDS]: kind, x, y, other, first tap, taps, number
 
-kind: which code; x, y, other: byte offsets from the starts of planes; taps: a part of a table of
-byte offsets; number: a float32 in its bits.  All planes of a tensor have the same pieces.
+kind: selects the code; x, y, other: byte offsets from the starts of planes; taps: a range of a
+table of byte offsets; number: the bits of a float32.  All planes of a tensor have the same pieces.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -68,12 +68,12 @@ plane, and those of all planes of a batch item follow each other; a tile is `uni
 ) = PIECES.offsets
 
 Emit = Callable[["Piece"], None]
-"""Writes the code of a piece of one kind."""
+"""Emits the code of a piece of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece, as the code for it sees it: pointers and words."""
+    """The operands of the code of a piece: pointers and words."""
 
     v: Vector
     x: Any
@@ -81,7 +81,7 @@ class Piece:
     other: Any
     weights: Any
     taps: Any
-    """Its own part of the table."""
+    """The first of its taps in the table."""
     count: Any
     """Number of taps."""
     number: Any
@@ -94,16 +94,16 @@ class Piece:
 
 
 def heights(isa: Isa, others: int, columns: Callable[[int], int] = int) -> list[int]:
-    """Numbers of pixels that there is code for: all small ones, and one that goes far.
+    """Numbers of pixels of a piece that have code: all small ones, and one large one.
 
-    `columns`: registers that so many pixels need, `others`: those that are needed beside.  A piece
-    of one pixel always has code.
+    `columns`: registers that so many pixels take, `others`: further registers in use.  A piece of
+    one pixel always has code.
     """
     return [h for h in (*range(1, 9), 14) if h == 1 or columns(h) <= isa.registers - others]
 
 
 def pieces_kernel(block: int, kinds: Mapping[int, Emit]) -> KernelFunction:
-    """A kernel over blocks of so many channels, with the code for each kind of piece."""
+    """A kernel over blocks of `block` channels, with the code for each kind of piece."""
 
     @vector_intrinsic("float32", block, 8, apart=True)
     def run(v: Vector, pieces, count, x, y, other, weights, taps, clamp):

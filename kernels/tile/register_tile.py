@@ -1,10 +1,10 @@
-"""The register tile that every dense product runs on, and what feeds it.
+"""The register tile of dense matrix products.
 
     C[m, n] (+)= A[m, depth] B[depth, n]
 
-One tile keeps up to `rows` x `vectors` vectors of C in registers while it walks down
-`depth`.  Where A and B lie is data: A by two strides, B by one (its columns are
-contiguous, in whole vectors).  Only the columns asked for are read and written in C.
+One tile keeps up to `rows` x `vectors` vectors of C in registers along `depth`, as in GotoBLAS
+(Goto and van de Geijn, 2008).  A has two strides and B one: its columns are contiguous, in whole
+vectors.  Only the first n columns of C are read and written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -29,17 +29,17 @@ from nnefc.kernels.vector.memory import WORD, helper, native
 from nnefc.kernels.vector.vector import Vector, vector_function, vector_intrinsic
 
 PANEL_BYTES = 24 << 10
-"""A piece of B that is walked again and again: it should stay in the first cache."""
+"""Bytes of a piece of B that is reused and should stay in the first cache."""
 
 CHAIN = 256
-"""Most products that are added one after the other.
+"""Most products in one chain of additions.
 
-Sums of so many are added in a second chain: the error grows with the length of the longer chain,
-not of the product (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+The sums of such chains are added in a second one, so that the error grows with the longer chain
+and not with the depth (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
 """
 TILE_ARGUMENTS = 13
 CASE = 64
-"""More rows than any tile has: what tells cases of one width from those of the next."""
+"""More rows than any tile has; separates the switch cases of one width from the next."""
 DOTS_CHAIN = 32
 """`CHAIN` in dot products, which add to several vectors of sums at a time."""
 
@@ -54,12 +54,12 @@ def panel_columns(item: str) -> int:
 
 
 def panel_depth(item: str) -> int:
-    """Rows of B that one tile should walk: they fit into the first cache, and in a `CHAIN`."""
+    """Rows of B per tile: they fit into the first cache and into a `CHAIN`."""
     return min(PANEL_BYTES // (panel_columns(item) * ITEMSIZE[item]), CHAIN)
 
 
 def heights(rows: int) -> list[int]:
-    """Numbers of rows that there is code for: fewer loops to compile, and few of them in use."""
+    """Numbers of rows that have code: few, as few are used and each costs compile time."""
     return sorted({1, 2, 4, rows})
 
 
@@ -162,7 +162,7 @@ class Walk:
     def _step(self, values, at_a, offsets, at_b):
         """Add the products of a column of A and a row of B."""
         v = self.v
-        # what there is less of stays in registers meanwhile
+        # the shorter side stays in registers
         if self.height < self.width:
             xs = [v.load_splat(v.at(at_a, offset)) for offset in offsets]
             columns = []
@@ -195,7 +195,7 @@ class Walk:
                             self._store(values, rows, masks, None)
 
     def _masks(self, n):
-        """The columns of each vector that there are."""
+        """For each vector, the mask of the first n columns."""
         v = self.v
         return [v.mask(v.builder.sub(n, v.word(v.lanes * j))) for j in range(self.width)]
 
@@ -273,8 +273,7 @@ def dots(item: str, rows: int = 4) -> Any:
 def local_bytes(size: int) -> Any:
     """Intrinsic `local() -> address`: `size` bytes of the thread's own stack, 64-byte aligned.
 
-    Scratch that belongs to a thread, not to a tile: it is warm, and however many tiles
-    there are it takes no arena.
+    The scratch belongs to the thread and not to a tile: it stays in the cache and takes no arena.
     """
 
     def local(builder):

@@ -1,0 +1,1 @@
+"""The vector language: `builder`, `lanes`, `vector`, then functions over them."""

@@ -3,8 +3,8 @@
 to            from
 ------------  ------------------------------------------------------------------
 bool          any: whether it is not 0
-an integer    a float: towards zero; the nearest there is if it is out of range; NaN is 0
-an integer: the lowest bits
+an integer    a float: towards zero, saturated; NaN gives 0
+              an integer: the lowest bits
 a float       any: the nearest, ties to even
 """
 
@@ -61,7 +61,7 @@ def _resized(x: Lanes, dtype: str) -> Lanes:
 
 
 def _saturated(x: Lanes, dtype: str) -> Lanes:
-    """A float as the nearest integer towards zero that there is."""
+    """A float as an integer, rounded towards zero and saturated."""
     bits, like = BITS[dtype], constant(x.v, dtype, 0)
     if bits < 32:  # machines convert to 32 bits, and some to 64
         low, high = (
@@ -88,8 +88,8 @@ def _widen(x: Lanes) -> Lanes:
         return Lanes(x.v, "float32", builder.fpext(halves, vector_type(x.v, "float32")))
     bits = _resized(Lanes(x.v, "uint16", x.value), "int32")
     sign, size = (bits & 0x8000) << 16, bits & 0x7FFF
-    # the exponent and the fraction are where those of a float32 are, but for the bias: scaled by
-    # 2**112, which makes subnormal numbers normal ones
+    # exponent and fraction are in place but for the bias: scaling by 2**112 corrects it, and
+    # makes subnormal numbers normal
     finite = (size << 13).from_bits() * 2.0**112
     special = (size << 13) | 0x7F800000
     return (select(size < 0x7C00, finite.bits(), special) | sign).from_bits()
@@ -118,7 +118,7 @@ def _logical_shift(x: Lanes, count: int) -> Lanes:
 
 
 def _bfloat16_bits(size: Lanes) -> Lanes:
-    """The upper 16 bits of a float32 without sign, rounded; what is no number stays none."""
+    """The upper 16 bits of a float32 without sign, rounded; NaN stays NaN."""
     rounded = (size + 0x7FFF + ((size >> 16) & 1)) >> 16
     return select(size > 0x7F800000, (size >> 16) | 0x40, rounded)
 
@@ -136,9 +136,9 @@ def _float16_bits(size: Lanes) -> Lanes:
 
 
 def _to_odd(x: Lanes) -> Lanes:
-    """float64 as float32, an inexact one to the neighbour whose last bit is 1.
+    """float64 as float32, rounded to odd: an inexact result has a last bit of 1.
 
-    Rounded again to less bits that is what rounding once gives.
+    Rounding the result again to fewer bits equals rounding once (Boldo and Melquiond, 2008).
     """
     near = _resized(x, "float32")
     back = _resized(near, "float64")

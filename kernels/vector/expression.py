@@ -1,9 +1,9 @@
 """Element-wise expressions as vector IR.
 
-`emit` puts a whole expression, the steps of an `ir.Expression`, into a kernel: for any number
-of lanes and every element-wise operation and type.  Functions on float32 are those of
-`nnefc.kernels.vector.math`; on float64 they are calls of the C library, lane by lane, through
-a table of addresses, so that a kernel has no undefined symbol.
+`emit` emits a whole expression, the steps of an `ir.Expression`, for any number of lanes and every
+element-wise operation and type.  Functions on float32 are those of `nnefc.kernels.vector.math`.  On
+float64 they call the C library lane by lane, through a table of addresses, so that a kernel has no
+undefined symbol.
 
 Operands have the type of the result, but for comparisons, `select` (first operand bool) and
 `cast`.  `min`, `max`, `relu` of a NaN are NaN.
@@ -52,7 +52,7 @@ def emit(
 
 
 MAX_PRODUCT: Final = 4
-"""Powers up to this one are products: within 2 ulp, at a small part of the cost."""
+"""Powers up to this one are products: within 2 ulp, at a fraction of the cost."""
 
 
 def _product(x: Lanes, exponent: int) -> Lanes:
@@ -70,13 +70,13 @@ def _product(x: Lanes, exponent: int) -> Lanes:
 def _step(
     op: str, operands: list[Lanes], known: list[Number | None], dtype: str, libm: Any
 ) -> Lanes:
-    """One operation; `known` are the operands that are numbers."""
+    """One operation; `known` holds the operands that are literals."""
     x = operands[0]
     if op == "cast":
         return convert(x, dtype)
     if op in ("min", "max"):
         first, second = operands
-        # one instruction on x86: if the other operand is NaN, it is what this selects
+        # one instruction on x86: it selects the other operand if that is NaN
         if known[1] is not None and known[1] == known[1]:
             return _extreme(op, second, first)
         if known[0] is not None and known[0] == known[0]:
@@ -104,7 +104,7 @@ def _extreme(op: str, x: Lanes, y: Lanes) -> Lanes:
 
 
 def _sign(x: Lanes) -> Lanes:
-    positive = select(x > 0, 1, x)  # NaN and zeros are what they are
+    positive = select(x > 0, 1, x)  # NaN and zeros stay
     return select(x < 0, -1, positive) if x.is_signed else positive
 
 
@@ -113,7 +113,7 @@ def _relu(x: Lanes) -> Lanes:
 
 
 def _rsqr(x: Lanes) -> Lanes:
-    # 1 / (x * x) would underflow where the result is still a number.
+    # 1 / (x * x) would underflow although the result is a number.
     y = 1 / x
     return y * y
 
@@ -203,4 +203,4 @@ _LIBRARY: Final[dict[str, Callable[[Any, Lanes], Lanes]]] = {
     "sigmoid": _sigmoid64,
     "softplus": _softplus64,
 }
-"""Functions that are made of those of the C library."""
+"""Functions composed of those of the C library."""

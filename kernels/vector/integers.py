@@ -1,4 +1,4 @@
-"""Arithmetic of integers that is no single instruction, as vector IR; results wrap around."""
+"""Integer arithmetic beyond single instructions; results wrap around."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -18,9 +18,9 @@ def quotient(x: Lanes, y: Lanes) -> Lanes:
     """x / y towards zero; 0 where y is 0; the smallest integer divided by -1 is itself."""
     nothing, bits = y.equals(0), BITS[x.dtype]
     if bits < 64:
-        # Floats divide in vectors, and no quotient that is not whole rounds to a whole number: it
-        # is at least 1 / |y| from the next, and is rounded by less than that, since a float has
-        # more bits than x, which is |y| times as large.
+        # Vectors divide floats.  A quotient that is not whole never rounds to a whole number: it is
+        # at least 1 / |y| away from the next, and rounding moves it by less, as a float has more
+        # bits than x.
         wider = "float32" if bits < 24 else "float64"
         exact = convert(x, wider) / convert(y, wider)
         whole = convert(exact, "int64" if x.dtype == "uint32" else "int32")
@@ -53,7 +53,7 @@ def power(x: Lanes, y: Lanes) -> Lanes:
     """x ** y, the lowest bits; towards zero where y is negative, and 0 ** -1 is 0."""
     v, b = x.v, x.v.builder
     result = constant(v, x.dtype, 1)
-    # by squares: one bit of the exponent a turn
+    # by repeated squaring: one bit of the exponent per iteration
     with v.loop(0, v.word(BITS[x.dtype]), 1, [result, x, y]) as turn:
         product, square, left = turn.values
         odd = (left & 1).equals(1)

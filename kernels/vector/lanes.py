@@ -1,13 +1,13 @@
-"""Typed vectors with operators: what arithmetic on vectors is written with.
+"""Typed vectors with operators.
 
 A `Lanes` is an LLVM vector together with the type of its items.  Operators and functions work item
-by item and emit one instruction, or few; a Python number stands for a vector of it.  So a
-formula reads as it does for numbers:
+by item and emit one instruction or a few; a Python number stands for a vector of it.  A formula
+reads as it does for numbers:
 
     y = fma(r, r, 1.0) * select(x < 0.0, -r, r)
 
-Comparisons give vectors of bool and fail for NaN, but `differs`.  Integers wrap around.  Floats of
-16 bits are moved, selected and converted (`nnefc.kernels.vector.conversion`), and have no
+Comparisons give vectors of bool; they are false for NaN, except `differs`.  Integers wrap around.
+Floats of 16 bits are moved, selected and converted (`nnefc.kernels.vector.conversion`), and have no
 arithmetic.
 """
 
@@ -291,7 +291,7 @@ def rint(x: Lanes) -> Lanes:
 
 
 def absolute(x: Lanes) -> Lanes:
-    """The smallest integer stays what it is."""
+    """|x|; the smallest integer is its own absolute value."""
     if x.is_float:
         return _call("fabs", x)
     return select(x < 0, -x, x) if x.is_signed else x

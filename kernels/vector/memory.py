@@ -1,12 +1,12 @@
-"""Raw memory and machine operations as intrinsics: what kernels are written with.
+"""Intrinsics for kernels that numba translates: memory, atomics, calls.
 
 Addresses, offsets and indices are 64-bit integers.  Items are aligned to their size.
 
-The loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with
+LLVM's loop vectoriser follows an index, not an address: write `LOAD["float32"](base, i)` with
 a `base` that does not change in the loop, not `LOAD["float32"](base + 4 * i)`.
-`READ` and `WRITE` are `LOAD` and `STORE` with a promise: no WRITE hits what a READ of the same
-kernel reads, other than the item it was computed from.  Without it the vectoriser compares
-all ranges at run time, and gives up beyond a few.
+`READ` and `WRITE` are `LOAD` and `STORE` with a promise: a WRITE never hits an item that a READ of
+the same kernel reads, except the item it was computed from.  Without the promise the vectoriser
+compares all ranges at run time, and gives up beyond a few.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -41,7 +41,7 @@ def _pointer(builder, address):
 
 @native(WORD, WORD)
 def load_word(builder, address):
-    """A word that nothing writes while the kernel runs: bases, parameters, tables."""
+    """Loads a word that nothing writes while the kernel runs: bases, parameters, tables."""
     value = builder.load(_pointer(builder, address), typ=I64, align=8)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
@@ -112,9 +112,9 @@ LOAD: dict[str, Any] = {name: _loader(name, False) for name in SCALARS}
 STORE: dict[str, Any] = {name: _storer(name, False) for name in SCALARS}
 """`STORE[dtype](address, value)` or `STORE[dtype](base, index, value)`."""
 READ: dict[str, Any] = {name: _loader(name, True) for name in SCALARS}
-"""`LOAD` of what no WRITE of the kernel changes."""
+"""`LOAD` of items that no WRITE of the kernel changes."""
 WRITE: dict[str, Any] = {name: _storer(name, True) for name in SCALARS}
-"""`STORE` to where no READ of the kernel looks."""
+"""`STORE` of items that no READ of the kernel reads."""
 
 
 # -- values
@@ -173,19 +173,19 @@ def bits_float64(builder, x):
 
 @native(WORD, WORD)
 def acquire(builder, address):
-    """A word that other threads write."""
+    """Loads a word that other threads write."""
     return builder.load_atomic(_pointer(builder, address), "acquire", 8, typ=I64)
 
 
 @native(WORD, WORD, WORD)
 def fetch_add(builder, address, value):
-    """Add; the old value."""
+    """Adds to a word; returns the old value."""
     return builder.atomic_rmw("add", _pointer(builder, address), value, "seq_cst")
 
 
 @native(WORD, WORD, WORD)
 def exchange(builder, address, value):
-    """Store with a full fence; the old value."""
+    """Stores a word with a full fence; returns the old value."""
     return builder.atomic_rmw("xchg", _pointer(builder, address), value, "seq_cst")
 
 
@@ -198,7 +198,7 @@ def compare_and_swap(builder, address, old, new):
 
 @native(None)
 def pause(builder):
-    """A hint that this thread spins: a function that codegen defines for the target."""
+    """Hints that this thread spins, by a function that codegen defines for the target."""
     module = builder.module
     function = module.globals.get(PAUSE)
     if function is None:

@@ -1,4 +1,4 @@
-"""Lanes of two vectors in an order that is data."""
+"""Permutes the lanes of two vectors by an order that is data."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -21,9 +21,9 @@ Permute = Callable[[Lanes, Lanes], Lanes]
 
 
 def permute(v: Vector, order: Any) -> Permute:
-    """For float32; `order`: an LLVM vector of int32, less than 2 * lanes.
+    """A permutation of float32 vectors; `order` is an LLVM vector of int32, each below 2 * lanes.
 
-    Vectors of another length than the machine's go by way of memory.
+    Vectors of another length than the machine's are permuted through memory.
     """
     isa = host()
     if v.lanes != isa.float32_lanes:
@@ -35,7 +35,10 @@ def permute(v: Vector, order: Any) -> Permute:
 
 
 def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
-    """By an instruction for lanes of two vectors, or of one, which reads last bits of numbers."""
+    """Permutes by an instruction on the lanes of two vectors, or of one.
+
+    The instruction reads only the low bits of an index.
+    """
     builder = v.builder
 
     def at_least(number: int) -> Any:
@@ -55,9 +58,9 @@ def _of_lanes(v: Vector, order: Any, name: str) -> Permute:
 
 
 def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
-    """By an instruction for the bytes of two vectors, or of one; of numbers out of range it is 0.
+    """Permutes by an instruction on the bytes of two vectors, or of one.
 
-    x86 takes any number for that whose highest bit is set, and the last bits of others.
+    An index out of range gives 0: on x86 one whose highest bit is set, other indices wrap.
     """
     builder, kind = v.builder, ir.VectorType(I8, 4 * v.lanes)
     negative = builder.ashr(order, ir.Constant(order.type, [31] * v.lanes))
@@ -70,7 +73,7 @@ def _of_bytes(v: Vector, order: Any, name: str) -> Permute:
         moved = builder.add(bytes_, ir.Constant(kind, [distance % 256] * kind.count))
         return builder.or_(moved, absent)
 
-    # of bytes that the other vector has the highest bit is set
+    # the highest bit marks bytes that come from the other vector
     first, second = shifted(128 - v.nbytes), shifted(-v.nbytes)
 
     def permuted(x: Lanes, y: Lanes) -> Lanes:
@@ -102,9 +105,9 @@ def _in_memory(v: Vector, order: Any) -> Permute:
 
 
 def lookup(v: Vector, table: Sequence[float]) -> Callable[[Lanes], Lanes] | None:
-    """`find(numbers)`: of each lane item `number % 16` of a table of 16, for vectors of int32.
+    """`find(numbers)`: item `number % 16` of a table of 16 for each lane of int32.
 
-    None where no instruction of this machine has so long a table.
+    None if no instruction of this machine takes a table of that length.
     """
     name = host().lookup
     if not name or v.lanes != len(table):

@@ -1,8 +1,8 @@
 """Operations on short rows of items: whole vectors, then a masked one.
 
-Rows of feature maps are 7 to 112 items long.  At such lengths the loops that LLVM makes spend
-their time before and after the vectors; these have one path for every length, and touch
-nothing but the items asked for.
+Rows of feature maps are 7 to 112 items long.  At such lengths the loops that LLVM vectorises spend
+most of their time in prologues and epilogues.  These loops have one path for every length and touch
+no other items.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -23,9 +23,9 @@ from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 
 def along(v: Vector, n: Any, carried: list[Any], body: Any) -> list[Any]:
-    """Walk n items by vectors: `body(number of the first item, mask, carried values) -> values`.
+    """Loops over n items by vectors: `body(index of the first item, mask, carried) -> carried`.
 
-    `mask` is None but for the last ones, which do not fill a vector.
+    `mask` is None, except for the last items if they do not fill a vector.
     """
     builder = v.builder
     whole = builder.and_(n, v.word(-v.lanes))
@@ -87,10 +87,10 @@ def fill_row(item: str) -> Any:
 
 @cache
 def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
-    """Intrinsic `combine(target, source, count, weight)`: put source items into the target's.
+    """Intrinsic `combine(target, source, count, weight)`: combines source items into the target's.
 
-    max: the larger, or NaN if one is; fma: target + weight * source, where `weight` is the address
-    of one item.  Source items are `step` (1 or 2) items apart.
+    max: the larger item, or NaN if either is; fma: target + weight * source, where `weight` is the
+    address of one item.  Source items are `step` (1 or 2) items apart.
     """
 
     @vector_intrinsic(item, lanes_of(item), 4)

@@ -1,6 +1,6 @@
-"""What element-wise kernels compute: operations, their types, expressions of them.
+"""Element-wise operations, their types, and expressions of them.
 
-`nnefc.kernels.vector.expression` makes vector IR of these.  The C library is called through a table
+`nnefc.kernels.vector.expression` emits vector IR for them.  The C library is called through a table
 of addresses, so that a kernel has no undefined symbol.
 """
 
@@ -43,10 +43,10 @@ def operations() -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """What a kernel computes for each item: an `nnefc.ir.Expression` in plain, hashable words.
+    """An `nnefc.ir.Expression` in plain, hashable words: the computation for each item.
 
     Operand i < len(inputs) is an input, operand len(inputs) + j the result of step j.  Equal
-    expressions have the same text: 0.0 is not -0.0, as the code for them is not.
+    expressions have the same text: 0.0 differs from -0.0, as their code does.
     """
 
     inputs: tuple[str, ...]

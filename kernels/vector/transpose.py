@@ -14,10 +14,10 @@ from nnefc.kernels.vector.vector import Vector
 
 
 def transpose(v: Vector, rows: Sequence[Lanes]) -> list[Lanes]:
-    """Vector j holds item j of every row; there are as many rows as lanes, a power of two.
+    """The transpose: vector j holds item j of every row; there are as many rows as lanes.
 
-    First within quarters of 128 bits, by interleaving, then the quarters: shuffles that are one
-    instruction on any machine.
+    Items are interleaved within quarters of 128 bits, then the quarters are exchanged: each shuffle
+    is one instruction on every machine.
     """
     lanes = v.lanes
     assert len(rows) == lanes and lanes & (lanes - 1) == 0

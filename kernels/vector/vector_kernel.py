@@ -1,4 +1,4 @@
-"""Kernels that write all of their instructions: numba has no part in them."""
+"""Kernels that emit all of their LLVM instructions, without numba."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
@@ -17,13 +17,13 @@ from nnefc.kernels.vector.llvm_types import I64, POINTER
 
 @dataclass(frozen=True)
 class VectorKernel:
-    """A kernel function as LLVM instructions; it compiles in a quarter of the time."""
+    """A kernel function that emits LLVM instructions; it compiles four times as fast as numba."""
 
     emit: Callable[..., None]
     """`emit(builder, bases, params, first, last)` appends the instructions, but for the return."""
 
     def __post_init__(self) -> None:
-        # what functions have: the module that wrote it, whose sources the code depends on
+        # like a function, it names the module whose sources the code depends on
         object.__setattr__(self, "__module__", self.emit.__module__)
 
     def __call__(self, bases: int, params: int, first: int, last: int) -> None:
@@ -41,7 +41,7 @@ class VectorKernel:
 
 
 def load_word(builder: Any, address: Any) -> Any:
-    """A word that nothing writes while the kernel runs."""
+    """Loads a word that nothing writes while the kernel runs."""
     value = builder.load(builder.inttoptr(address, POINTER), typ=I64, align=8)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value

@@ -1,0 +1,1 @@
+"""Windows over spatial dimensions: pooling, sliding windows, sampling, regions, up-sampling."""

@@ -1,6 +1,6 @@
 """Sampling at coordinates that are data.
 
-Coordinates may be anything: they are limited to 32 bits, and indices are checked, or moved inside.
+Coordinates may have any value: they are clamped to 32 bits; indices are checked or moved inside.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -35,9 +35,9 @@ points of an item of the batch, which has `blocks` of them; a tile is `unit_bloc
 X, GRID_REF, Y, CHANNELS, EXTENTS, PLANE, POINTS, BLOCKS, UNITS, UNIT_BLOCK = GRID.offsets
 
 BLOCK = 64
-"""Points that are located before all channels are sampled there, one channel after the other."""
+"""Points located at a time, before all channels are sampled there, channel by channel."""
 TAPS = {"nearest": 1, "bilinear": 2, "bicubic": 4}
-"""Items that are met along a dimension."""
+"""Taps along a dimension, by mode."""
 FARTHEST = 2147483648.0
 CUBIC_A = -0.75
 
@@ -47,7 +47,7 @@ load_place, store_place, place_number = LOAD["int32"], STORE["int32"], NUMBER["i
 
 
 def _padded(padding_mode: str, align_corners: bool):
-    """Function that moves a coordinate into `extent` items, unless there are zeros around."""
+    """Helper that moves a coordinate into `extent` items; with zero padding it leaves it."""
     zeros, reflects = padding_mode == "zeros", padding_mode == "reflection"
 
     @helper
@@ -69,7 +69,7 @@ def _padded(padding_mode: str, align_corners: bool):
 
 @helper
 def _cubic(distance):
-    """The weight of an item at such a distance, of either sign: Keys' kernel."""
+    """The weight of an item at a signed distance: the cubic kernel of Keys (1981)."""
     x, a = max(distance, -distance), CUBIC_A
     if x <= 1.0:
         return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
@@ -98,7 +98,7 @@ def sample(
 
     @helper
     def put(place, weight, at, share, extent):
-        """Store a tap: its item, and its weight, which is 0 where nothing is."""
+        """Store a tap: its item and its weight, which is 0 outside the input."""
         inside = at >= 0.0 and at < extent
         store_local(place, int(at) if inside else 0)
         store_weight(weight, share if inside else 0.0)
@@ -127,7 +127,7 @@ def sample(
 
     @helper
     def combine(params, place, weight, at, share, p):
-        """Store the items that point p of a block meets, and their weights."""
+        """Store the items that point p of a block reads, and their weights."""
         for tap in range(total):
             rest, offset, product = tap, 0, 1.0
             for d in range(rank):
@@ -162,7 +162,7 @@ def sample(
                     for tap in range(total):
                         part = load(share, tap * BLOCK + p)
                         value = load(source, int(load_place(at, tap * BLOCK + p)))
-                        # not 0 times what is there: it may be infinite
+                        # not 0 times the item: it may be infinite
                         result += part * select(part != 0, value, number(0))
                     store(target, p, result)
 

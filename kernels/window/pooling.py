@@ -26,7 +26,7 @@ STRIP: Final = 0
 
 
 def _relatives(kind: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
-    """What most networks have: windows that make images smaller."""
+    """Windows with a stride, which most networks have."""
     return [window(kind, lanes, usual=each) for each in WINDOWS if each.stride > 1]
 
 
@@ -34,9 +34,9 @@ def _relatives(kind: str, lanes: int, usual: RowWindow | None) -> list[Kernel]:
 def window(kind: str, lanes: int, usual: RowWindow | None) -> KernelFunction:
     """`kind`: sum or max; `usual`: one of `WINDOWS`, in pieces that are tiles, or None for any.
 
-    number: what a maximum is at least, or the factor of a sum.  The table has the offsets of all
-    rows of x that are met; of any window first a `Strip`.  Where not all outputs of a piece meet
-    as much, it has then for sums a factor, a float32, for each.
+    number: the start value of a maximum, or the factor of a sum.  The table has the offsets of all
+    rows of x that are read; for any window a `Strip` comes first.  If outputs of a piece have
+    different numbers of taps, the table ends with a float32 factor for each sum.
     """
     if usual is None:
         line = pooling_line.sums if kind == "sum" else pooling_line.maxima
@@ -71,7 +71,7 @@ pixels.  y: one pixel per plane.  A tile is `plane_block` of `planes` (batch x b
 
 CHAINS: Final = 4
 CHUNK: Final = 32
-"""Pixels that are summed in float32, in `CHAINS` chains; sums of chunks are added in float64."""
+"""Pixels summed in float32, in `CHAINS` chains; sums of chunks are added in float64."""
 
 
 @cache
@@ -106,7 +106,7 @@ def reduce_plane(kind: str, block: int) -> Any:
                 with v.loop(turn.index, end, 1, turn.values) as rest:
                     at = v.at(source, builder.mul(rest.index, v.word(v.nbytes)))
                     last, *others = rest.values
-                    # the oldest chain waits for nothing
+                    # the oldest chain is ready first
                     rest.next = [*others, combine(v.load(at), last)]
                 parts = rest.values
                 while len(parts) > 1:

@@ -1,4 +1,4 @@
-"""How the kernels of pooling put two vectors together."""
+"""How the kernels of pooling combine two vectors."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -22,7 +22,7 @@ def add(x: Lanes, held: Lanes) -> Lanes:
 
 
 def number(sign: Literal["<", ">"]) -> Combine:
-    """The larger or smaller, `held` if one is NaN: one instruction on x86."""
+    """The larger or smaller item, `held` if either is NaN: one instruction on x86."""
 
     def combine(x: Lanes, held: Lanes) -> Lanes:
         return select(x > held if sign == ">" else x < held, x, held)
@@ -31,7 +31,7 @@ def number(sign: Literal["<", ">"]) -> Combine:
 
 
 def extreme(sign: Literal["<", ">"]) -> Combine:
-    """The larger or smaller; NaN if one is NaN."""
+    """The larger or smaller item, NaN if either is NaN."""
     quick = number(sign)
 
     def combine(x: Lanes, held: Lanes) -> Lanes:
@@ -46,7 +46,7 @@ COMBINE: Final[dict[str, tuple[Combine, float]]] = {
     "max": (extreme(">"), -math.inf),
     "min": (extreme("<"), math.inf),
 }
-"""How two vectors are put together, and what changes nothing."""
+"""For each reduction, the combination of two vectors and its neutral value."""
 
 
 def has_nan(x: Lanes) -> Any:

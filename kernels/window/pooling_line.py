@@ -1,7 +1,7 @@
 """Windows of any size, stride and dilation, by way of a line of pixels in the first cache.
 
-Pixels above each other that windows of a row of outputs meet are put together into the line; then,
-for every output, what is next to each other in it.  So what windows have in common is done once.
+The columns of the windows of a row of outputs are reduced into the line, then neighbours in it for
+every output.  Work that windows share is done once.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,18 +22,17 @@ from nnefc.kernels.vector.vector import Vector, separate_function
 from nnefc.kernels.window.pooling_combine import Combine, add, extreme, has_nan, number
 
 LINE: Final = 128
-"""Pixels that the line has room for."""
+"""Capacity of the line in pixels."""
 MAX_HEIGHT: Final = 8
-"""Pixels that are computed at a time: they take registers."""
+"""Pixels computed at a time, in registers."""
 
 
 class Strip(NamedTuple):
     """Neighbouring outputs of a row: integers; distances in bytes.
 
-    columns: pixels of a row of x that are met, `column_bytes` apart.  In the line they come after
-    `before` pixels that are not there, and before `after` of these: `fill`, the bits of a float32,
-    stands for them.  Output i of `outputs` meets `taps` pixels of the line, `tap_bytes` apart, the
-    first one at i * `stride_bytes`.
+    columns: pixels of a row of x that are read, `column_bytes` apart.  In the line they are padded
+    with `before` and `after` pixels of `fill`, the bits of a float32.  Output i of `outputs` reads
+    `taps` pixels of the line, `tap_bytes` apart, the first one at i * `stride_bytes`.
     """
 
     columns: Any
@@ -51,7 +50,7 @@ WORDS: Final = len(Strip._fields)
 
 
 class _Row:
-    """A piece with its strip, and what follows that in the table: offsets of rows, factors."""
+    """A piece with its strip, and the offsets of rows and the factors that follow in the table."""
 
     def __init__(self, piece: Piece) -> None:
         v = self.v = piece.v
@@ -63,9 +62,10 @@ class _Row:
         self.line = v.local(ir.ArrayType(v.type, LINE))
 
     def fill_line(self, start: Any, combine: Combine, *, checked: bool = False) -> Any:
-        """Put together what is above each other.
+        """Reduces columns into the line.
 
-        If `checked` it gives the sum of all that is loaded: NaN if an item is, or by infinities.
+        If `checked`, returns the sum of all loaded items, which is NaN if one of them is, or by
+        infinities of both signs.
         """
         v, builder, strip = self.v, self.v.builder, self.strip
         target = self._pixel(strip.before)
@@ -97,7 +97,7 @@ class _Row:
     def take_windows(
         self, combine: Combine, finish: Callable[[Any, Any], Any] = lambda _, total: total
     ) -> None:
-        """Put together what is next to each other; `finish(output, total)` is stored."""
+        """Reduces neighbours in the line; `finish(output, total)` is stored."""
         v, builder, strip = self.v, self.v.builder, self.strip
 
         def tile(height: int, first: Any, carried: Sequence[Any]) -> Sequence[Any]:
@@ -138,7 +138,7 @@ def sums(piece: Piece) -> None:
 
 
 def maxima(piece: Piece) -> None:
-    """Where there is no NaN a faster maximum is enough."""
+    """Without NaN a faster maximum is correct."""
     v, row = piece.v, _Row(piece)
     quick, least = number(">"), v.load_splat(piece.number)
     failed = has_nan(row.fill_line(least, quick, checked=True))
@@ -150,7 +150,7 @@ def maxima(piece: Piece) -> None:
 
 
 def maxima_with_nan(piece: Piece, rows: Any, strip: Strip) -> None:
-    """The maximum in little code: output by output, row by row, tap by tap; there is no line."""
+    """The maximum in little code, without a line: output by output, row by row, tap by tap."""
     v = piece.v
     pointers = (piece.x, piece.y, rows, piece.number)
     words = [v.builder.ptrtoint(p, v.word(0).type) for p in pointers] + [piece.count]
@@ -187,9 +187,9 @@ def _in_tiles(
     tile: Callable[[int, Any, Sequence[Any]], Sequence[Any]],
     carried: Sequence[Any],
 ) -> list[Any]:
-    """`tile(height, first, carried)` gives new values, for all of `count` pixels in turn.
+    """Runs `tile(height, first, carried) -> carried` over `count` pixels.
 
-    Tiles are as high as they may be; the last two share what is left.
+    Tiles have the greatest height; the last two share the remainder.
     """
     builder, most = v.builder, v.word(MAX_HEIGHT)
     tiles = builder.udiv(builder.add(count, v.word(MAX_HEIGHT - 1)), most)

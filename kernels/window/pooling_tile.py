@@ -1,7 +1,7 @@
-"""The windows that most networks have, in registers: a tile is some neighbouring outputs of a row.
+"""Common windows, in registers: a tile is some neighbouring outputs of a row.
 
-All pixels above each other that the outputs meet are put together in registers, then what is next
-to each other.  Size, stride and border along a row are part of the code; otherwise there is
+The columns of the windows are reduced in registers, then neighbours along the row.  Size, stride
+and border along a row are part of the code; other windows use
 `pooling_line`, which takes up to twice the time.
 """
 
@@ -33,16 +33,16 @@ class RowWindow(NamedTuple):
 
 WINDOWS: Final = (RowWindow(1, 3), RowWindow(1, 5), RowWindow(2, 2), RowWindow(2, 3))
 EDGE_HEIGHTS: Final = (2, 4, 7)
-"""Numbers of outputs of a tile with a window that is not whole."""
+"""Numbers of outputs of a tile with a clipped window."""
 CHAINS: Final = 2
-"""Sums that are computed at a time of what is checked."""
+"""Chains of the sum that detects NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`height` neighbouring outputs, `stride` pixels apart, each of which meets `taps` of a row.
+    """`height` neighbouring outputs, `stride` pixels apart, each of `taps` pixels of a row.
 
-    before, after: of the taps of the first, or of the last output so many meet nothing.
+    before, after: taps of the first, or of the last output that lie outside the row.
     """
 
     stride: int
@@ -53,23 +53,23 @@ class Tile:
 
     @property
     def kind(self) -> int:
-        """A number for it, among those of the same window."""
+        """The number of its code among those of the window."""
         edge = (self.before > 0) + 2 * (self.after > 0)
         return 100 * edge + self.height
 
     @property
     def columns(self) -> int:
-        """Pixels of a row that are met."""
+        """Pixels of a row that the outputs read."""
         return (self.height - 1) * self.stride + self.taps - self.before - self.after
 
     @property
     def meets(self) -> list[range]:
-        """For every output the pixels that it meets, counted from the first of all."""
+        """For every output the pixels that it reads, counted from the first of all."""
         starts = [i * self.stride - self.before for i in range(self.height)]
         return [range(max(n, 0), min(n + self.taps, self.columns)) for n in starts]
 
     def strip(self, pixel: int) -> Strip:
-        """The same for `pooling_line`, with pixels of so many bytes."""
+        """The same for `pooling_line`, with pixels of `pixel` bytes."""
         lowest = int(np.float32(-math.inf).view(np.int32))
         return Strip(
             columns=self.columns,
@@ -85,7 +85,7 @@ class Tile:
 
 
 def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
-    """All that there is code for; none for other windows, and other borders than half a window."""
+    """All tiles that have code; none for other windows, or other borders than half a window."""
     edge = taps // 2 if taps > stride else 0
     if (stride, taps) not in WINDOWS or not {before, after} <= {0, edge}:
         return
@@ -95,7 +95,7 @@ def tiles(stride: int, taps: int, before: int, after: int) -> Iterator[Tile]:
 
 
 def every_tile(stride: int, taps: int) -> list[Tile]:
-    """All that there is code for, of a window."""
+    """All tiles of a window that have code."""
     edges = {(0, 0), (0, taps // 2), (taps // 2, 0)}
     return [tile for edge in sorted(edges) for tile in tiles(stride, taps, *edge)]
 
@@ -116,12 +116,12 @@ def sums(tile: Tile) -> Emit:
 
 
 def maxima(tile: Tile) -> Emit:
-    """`piece.taps`: offsets of rows; `piece.number`: what results are at least."""
+    """`piece.taps`: offsets of rows; `piece.number`: the least result."""
 
     def emit(piece: Piece) -> None:
         v, quick = piece.v, number(">")
         least = v.load_splat(piece.number)
-        # Without NaN, what the loop does is enough; their sum tells whether there is one.
+        # Without NaN the loop is correct; the sum tells whether an item is NaN.
         columns, total = _columns(piece, tile, least, quick, checked=True)
         with v.builder.if_else(has_nan(total), likely=False) as (slow, fast):
             with slow:
@@ -135,7 +135,7 @@ def maxima(tile: Tile) -> Emit:
 def _columns(
     piece: Piece, tile: Tile, start: Any, combine: Combine, *, checked: bool = False
 ) -> tuple[list[Any], Any]:
-    """All rows put together, for every pixel that is met; and if `checked`, the sum of them all."""
+    """The reduction of each column of pixels; and if `checked`, the sum of all items."""
     v, n = piece.v, tile.columns
     with v.loop(0, piece.count, 1, [*[start] * n, *[v.zero()] * (CHAINS * checked)]) as turn:
         source = v.at(piece.x, piece.tap(turn.index))
@@ -152,7 +152,7 @@ def _columns(
 def _finish(
     piece: Piece, tile: Tile, columns: Sequence[Any], combine: Combine, scales: Sequence[Any] = ()
 ) -> None:
-    """Put the pixels of every window together, and store."""
+    """Reduces the pixels of every window, and stores."""
     v = piece.v
     for i, (first, *others) in enumerate(tile.meets):
         result = columns[first]

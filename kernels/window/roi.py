@@ -1,8 +1,8 @@
 """Regions of interest (section 4.6): pooling in cells, and resampling.
 
-Everything is computed from data at run time, so everything is clamped: batch indices to the
-batch, coordinates to 32 bits (a NaN counts as 0), cells and positions to the feature map.  The
-readings of the text are those of `nnefc.ops.standard.roi`.
+Regions are data, so everything is clamped: batch indices to the batch, coordinates to 32 bits (NaN
+counts as 0), cells and positions to the feature map.  `nnefc.ops.standard.roi` documents how the
+text of the specification is read.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -68,7 +68,7 @@ def _plane(index: str):
 
     @helper
     def plane(bases, params, unit):
-        """Number, among all planes of x, of the one that output plane `unit` is from."""
+        """The plane of x that output plane `unit` reads."""
         channels = load_word(params + CHANNELS)
         batch = int(load_index(address(bases, params + BATCH_INDEX), unit // channels))
         batch = min(max(batch, 0), load_word(params + BATCH) - 1)

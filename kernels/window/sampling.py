@@ -21,7 +21,7 @@ SAMPLE = Layout(
 
 y has `items` items in `rank` dimensions of extents `outputs`; x has `pitches` items between
 neighbours along each.  `table` holds, per dimension from word `starts`, [taps, outputs] source
-indices (negative: nothing there; start -1: output i meets item i).  `volume`: taps in all.
+indices (negative: outside; start -1: output i reads item i).  `volume`: taps in all.
 A tile is `unit_block` items.
 """
 (
@@ -52,7 +52,7 @@ def _coordinates(params, number, at):
 
 @helper
 def _source(bases, params, at, tap):
-    """Number of the item of x that tap `tap` meets at the coordinates `at`, -1 if there is none."""
+    """The item of x that tap `tap` reads at the coordinates `at`; -1 outside."""
     table = address(bases, params + TABLE)
     source = 0
     for d in range(load_word(params + RANK) - 1, -1, -1):
@@ -70,7 +70,7 @@ def _source(bases, params, at, tap):
 
 @family()
 def sample(item: str, index: str) -> KernelFunction:
-    """The item that the index says; an index that is no tap, or meets nothing, gives 0."""
+    """The item at the index; an index that is no tap, or lies outside, gives 0."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
@@ -96,7 +96,7 @@ def sample(item: str, index: str) -> KernelFunction:
 
 @family()
 def desample(item: str, index: str) -> KernelFunction:
-    """The sum of all items whose index sends them here."""
+    """The sum of all items whose index selects this output."""
     load, store, kind = LOAD[item], STORE[item], NUMBER[item]
     load_index, local = LOAD[index], local_bytes(64)
 
@@ -200,7 +200,7 @@ def blend(item: str) -> KernelFunction:
             for t in range(o, o + count):
                 weight = kind(load_weight(weights + 8 * t))
                 source = base + load_word(index + 8 * t) * inner * size
-                # not 0 times what is there: it may be infinite
+                # not 0 times the item: it may be infinite
                 if weight != 0:
                     for i in range(inner):
                         store(out, i, load(out, i) + weight * load(source, i))

@@ -158,7 +158,7 @@ def weighted(item: str) -> KernelFunction:
 
 @family()
 def max_(item: str) -> KernelFunction:
-    """Maxima; a NaN is larger than any number, nothing at all gives -inf."""
+    """Maxima; NaN is larger than any number, an empty window gives -inf."""
     take, take_every_other = combine_row(item, "max", 1), combine_row(item, "max", 2)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     kind = NUMBER[item]
@@ -207,7 +207,7 @@ def max_(item: str) -> KernelFunction:
 def argmax(item: str, index: str, values: bool) -> KernelFunction:
     """Row-major position in the window of the first maximum, and if `values` the maximum.
 
-    A NaN is larger than any number; nothing at all gives 0 and -inf.
+    NaN is larger than any number; an empty window gives 0 and -inf.
     """
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     index_size, store_index = ITEMSIZE[index], STORE[index]
@@ -268,7 +268,7 @@ def argmax(item: str, index: str, values: bool) -> KernelFunction:
 
 @family(moves=True)
 def pad(item: str) -> KernelFunction:
-    """What the only tap meets, or the item at `bias`."""
+    """The item at the only tap, or outside the input the item at `bias`."""
     copy = copy_row(item)
     size, load, store = ITEMSIZE[item], LOAD[item], STORE[item]
     at = local_bytes(LOCAL_BYTES)

@@ -13,7 +13,7 @@ from nnefc.kernels.tile.plane_pieces import Emit, Piece, pieces_kernel
 from nnefc.kernels.vector.lanes import Lanes, fma
 
 ONE_ROW, TWO_ROWS = 1, 2
-"""Kinds of pieces of `upsample.linear`: a row of the input, or two that are put together."""
+"""Kinds of pieces of `upsample.linear`: from one row of the input, or between two."""
 COLUMN: Final = 3
 """Words of a table entry of `upsample.linear`."""
 

@@ -1,9 +1,9 @@
-"""Walking a sliding window: which rows of the input the taps of an output row meet.
+"""The loop nest of sliding windows: the rows of the input that the taps of an output row read.
 
-Which item a tap meets is data: per dimension a table [taps, outputs] of source indices, so
-stride, dilation, padding, border modes and the reverse operations are one walk.  The last
-dimension is cut into runs, stretches of outputs whose sources are evenly spaced: a tap then
-is an operation on rows, which vectorises.
+Source positions are data: a table [taps, outputs] of source indices per dimension, so that one loop
+nest serves every stride, dilation, padding, border mode and the transposed operations.  The last
+dimension is cut into runs, stretches of outputs whose sources are evenly spaced: a tap is then an
+operation on rows, which vectorises.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -17,7 +17,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.vector.memory import LOAD, STORE, address, helper, load_word
 
 CHUNK = 512
-"""Items of a row that are worked on at a time."""
+"""Items of a row computed at a time."""
 
 WINDOW = Layout(
     "x:ref y:ref index_y:ref weights:ref bias:ref rows width outer extents:7 pitches:7 taps:7 "
@@ -28,10 +28,10 @@ WINDOW = Layout(
 
 y: [rows, width] dense; rows are the combinations of `outer` dimensions with output `extents`,
 input `pitches` (bytes) and numbers of `taps`.  `index` holds their tables, each [taps, outputs]
-of source indices (negative: nothing there) from word `starts`; a start of -1 means that
+of source indices (negative: outside) from word `starts`; a start of -1 means that
 output i reads item i.  `runs` describes the last
 dimension as in `convolution.gemm`.  A tile is `row_block` rows.
-zeros: where nothing is there a maximum meets a zero.
+zeros: whether taps outside count as zeros in a maximum.
 channels: one after the other has its own weights [taps] and bias, of so many bytes, for
 `channel_rows` rows.
 divisor: of sums; 0: divide by the number of terms instead, the product of what `count` (per
@@ -72,16 +72,16 @@ store_word = STORE["int64"]
 MOVING_AT = 64
 MOVING = 40
 LOCAL_BYTES = MOVING_AT + 7 * MOVING
-"""Where a row is: a word per outer dimension for its coordinate, the number of dimensions in
-which the window moves, and for each of these, the last first: address of the index that the
-tap meets, distance to that of the next tap, number of taps, pitch, and number of the tap."""
+"""Bytes of the position of a row: a word per outer dimension for its coordinate, the number of
+dimensions in which the window moves, and for each of these, the last first: address of the index of
+the tap, distance to that of the next tap, number of taps, pitch, and number of the tap."""
 
 
 @helper
 def locate(bases, params, x, row, at):
-    """Fill `at` for output row `row`; address of what the dimensions without a window leave.
+    """Fill `at` for output row `row`; returns the address given by the dimensions without a window.
 
-    0 if there is nothing there.
+    0 if it is outside.
     """
     index = address(bases, params + INDEX)
     base, moving, missing = x, at + MOVING_AT, False
@@ -109,7 +109,7 @@ def locate(bases, params, x, row, at):
 
 @helper
 def source_row(base, at):
-    """Address of the input row that the outer taps meet, 0 if there is none."""
+    """Address of the input row at the outer taps, 0 outside."""
     if base == 0:
         return 0
     moving = at + MOVING_AT
@@ -154,7 +154,7 @@ def walker(visit):
     """`walk(bases, params, base, at, begin, count, state, extra)`: all taps of a stretch of a row.
 
     `base` and `at` are from `locate`.  Calls visit(state, first, count, source, step, number,
-    extra) for every run in it, first relative to `begin`; source is 0 where nothing is there.
+    extra) for every run in it, first relative to `begin`; source is 0 outside.
     """
 
     @helper
