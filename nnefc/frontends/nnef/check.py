@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget
+from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check_operators import OperatorChecker
 from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Scope
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types
-from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.nnef.results import target_lengths
 from nnefc.frontends.nnef.types import (
     ANY,

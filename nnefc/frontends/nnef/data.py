@@ -1,9 +1,7 @@
-"""Data of variables: from the container (chapter 5), or random."""
+"""The data of variables: read from the container (NNEF 1.0, chapter 5), or random."""
 
 from __future__ import annotations
 
-import math
-import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nnefc.formats.container import Container
+from nnefc.frontends.common.random_data import random_data
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.ir.graph import Variable
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, collecting
@@ -99,31 +98,6 @@ def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostic
                     Place(container.name),
                     hint="give the variables labels that differ in more than case",
                 )
-
-
-def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Array:
-    """Values that depend on seed and label alone, scaled so that signals keep their size (He).
-
-    `positive`: between 1/2 and 3/2, as a variance has to be.
-    """
-    type_ = variable.type
-    generator = np.random.default_rng(
-        [seed & 0xFFFFFFFF, zlib.crc32(variable.label.lower().encode())]
-    )
-    dtype = type_.dtype
-    if dtype is DType.BOOL:
-        data = generator.integers(0, 2, type_.dims).astype(bool)
-    elif dtype.is_integer:
-        data = np.zeros(type_.dims, dtype.numpy)
-    elif positive:
-        data = generator.random(type_.dims, np.float32) + np.float32(0.5)
-    else:
-        fan_in = math.prod(type_.dims[1:])
-        data = generator.standard_normal(type_.dims, np.float32)
-        data *= np.float32(math.sqrt(2.0 / fan_in))
-    data = np.asarray(data, dtype.numpy)
-    data.setflags(write=False)
-    return data
 
 
 # -- conversion

@@ -131,25 +131,6 @@ ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 }
 """Comparisons of integers or of scalars."""
 
-BINARY_OPERATIONS: Final[Mapping[str, str]] = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "div",
-    "^": "pow",
-    "<": "lt",
-    "<=": "le",
-    ">": "gt",
-    ">=": "ge",
-    "==": "eq",
-    "!=": "ne",
-    "&&": "and",
-    "||": "or",
-}
-"""Operations that the operators stand for if an operand is a tensor (table 1)."""
-
-UNARY_OPERATIONS: Final[Mapping[str, str]] = {"+": "copy", "-": "neg", "!": "not"}
-
 
 def negate_integer(x: int) -> int:
     return _bounded(-x, f"-({x})")

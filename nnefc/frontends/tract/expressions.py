@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.common.values import (
     Complex,
     Known,
@@ -16,7 +17,6 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
-from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
 from nnefc.ir import Value
 from nnefc.ops.core.common import sequence

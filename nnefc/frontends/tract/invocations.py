@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Final
 
-from nnefc.frontends.nnef.operators import BINARY_OPERATIONS, UNARY_OPERATIONS
+from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.support.errors import Place
 from nnefc.syntax import ast
 

@@ -11,6 +11,7 @@ import numpy as np
 from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.operand_checks import check_shape
+from nnefc.frontends.common.random_data import random_data
 from nnefc.frontends.common.values import Array, Complex, Known, Operand, Strings, Wrong
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
@@ -156,8 +157,6 @@ class Weights:
     def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
         """What stands for a weight without a file; raises Wrong."""
         if self._random is not None:
-            from nnefc.frontends.nnef.data import random_data
-
             variable = Variable(label, TensorType(DType.FLOAT32, shape))
             return StoredTensor(shape, random_data(variable, self._random), None)
         if not self._load:
