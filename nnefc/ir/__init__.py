@@ -33,6 +33,16 @@ __all__ = [
 ]
 
 
+def _text(graph: Graph) -> str:
+    """The text form of a graph; its module is imported when it is first asked for."""
+    from nnefc.ir.text import print_graph
+
+    return print_graph(graph)
+
+
+Graph.printer = _text
+
+
 def __getattr__(name: str) -> Any:
     """The text form when it is first asked for: a model that is loaded runs without."""
     if name == "parse_graph":

@@ -11,9 +11,9 @@ operation means stands in `nnefc.ops`; this module knows no operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nnefc.ir.types import TensorType
 from nnefc.support.errors import Place, Step
@@ -172,6 +172,9 @@ class Graph:
     `counts` the outputs that count items of others; both stand behind the results of the document.
     """
 
+    printer: ClassVar[Callable[[Graph], str]] = object.__repr__
+    """Writes the text form; `nnefc.ir` sets it."""
+
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.inputs: list[Value] = []
@@ -188,9 +191,7 @@ class Graph:
 
     def __str__(self) -> str:
         """The text form, see `nnefc.ir.text`."""
-        from nnefc.ir.text import print_graph
-
-        return print_graph(self)
+        return self.printer()
 
     # -- reading
 
