@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from nnefc.artifacts.load import load
     from nnefc.driver.tuning import Tuning
     from nnefc.formats.tensor_file import read_tensor, write_tensor
-    from nnefc.frontends.nnef.custom import operation
     from nnefc.ir import Graph
+    from nnefc.ops.custom import operation
     from nnefc.options.import_config import ImportOptions
     from nnefc.runtime.memory.tensors import TensorSpec
     from nnefc.runtime.run.model import CompiledModel
@@ -38,7 +38,7 @@ _HOMES = {
     "compile": "nnefc.api.compile",
     "import_model": "nnefc.api.importing",
     "load": "nnefc.artifacts.load",
-    "operation": "nnefc.frontends.nnef.custom",
+    "operation": "nnefc.ops.custom",
     "save_archive": "nnefc.api.archive",
     "tune": "nnefc.api.tune",
     "read_tensor": "nnefc.formats.tensor_file",

@@ -139,7 +139,7 @@ def compare_models(
     (over 1 if that is smaller than the smallest normal number); NaN where one has NaN and
     the other has not.  `result` marks the tensors that appear again as outputs.
     """
-    from nnefc.frontends.nnef.custom import spec
+    from nnefc.ops.custom import spec
     from nnefc.ops.tools.reference import evaluate
 
     kept = graph.clone()

@@ -24,7 +24,7 @@ def _names() -> list[str]:
 
 def _specs() -> dict[str, OpSpec]:
     """The operations of nnefc, then the custom ones of installed packages."""
-    from nnefc.frontends.nnef.custom import registered
+    from nnefc.ops.custom import registered
     from nnefc.ops.tools.table import standard
 
     return {**standard(), **registered()}

@@ -50,8 +50,8 @@ def lower_graph(
 
 def prepare(graph: Graph, hook: Hook | None = None) -> Graph:
     """A copy of a graph after the passes that hold for every machine."""
-    from nnefc.frontends.nnef.custom import require_known
-    from nnefc.frontends.nnef.custom import spec as custom_spec
+    from nnefc.ops.custom import require_known
+    from nnefc.ops.custom import spec as custom_spec
     from nnefc.passes.pipeline import run_pipeline, target_independent
 
     require_known(graph)

@@ -132,8 +132,8 @@ class ModelCacheEntry:
 
     def _write(self, graph: Graph, messages: Sequence[str], progress: Progress | None) -> None:
         """Write the entry; raises OSError or NotCacheable if that is not possible."""
-        from nnefc.frontends.nnef.custom import registered
         from nnefc.ir.graph import walk
+        from nnefc.ops.custom import registered
         from nnefc.runtime.artifact.write import write_artifact
 
         if not registered().keys().isdisjoint(op.name for op in walk(graph)):

@@ -231,7 +231,7 @@ def test_ops(cli: Cli) -> None:
 
 def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of installed packages, whose modules register them when they are imported."""
-    from nnefc.frontends.nnef import custom
+    from nnefc.ops import custom
 
     def load() -> None:
         def body(emit: Any, op: Any) -> Any:
@@ -240,7 +240,7 @@ def test_ops_knows_custom_operations(cli: Cli, monkeypatch: pytest.MonkeyPatch) 
         declaration = "fragment fancy( x: tensor<scalar> ) -> ( y: tensor<scalar> )"
         nnefc.operation(declaration, replace=True)(body)
 
-    monkeypatch.setattr(custom, "_load_entry_points", load)
+    monkeypatch.setattr(custom, "load_entry_points", load)
     try:
         assert "fancy" in cli("ops").out
         described = cli("ops", "fancy").out

@@ -15,8 +15,8 @@ import pytest
 
 import nnefc
 from nnefc.frontends import read_model as frontend
-from nnefc.frontends.nnef import custom
 from nnefc.model_cache import entry, survey
+from nnefc.ops import custom
 from nnefc.support.errors import NnefError
 from tests.helpers.disks import largest_file
 from tests.helpers.model_cache import archive, entries

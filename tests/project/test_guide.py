@@ -31,6 +31,6 @@ def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert scope["y"].shape == (1, 10)
         assert (tmp_path / "lstm.tgz").exists()
     finally:
-        from nnefc.frontends.nnef.custom import unregister
+        from nnefc.ops.custom import unregister
 
         unregister("swish")

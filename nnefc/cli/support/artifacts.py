@@ -165,7 +165,7 @@ class Loaded:
 
 def _evaluated(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[str, Array]:
     """The outputs of the last cycle by name, computed in float64."""
-    from nnefc.frontends.nnef.custom import spec
+    from nnefc.ops.custom import spec
     from nnefc.ops.tools.reference import evaluate
 
     found = evaluate(graph, inputs, lookup=spec)

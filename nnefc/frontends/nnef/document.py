@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget, Exhausted
-from nnefc.frontends.nnef import custom, tree
+from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check import Checker
+from nnefc.frontends.nnef.custom_fragments import resolve
 from nnefc.frontends.nnef.declare import Declaration, Scope, declare
 from nnefc.frontends.nnef.elaborate import Choice, Elaborator, abstract
 from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
@@ -72,7 +73,7 @@ class _Document:
         for declaration in self._scope.declared.values():
             fragment = declaration.fragment
             if fragment.body is None and declaration.spec is None and not declaration.malformed:
-                custom.resolve(declaration, self._source.place(fragment.at), diagnostics)
+                resolve(declaration, self._source.place(fragment.at), diagnostics)
 
     def elaborate(self) -> Elaboration:
         graph = self._document.graph

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import Declaration, standard
 from nnefc.frontends.nnef.standard_form import require_standard_form
 from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type, deduce, is_generic
 from nnefc.ir import Graph, Op, Value
 from nnefc.ir.compare import is_literal, same_attribute
 from nnefc.ops.core.interface import kind_of
+from nnefc.ops.custom import spec as custom_spec
 from nnefc.support.errors import NnefError
 from nnefc.syntax import ast
 from nnefc.syntax.lexer import KEYWORDS

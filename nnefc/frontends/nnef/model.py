@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnefc.formats.container import Container
-from nnefc.frontends.nnef.custom import unregistered
 from nnefc.frontends.nnef.document import Choice, Elaboration, elaborate
 from nnefc.ir import Graph
+from nnefc.ops.custom import unregistered
 from nnefc.options.import_config import DEFAULT, ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits

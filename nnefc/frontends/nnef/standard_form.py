@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from nnefc.frontends.nnef.custom import spec as custom_spec
 from nnefc.frontends.nnef.declare import standard
 from nnefc.ir import DType, Graph, Op
 from nnefc.ops.core.interface import interface
+from nnefc.ops.custom import spec as custom_spec
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostic, NnefError
 

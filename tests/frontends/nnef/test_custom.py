@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.frontends.nnef import custom, import_text
+from nnefc.frontends.nnef import import_text
 from nnefc.frontends.nnef.flatten import flatten
 from nnefc.ir import TensorType
 from nnefc.ir.compare import difference
+from nnefc.ops import custom
 from nnefc.ops.core.spec import Call
 from nnefc.support.errors import NnefError
 from tests.helpers.nnef_text import document, errors_of, load, rules_of

@@ -1,14 +1,14 @@
-"""Custom operations: fragments without a body, given a meaning in Python.
+"""The registry of custom operations, which Python functions build from standard ones.
 
     @nnefc.operation("fragment swish( x: tensor<scalar>, beta: scalar ) -> ( y: tensor<scalar> )")
     def swish(emit, op):
         x, beta = op.inputs[0], op.attributes["beta"]
         return emit("mul", x, emit("sigmoid", emit("mul", x, beta)))
 
-The function builds the operation from standard ones, so it is compiled like everything
-else.  A package registers its operations when it is imported; its modules are named by
-entry points of the group `nnefc.operations`, which are loaded once a document declares a
-fragment without a body.
+Documents declare them as fragments without a body.  The function builds the operation from
+standard ones, so it is compiled like everything else.  A package registers its operations when it
+is imported; entry points of the group `nnefc.operations` name its modules, which are loaded once a
+document declares a fragment without a body.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from nnefc.frontends.nnef.declare import Declaration, same_signature
 from nnefc.ir import Graph, TensorType
 from nnefc.ir.graph import walk
 from nnefc.ops.core.spec import Call, Expand, InferRule, NotKnown, OpSpec
 from nnefc.ops.core.traits import COMPOUND
 from nnefc.ops.tools.table import declared, operations
-from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place
+from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 
 ENTRY_POINTS = "nnefc.operations"
@@ -54,7 +53,7 @@ def operation(
     """
     from nnefc.syntax.parser import parse_declaration
 
-    declaration = Declaration(parse_declaration(signature))
+    declaration = parse_declaration(signature)
     name = declaration.name
     if name in declared():
         raise NnefError.of("custom/name", f"'{name}' is an operation of nnefc")
@@ -111,27 +110,8 @@ def registered() -> dict[str, OpSpec]:
 
     Raises NnefError `custom/entry-point` when such a package fails to import.
     """
-    _load_entry_points()
+    load_entry_points()
     return dict(_registered)
-
-
-def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) -> None:
-    """Give a fragment without a body its registered meaning, if there is one."""
-    _load_entry_points()
-    found = _registered.get(declaration.name)
-    if found is None:
-        return
-    ours = Declaration(found.declaration, found)
-    if same_signature(ours, declaration):
-        declaration.spec = found
-        return
-    diagnostics.error(
-        "custom/signature",
-        f"the declaration of '{declaration.name}' differs from the registered one: "
-        f"{describe(declaration)} is declared, {describe(ours)} is registered",
-        place,
-    )
-    declaration.malformed = True
 
 
 def require_known(graph: Graph) -> None:
@@ -158,16 +138,9 @@ def unregistered(name: str, place: Place | None, chain: Any = ()) -> Diagnostic:
     )
 
 
-def describe(declaration: Declaration) -> str:
-    """The signature, in short."""
-    parameters = ", ".join(f"{p.name}: {p.type}" for p in declaration.parameters)
-    results = ", ".join(f"{name}: {type_}" for name, type_ in declaration.results)
-    generic = "<?>" if declaration.generic else ""
-    return f"{declaration.name}{generic}({parameters}) -> ({results})"
-
-
-def _like_first(declaration: Declaration) -> InferRule:
-    first = next((p.name for p in declaration.fragment.parameters if _is_tensor(p)), None)
+def _like_first(declaration: ast.Fragment) -> InferRule:
+    """The rule of results that have the type of the first operand."""
+    first = next((p.name for p in declaration.parameters if _is_tensor(p)), None)
     count = len(declaration.results)
 
     def infer(call: Call) -> list[TensorType]:
@@ -183,7 +156,11 @@ def _is_tensor(parameter: ast.Parameter) -> bool:
 
 
 @cache
-def _load_entry_points() -> None:
+def load_entry_points() -> None:
+    """Import the packages that register operations, once.
+
+    Raises NnefError `custom/entry-point` when one fails to import.
+    """
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINTS):
