@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -10,11 +11,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hypothesis
 import pytest
+from hypothesis import settings
 
 from tests.helpers.command_line import SMALL, Cli, Result
 from tests.helpers.disks import mounted
+from tests.helpers.examples import register
+from tests.helpers.tiers import is_slow
 
 if TYPE_CHECKING:
     from tests.helpers.c_programs import Emitted
@@ -23,11 +26,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A machine may be busy: how long an example takes says nothing.
-hypothesis.settings.register_profile(
-    "nnefc", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("nnefc")
+register()
+settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +39,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    config.addinivalue_line("markers", "slow: left out by the quick tier, -m 'not slow'")
+    if _quick(config) and config.getoption("--hypothesis-profile") is None:
+        settings.load_profile("quick")
+    if "NNEFC_CACHE" not in os.environ and config.cache is not None:
+        # Workers and the programs that tests start share it, and the next run finds it warm.
+        os.environ["NNEFC_CACHE"] = str(config.cache.mkdir("kernels"))
+
+
+def _quick(config: pytest.Config) -> bool:
+    return config.getoption("markexpr") == "not slow"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The quick tier does not import what it would leave out."""
+    return True if _quick(config) and is_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow modules come first, so that no worker is left alone with one at the end."""
+    for item in items:
+        if is_slow(item.path):
+            item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 class ChoiceFiles:

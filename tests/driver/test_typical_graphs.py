@@ -69,6 +69,7 @@ def test_the_usual_graphs_are_few_of_them() -> None:
     assert len(usual_kernels()) < 70  # each takes a quarter of a second, for which somebody waits
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::nnefc.NnefWarning")
 @pytest.mark.parametrize(
     ("name", "options"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import nnefc
@@ -17,6 +17,7 @@ from nnefc.dynamic.plan_cache import RESPECIALIZE_AFTER
 from nnefc.ir import Op
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 HEAD = """version 1.0;
@@ -135,7 +136,7 @@ def test_results_are_right_for_every_length(
 ) -> None:
     model = compiled(tmp_path, body)
 
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(st.integers(1, 3), st.integers(2, 40))
     def check(batch: int, length: int) -> None:
         x = items(batch, length, 6)
@@ -147,7 +148,7 @@ def test_results_are_right_for_every_length(
 def test_symbols_of_several_inputs(tmp_path: Path) -> None:
     model = compiled(tmp_path, TWO)
 
-    @settings(max_examples=25)
+    @examples(0.25)
     @given(st.integers(1, 3), LENGTHS, LENGTHS)
     def check(batch: int, length: int, other: int) -> None:
         x, t = items(batch, length, 6), items(batch, other, 6)

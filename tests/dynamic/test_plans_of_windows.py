@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.ops.tools.reference import evaluate
 from tests.helpers.dynamic_models import model
+from tests.helpers.examples import examples
 
 torch: Any = pytest.importorskip("torch")
 
@@ -218,7 +219,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@examples(0.15)
 @given(st.data())
 def test_windows_of_any_size(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     chain = Chain(data.draw(st.sampled_from((1, 2, 2, 3))))

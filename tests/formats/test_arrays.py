@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
@@ -21,6 +21,7 @@ from nnefc.formats.atomic import replace_file, replace_folder
 from nnefc.formats.image import read_image
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.hostile import mutate
 
 FLOAT32 = np.dtype(np.float32)
@@ -47,7 +48,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(
     array=hnp.arrays(NUMBERS, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)),
     fortran=st.booleans(),

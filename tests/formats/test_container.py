@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.formats.archive import open_tar
@@ -24,6 +24,7 @@ from nnefc.formats.tensor_file import Encoding, write_tensor
 from nnefc.support.errors import Diagnostics, NnefError, NnefWarning
 from nnefc.support.limits import Limits
 from tests.helpers.conformance import cases
+from tests.helpers.examples import examples
 from tests.helpers.hostile import (
     GRAPH,
     bomb,
@@ -420,7 +421,7 @@ def test_a_zip_member_without_name(tmp_path: Path) -> None:
     assert "no name" in str(_refusal(tmp_path / "t.zip"))
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.binary(max_size=700), max_size=5))
 def test_tar_members_agree_with_tarfile(files: dict[str, bytes]) -> None:
     out = io.BytesIO()

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
@@ -25,6 +25,7 @@ from nnefc.formats.container import open_container
 from nnefc.formats.safetensors import Safetensors
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+from tests.helpers.examples import examples
 from tests.helpers.hostile import mutate, tensor_file
 
 DTYPES = {
@@ -74,7 +75,7 @@ def rules(content: bytes, **limits: int) -> set[str]:
     return {error.rule for error in caught.value.errors}
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(
     kinds=st.lists(
         st.tuples(st.sampled_from(sorted(DTYPES)), st.lists(st.integers(0, 4), max_size=4)),

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.formats.container import open_container
 from nnefc.formats.tensor_file import decode_stored, read_stored, read_tensor
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError, NnefWarning
+from tests.helpers.examples import examples
 from tests.helpers.hostile import GRAPH, mutate, tar, tensor_file
 
 TRACT, NO_WIDTH = 0x5452, 0xFFFFFFFF
@@ -170,7 +171,7 @@ def test_containers_give_blocks(tmp_path: Path) -> None:
                 container.tensor("f.0.weight")
 
 
-@settings(max_examples=300, derandomize=True)
+@examples(3)
 @given(st.integers(0, 2**32 - 1))
 def test_damaged_files_are_read_or_refused(seed: int) -> None:
     random = Random(seed)

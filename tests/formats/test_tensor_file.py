@@ -19,7 +19,7 @@ from typing import Any, cast
 import nnef
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnefc.formats.encoding import BitOrder, linear_decode, log_decode, log_exponent
@@ -27,6 +27,7 @@ from nnefc.formats.tensor_file import decode_tensor, read_header, read_tensor, w
 from nnefc.support.errors import NnefError, NnefWarning
 from nnefc.support.limits import Limits
 from tests.helpers.conformance import CONFORMANCE, needs_conformance
+from tests.helpers.examples import examples
 from tests.helpers.hostile import mutate, random_tensor_file, tensor_file
 
 DAT = CONFORMANCE / "dat" if CONFORMANCE else Path()
@@ -133,7 +134,7 @@ def _items_of(content: bytes, bits: int, count: int, order: str) -> list[int]:
     return items
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(st.data())
 def test_integers_of_any_width(data: st.DataObject) -> None:
     bits = data.draw(st.integers(1, 64))
@@ -171,7 +172,6 @@ def _encode_log(x: float, high: float, bits: int) -> int:
     return math.floor(min(max(level, m - r), m) + 0.5) - (m - r)
 
 
-@settings(max_examples=100)
 @given(
     st.integers(1, 20),
     st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=20),
@@ -189,7 +189,6 @@ def test_linear_by_the_formula(bits: int, values: list[float], span: tuple[float
     np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-7)
 
 
-@settings(max_examples=100)
 @given(
     st.integers(1, 9),
     st.lists(st.floats(0, 10, width=32), min_size=1, max_size=20),

@@ -8,21 +8,31 @@ from pathlib import Path
 import pytest
 
 
-def _find() -> Path | None:
+def _find(collection: str) -> Path | None:
+    """The folder of a collection: beside the one that NNEFC_CONFORMANCE names, or of a checkout."""
     named = os.environ.get("NNEFC_CONFORMANCE")
-    beside = Path(__file__).resolve().parents[3] / "shared" / "conformance" / "nnef"
-    path = Path(named) if named else beside
+    shared = Path(__file__).resolve().parents[3] / "shared" / "conformance"
+    path = (Path(named).parent if named else shared) / collection
     return path if path.is_dir() else None
 
 
-CONFORMANCE: Path | None = _find()
+def _needs(collection: Path | None) -> pytest.MarkDecorator:
+    reason = "the conformance cases are not here (set NNEFC_CONFORMANCE to the folder `nnef`)"
+    return pytest.mark.skipif(collection is None, reason=reason)
 
-needs_conformance = pytest.mark.skipif(
-    CONFORMANCE is None,
-    reason="the conformance cases are not here (set NNEFC_CONFORMANCE to their folder)",
-)
+
+CONFORMANCE: Path | None = _find("nnef")
+TRACT: Path | None = _find("tract")
+
+needs_conformance = _needs(CONFORMANCE)
+needs_tract = _needs(TRACT)
 
 
 def cases(pattern: str) -> list[Path]:
     """The files or folders of the collection that match, or none."""
     return sorted(CONFORMANCE.glob(pattern)) if CONFORMANCE else []
+
+
+def tract_cases(pattern: str) -> list[Path]:
+    """The files of the collection of tract's dialect that match, or none."""
+    return sorted(TRACT.glob(pattern)) if TRACT else []

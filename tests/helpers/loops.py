@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, settings
 
 from nnefc.ir import Graph, Op, parse_graph
 from nnefc.ir.verify import check
 from nnefc.lower import lower
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.one_op import normal
 
 Array = np.ndarray[Any, Any]
 
-quick = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = examples(0.6)
 
 
 def sums(turns: int, chunk: int, backwards: tuple[bool, bool], *, rest: int = 3) -> Graph:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import (
@@ -33,6 +33,7 @@ from nnefc.ir.compare import difference, graphs_equal
 from nnefc.ir.text import INLINE, print_attribute
 from nnefc.ir.verify import verify
 from nnefc.support.errors import NnefError, Place
+from tests.helpers.examples import examples
 from tests.helpers.graphs import graphs
 
 F32 = TensorType(DType.FLOAT32, (2, 3))
@@ -69,7 +70,7 @@ def identical(x: Any, y: Any) -> None:
 
 
 @given(graphs(max_ops=8))
-@settings(max_examples=40)
+@examples(0.4)
 def test_random_graphs_come_back(graph: Graph) -> None:
     text = print_graph(graph)
     parsed = parse_graph(text)
@@ -90,7 +91,7 @@ attributes = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=4), attributes, max_size=4), st.text(), st.text())
-@settings(max_examples=60)
+@examples(0.6)
 def test_attributes_and_names_come_back(
     values: dict[str, object], name: str, graph_name: str
 ) -> None:
@@ -270,7 +271,7 @@ def test_errors_have_a_position(text: str, line: int, column: int, message: str)
 
 
 @given(st.data())
-@settings(max_examples=60)
+@examples(0.6)
 def test_damaged_text_is_refused_cleanly(data: st.DataObject) -> None:
     text = print_graph(data.draw(graphs(max_ops=4)))
     at = data.draw(st.integers(0, len(text)))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.lower.partition import TILES, bands, ceil_div, makespan, parts_of, per_tile, portion
+from tests.helpers.examples import examples
 
 COUNTS = st.one_of(st.integers(1, 3000), st.integers(1, 1 << 40))
 COSTS = st.floats(0, 1e9)
@@ -44,7 +45,7 @@ def test_bands_are_worth_it(pixels: int, threads: int) -> None:
     assert parts == 1 or pixels / parts >= 64
 
 
-@settings(max_examples=50)
+@examples(0.5)
 @given(count=st.integers(1, 3000))
 def test_parts_are_all_there_are(count: int) -> None:
     assert list(parts_of(count)) == sorted(

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Graph, TensorType, Value, Variable, parse_graph, print_graph
@@ -16,6 +16,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.plan.arena import arrange
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.graphs import fill_variables, sample_data, sample_inputs
 
 Shape = tuple[int, ...]
@@ -329,6 +330,6 @@ def _random(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@examples(0.6)
 def test_values_stay(seed: int) -> None:
     _agrees(_random(seed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.lower.window.taps import (
@@ -11,6 +11,7 @@ from nnefc.lower.window.taps import (
     _runs,  # pyright: ignore[reportPrivateUsage]
 )
 from nnefc.ops.core.window_arithmetic import BORDERS
+from tests.helpers.examples import examples
 
 EXTENT = st.integers(1, 7)
 DIMENSIONS = st.builds(
@@ -26,7 +27,7 @@ DIMENSIONS = st.builds(
 )
 
 
-@settings(max_examples=3000, deadline=None, derandomize=True)
+@examples(30)
 @given(DIMENSIONS)
 def test_properties_are_those_of_the_table(dimension: Dimension) -> None:
     table, every = dimension.table(), np.arange(dimension.inputs)
@@ -46,7 +47,7 @@ def test_what_is_usual_is_seen() -> None:
     assert Dimension(5, 14, 3, 1, 3, reverse=True).repeats
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@examples(5)
 @given(DIMENSIONS)
 def test_runs_are_the_columns_of_the_table(dimension: Dimension) -> None:
     table, pitch = dimension.table(), 4

@@ -120,6 +120,7 @@ def test_the_graph_is_that_of_the_document(tmp_path: Path) -> None:
     results(models[2])
 
 
+@pytest.mark.slow
 def test_saved_pickled_and_built_again(tmp_path: Path) -> None:
     source = archive(tmp_path)
     expected = results(nnefc.compile(source, keep=False, threads=1))

@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value
@@ -19,6 +19,7 @@ from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.native import Array
 from tests.helpers.one_op import run
 
@@ -47,7 +48,7 @@ def random_blocks(name: str, rows: int, blocks: int, seed: int) -> Array:
     return data.reshape(rows, -1)
 
 
-@settings(max_examples=40, derandomize=True)
+@examples(0.4)
 @given(
     st.sampled_from(sorted(BLOCK_BYTES)),
     st.integers(1, 9),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
@@ -24,6 +24,7 @@ from nnefc.kernels.target.isa import host
 from nnefc.ops.tools.build import build
 from tests.helpers import blocked_op
 from tests.helpers.blocked_op import BlockedGraph, halo, halves
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 
@@ -254,14 +255,14 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(case=cases())
 def test_any_case(case: Case) -> None:
     with halves():
         compare(case, threads=1, accuracy="strict")
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(case=cases(), data=st.data())
 def test_any_case_of_groups_with_half_blocks(case: Case, data: st.DataObject) -> None:
     some = min(host().float32_lanes, 8)  # vectors of 16 have half blocks
@@ -313,7 +314,6 @@ def test_what_no_group_has_of_the_last_block_is_not_read() -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
 
 
-@settings(max_examples=100)
 @given(case=cases(), data=st.data())
 def test_any_case_of_small_groups(case: Case, data: st.DataObject) -> None:
     """Transposed ones by longer filters, too: no dimension is cut to nothing."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Step, TensorType, parse_graph, print_graph
@@ -19,6 +19,7 @@ from nnefc.ops.core.arrays import widen
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.compile import kernel_compiler
+from tests.helpers.examples import examples
 from tests.helpers.native import Array
 from tests.helpers.native import evaluate as compute
 from tests.helpers.one_op import run_graph
@@ -148,7 +149,7 @@ def test_processors_without_instructions_for_halves(
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=200, derandomize=True)
+@examples(2)
 @given(st.sampled_from(TYPES), st.sampled_from(TYPES), st.data())
 def test_the_reference_converts_likewise(source: DType, target: DType, data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 99))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value, print_graph
@@ -25,6 +25,7 @@ from nnefc.passes.cleanup.sink_dequantization import SinkDequantization
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.native import Array
 from tests.helpers.one_op import normal, run_graph
 from tests.models.test_block_quantized import decoded, random_blocks
@@ -73,7 +74,7 @@ def close(got: Array, want: Array, size: Any = None) -> None:
     assert np.abs(got - want).max() <= 2e-6 * np.max(np.abs(want) if size is None else size)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(
     st.sampled_from(FORMATS),
     st.integers(1, 2 * FEW_ROWS + 9),
@@ -217,7 +218,7 @@ def test_one_table_serves_gather_and_product(m: int) -> None:
 STEPS = ("view", "unsqueeze", "squeeze", "rows", "columns")
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(
     st.sampled_from(FORMATS),
     st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 99)), min_size=1, max_size=6),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import Graph
@@ -21,6 +21,7 @@ from nnefc.kernels.product.fixed_point import MOST_BYTES
 from nnefc.kernels.target.isa import host
 from nnefc.lower.product.compressed import FEW_ROWS
 from nnefc.ops.tools.build import build
+from tests.helpers.examples import examples
 from tests.helpers.native import Array
 from tests.helpers.one_op import normal
 from tests.models.test_block_quantized import decoded, random_blocks
@@ -44,7 +45,7 @@ def product(x: Array, blocks: Array, threads: int = 1) -> tuple[Array, Array, Ar
     return compiled(graph, x, threads=threads), want, wide
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(
     st.integers(1, FEW_ROWS),
     st.integers(2, 40),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
@@ -23,6 +23,7 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.widen_halves import MOVES, WidenHalves
 from nnefc.passes.pipeline import DEFAULT, run_pipeline
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.graphs import random_graph, sample_inputs
 from tests.helpers.native import Array
 from tests.helpers.one_op import run_graph
@@ -103,7 +104,7 @@ def test_convolutions_read_narrow_filters(half: DType, groups: int, kernel: int)
     close(got, want.numpy(), half)
 
 
-@settings(max_examples=40, derandomize=True)
+@examples(0.4)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(HALVES))
 def test_random_graphs(seed: int, half: DType) -> None:
     """Widening is like computing with the same numbers in float64, but for conversions."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
@@ -18,6 +18,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.native import Array
 from tests.helpers.one_op import run, run_graph
 
@@ -131,7 +132,7 @@ def test_shifts(dtype: DType) -> None:
     np.testing.assert_array_equal(run("shift_right", x, counts), x >> counts)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(st.data())
 def test_reductions(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(INTEGERS))
@@ -176,7 +177,7 @@ def test_integers_and_floats_do_not_mix() -> None:
         build(graph, "exp", [i])
 
 
-@settings(max_examples=50, derandomize=True)
+@examples(0.5)
 @given(st.data())
 def test_products_of_matrices(data: st.DataObject) -> None:
     """Batches that broadcast, transposed operands, weights, ends of tiles."""

@@ -25,7 +25,7 @@ from nnefc.passes.pipeline import run_pass, run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
 from tests.helpers.graphs import graphs, random_graph, sample_inputs
-from tests.helpers.loops import close, compiled, quick, sums, sums_inputs, sums_loop
+from tests.helpers.loops import SETTINGS, close, compiled, sums, sums_inputs, sums_loop
 from tests.helpers.lstm import lstm_graph, lstm_loop
 from tests.helpers.one_op import normal, run_graph
 
@@ -39,7 +39,7 @@ directions = st.tuples(st.booleans(), st.booleans())
 
 
 @given(st.integers(1, 6), st.integers(1, 3), directions)
-@quick
+@SETTINGS
 def test_the_interpreter_loops(turns: int, chunk: int, backwards: tuple[bool, bool]) -> None:
     inputs = sums_inputs(turns, chunk)
     found = evaluate(sums(turns, chunk, backwards), inputs).outputs.values()
@@ -65,7 +65,7 @@ def test_text_comes_back() -> None:
 
 
 @given(graphs(max_ops=6, loops=True))
-@quick
+@SETTINGS
 def test_text_of_random_loops_comes_back(graph: Graph) -> None:
     check(graph, rule_problems)
     text = print_graph(graph)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Op, TensorType
@@ -24,6 +24,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import beyond, declared, standard
 from nnefc.syntax.ast import ArraySpec, PrimitiveSpec, TupleSpec, TypeSpec
+from tests.helpers.examples import examples
 
 
 def names(text: str) -> list[str]:
@@ -265,7 +266,7 @@ def test_rule_accepts_only_what_the_reference_can_do(name: str) -> None:
     spec = declared()[name]
     extra = {"dtype": DType.INT32} if name == "cast" else {}
 
-    @settings(max_examples=30, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @examples(0.3, database=None)
     @given(calls(interface(spec)))
     def check(drawn: tuple[dict[str, Any], dict[str, Any]]) -> None:
         operands, attributes = drawn

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType
 from nnefc.ops.tools.table import operations
+from tests.helpers.examples import examples
 
 torch: Any = pytest.importorskip("torch")
-moderate = settings(max_examples=40)
+SETTINGS = examples(0.4)
 
 Array = np.ndarray[Any, Any]
 
@@ -83,7 +84,7 @@ UNARY: dict[str, Callable[[float], float]] = {
 
 
 @pytest.mark.parametrize("name", UNARY)
-@moderate
+@SETTINGS
 @given(items=st.lists(st.integers(-300, 300).map(lambda i: i / 16), min_size=1, max_size=6))
 def test_unary(name: str, items: list[float]) -> None:
     ours = compute(name, np.asarray(items))
@@ -154,7 +155,7 @@ def broadcastable(draw: st.DrawFn, count: int) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", BINARY)
-@moderate
+@SETTINGS
 @given(shapes=broadcastable(2))
 def test_binary(name: str, shapes: list[tuple[int, ...]]) -> None:
     x, y = (random(*s, seed=i) for i, s in enumerate(shapes))
@@ -165,7 +166,7 @@ def test_binary(name: str, shapes: list[tuple[int, ...]]) -> None:
     same(compute(name, x, y), by_item(BINARY[name], x, y))
 
 
-@moderate
+@SETTINGS
 @given(shapes=broadcastable(3))
 def test_select_and_clamp(shapes: list[tuple[int, ...]]) -> None:
     x, y, z = (random(*s, seed=i) for i, s in enumerate(shapes))
@@ -324,7 +325,7 @@ def test_slice() -> None:
 
 
 @pytest.mark.parametrize("border", ["constant", "replicate", "reflect"])
-@moderate
+@SETTINGS
 @given(
     padding=st.tuples(st.integers(-1, 3), st.integers(-1, 3)),
     rows=st.tuples(st.integers(-1, 2), st.integers(-1, 2)),

@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.ops.core.arrays import Array
 from nnefc.ops.core.window_arithmetic import BORDERS
 from nnefc.ops.tools.table import operations
+from tests.helpers.examples import examples
 
 torch: Any = pytest.importorskip("torch")
 
-moderate = settings(max_examples=60)
+SETTINGS = examples(0.6)
 
 
 def reference(name: str, *operands: Array, **attributes: Any) -> Any:
@@ -119,7 +120,7 @@ def values(case: Case, index: tuple[int, ...]) -> list[float]:
     return [value for value in found if value is not None]
 
 
-@moderate
+@SETTINGS
 @given(windows() | windows(reverse=True), st.booleans())
 def test_box(case: Case, normalize: bool) -> None:
     def item(index: tuple[int, ...]) -> float:
@@ -132,7 +133,7 @@ def test_box(case: Case, normalize: bool) -> None:
     np.testing.assert_allclose(result, case.compute(item), rtol=1e-12, atol=1e-12)
 
 
-@moderate
+@SETTINGS
 @given(windows())
 def test_pools(case: Case) -> None:
     maximum = case.compute(lambda index: max(values(case, index), default=-math.inf))
@@ -160,7 +161,7 @@ def some_positions(seed: int, volume: int, shape: tuple[int, ...]) -> Array:
     return made
 
 
-@moderate
+@SETTINGS
 @given(windows(), st.integers(0, 2**32 - 1))
 def test_sample(case: Case, seed: int) -> None:
     volume = math.prod(case.size)
@@ -174,7 +175,7 @@ def test_sample(case: Case, seed: int) -> None:
     np.testing.assert_array_equal(result, case.compute(item))
 
 
-@moderate
+@SETTINGS
 @given(windows(reverse=True, borders=("constant",)), st.integers(0, 2**32 - 1))
 def test_desample(case: Case, seed: int) -> None:
     volume = math.prod(case.size)
@@ -192,7 +193,7 @@ def test_desample(case: Case, seed: int) -> None:
     np.testing.assert_allclose(result, case.compute(item), rtol=1e-12, atol=1e-12)
 
 
-@moderate
+@SETTINGS
 @given(
     windows(borders=BORDERS[1:], most=2) | windows(reverse=True, borders=BORDERS[1:], most=2),
     st.integers(0, 2**32 - 1),
@@ -283,7 +284,7 @@ def random(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-@moderate
+@SETTINGS
 @given(st.data(), ranks, st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.booleans())
 def test_conv_is_that_of_torch(
     data: st.DataObject, rank: int, groups: int, inputs: int, outputs: int, reverse: bool
@@ -313,7 +314,7 @@ def test_conv_is_that_of_torch(
     np.testing.assert_allclose(result, expected.numpy(), rtol=1e-9, atol=1e-12)
 
 
-@moderate
+@SETTINGS
 @given(st.data(), ranks)
 def test_pools_are_those_of_torch(data: st.DataObject, rank: int) -> None:
     step = data.draw(steps(rank))

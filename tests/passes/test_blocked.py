@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from nnefc.ir import Blocked, Graph, print_graph
 from nnefc.ir.verify import check
@@ -20,16 +20,17 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS, halo_needed, tensors
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.pipeline import DEFAULT, Phase, Ran, for_machine, run_pipeline
+from tests.helpers.examples import examples
 from tests.helpers.graphs import sample_inputs
 from tests.helpers.networks import networks, random_network
 
 MACHINE = for_machine(4)
 
-quick = settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = examples(2)
 
 
 @given(networks())
-@quick
+@SETTINGS
 def test_networks_as_they_are_compiled(graph: Graph) -> None:
     keeps_values(graph, DEFAULT, 1e-5)  # weights that are folded are rounded to float32
     keeps_values(graph, MACHINE, 1e-12)
@@ -37,7 +38,7 @@ def test_networks_as_they_are_compiled(graph: Graph) -> None:
 
 
 @given(networks())
-@quick
+@SETTINGS
 def test_networks_of_operations_that_were_not_fused(graph: Graph) -> None:
     keeps_values(graph, MACHINE, 1e-12)
     check_layouts(graph)

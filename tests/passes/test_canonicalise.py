@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value, print_graph
@@ -17,6 +17,7 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.graphs import sample_inputs
 
 
@@ -70,7 +71,7 @@ def _graph(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
+@examples(2)
 def test_values_stay(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)

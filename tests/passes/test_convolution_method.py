@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
@@ -107,7 +107,6 @@ def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
     assert trace.is_makeshift == (_choice(64, 64, (56, 56), taps) is not None)
 
 
-@settings(max_examples=100, derandomize=True)
 @given(st.data())
 def test_tiles_are_of_sizes_that_there_are(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 2))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.zoo import ZOO
@@ -28,6 +28,7 @@ from nnefc.passes.fold.fold_affine import FoldAffine
 from nnefc.passes.fold.fold_constants import FoldConstants
 from nnefc.passes.pipeline import Phase, run_pipeline
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.graphs import sample_data, sample_inputs
 
 Shape = tuple[int, ...]
@@ -138,7 +139,7 @@ def _graph(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=200)
+@examples(2)
 def test_values_stay(seed: int) -> None:
     graph = _graph(seed)
     text = print_graph(graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value
@@ -14,6 +14,7 @@ from nnefc.ops.internal.fused_views import NAME
 from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.one_op import guarded, normal
 
 Array = np.ndarray[Any, Any]
@@ -59,7 +60,7 @@ def rotations(draw: st.DrawFn) -> tuple[list[int], list[int], bool, bool]:
 
 
 @given(rotations(), st.integers(1, 2))
-@settings(max_examples=50, derandomize=True)
+@examples(0.5)
 def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads: int) -> None:
     (b, h, n, d), angles, turned, late = case
     x = normal(1, b, n, h * d) if turned else normal(1, b, h, n, d)
@@ -90,7 +91,7 @@ def test_rotary_positions(case: tuple[list[int], list[int], bool, bool], threads
 
 
 @given(st.integers(2, 4), st.integers(2, 20), st.permutations(range(4)), st.booleans())
-@settings(max_examples=30, derandomize=True)
+@examples(0.3)
 def test_parts_in_another_order(count: int, size: int, order: list[int], compare: bool) -> None:
     """Some of them changed; what is done to all may have items of another type."""
     order = [i for i in order if i < count]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
@@ -19,6 +19,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 from tests.helpers.graphs import sample_inputs
 
 
@@ -63,7 +64,7 @@ def _graph(seed: int) -> Graph:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=300)
+@examples(3)
 def test_values_stay(seed: int) -> None:
     try:
         graph = _graph(seed)

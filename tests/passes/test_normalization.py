@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.frontends.nnef.model import import_text
@@ -13,6 +13,7 @@ from nnefc.ir import DType, Graph, print_graph
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
+from tests.helpers.examples import examples
 
 HEAD = "version 1.0; extension KHR_enable_operator_expressions;"
 
@@ -69,7 +70,7 @@ def _import(text: str) -> Graph:
     return import_text(text, config=ImportConfig(scalar=DType.FLOAT64))
 
 
-@settings(max_examples=200, derandomize=True)
+@examples(2)
 @given(documents())
 def test_results_stay_what_they_are(document: tuple[str, bool]) -> None:
     text, alone = document

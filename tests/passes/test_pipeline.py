@@ -244,6 +244,7 @@ def _long(count: int) -> Graph:
     return graph
 
 
+@pytest.mark.slow
 def test_work_is_linear() -> None:
     def work(count: int) -> int:
         graph = _long(count)

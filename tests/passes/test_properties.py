@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import Graph, print_graph
@@ -30,6 +30,7 @@ from nnefc.passes.fuse.fuse_elementwise import FuseElementwise
 from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.pipeline import run_pipeline, verify_hook
+from tests.helpers.examples import examples
 from tests.helpers.graphs import graphs, sample_data, sample_inputs
 
 EXACT: list[Pass] = [
@@ -50,7 +51,7 @@ EXACT: list[Pass] = [
 CLOSE: list[Pass] = [FoldAffine(), MergeAffine()]
 """These round other numbers than before, and do not look at the signs of zeros."""
 
-quick = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = examples(0.8)
 
 
 def _evaluate(graph: Graph) -> Evaluation:
@@ -78,7 +79,7 @@ def _same(
 
 @pytest.mark.parametrize("pass_", EXACT, ids=repr)
 @given(graph=graphs())
-@quick
+@SETTINGS
 def test_pass_keeps_values(pass_: Pass, graph: Graph) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     names = {v.name for v in graph.inputs}
@@ -95,7 +96,7 @@ def test_pass_keeps_values(pass_: Pass, graph: Graph) -> None:
 
 @pytest.mark.parametrize("pass_", CLOSE, ids=repr)
 @given(graph=graphs(smooth=True))
-@quick
+@SETTINGS
 def test_pass_keeps_values_closely(pass_: Pass, graph: Graph) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     changed = pass_.run(graph)
@@ -107,7 +108,7 @@ def test_pass_keeps_values_closely(pass_: Pass, graph: Graph) -> None:
 
 
 @given(graph=graphs(smooth=True))
-@quick
+@SETTINGS
 def test_expansion_keeps_values(graph: Graph) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     changed = ExpandCompounds().run(graph)
@@ -118,7 +119,7 @@ def test_expansion_keeps_values(graph: Graph) -> None:
 
 
 @given(graph=graphs(smooth=True, max_ops=20))
-@quick
+@SETTINGS
 def test_pipeline_keeps_values(graph: Graph) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     run_pipeline(graph, hook=verify_hook)
@@ -126,7 +127,7 @@ def test_pipeline_keeps_values(graph: Graph) -> None:
 
 
 @given(graph=graphs(), data=st.data())
-@quick
+@SETTINGS
 def test_passes_in_any_order(graph: Graph, data: st.DataObject) -> None:
     before, text = _evaluate(graph), print_graph(graph)
     for pass_ in data.draw(st.permutations(EXACT)):

@@ -21,14 +21,14 @@ from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.pipeline import run_pass, run_pipeline, verify_hook
 from tests.helpers.graphs import graphs, sample_data, sample_inputs
-from tests.helpers.loops import close, names, only_loop, quick, sums, sums_inputs, sums_loop
+from tests.helpers.loops import SETTINGS, close, names, only_loop, sums, sums_inputs, sums_loop
 from tests.helpers.lstm import lstm_graph
 
 F32 = DType.FLOAT32
 
 
 @given(graphs(max_ops=8, loops=True, smooth=True))
-@quick
+@SETTINGS
 def test_passes_keep_what_loops_compute(graph: Graph) -> None:
     text, inputs = print_graph(graph), sample_inputs(graph)
     before = evaluate(graph, inputs)
@@ -43,7 +43,7 @@ def test_passes_keep_what_loops_compute(graph: Graph) -> None:
 
 @pytest.mark.parametrize("pass_", [SimplifyScans(), HoistFromScans()], ids=lambda p: p.name)
 @given(graph=graphs(max_ops=8, loops=True, smooth=True))
-@quick
+@SETTINGS
 def test_a_pass_keeps_what_loops_compute(pass_: Pass, graph: Graph) -> None:
     run_pass(ExpandCompounds(), graph)
     text, inputs = print_graph(graph), sample_inputs(graph)
@@ -170,7 +170,7 @@ KINDS = ("constant", "variable", "flat", "turned", "input")
     ),
     st.integers(2, 3),
 )
-@quick
+@SETTINGS
 def test_products_of_a_row_are_merged(products: list[tuple[int, bool, str]], rank: int) -> None:
     """Of so many columns, with the transpose or not, with weights of such a kind."""
     graph, body = Graph("g"), Graph("turn")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.cli.compile.explain import Recorder
@@ -33,11 +33,12 @@ from nnefc.passes.machine.split_batch import (
 )
 from nnefc.passes.pipeline import Phase, Ran, run_pipeline
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
+from tests.helpers.examples import examples
 from tests.helpers.graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
 
-quick = settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = examples(4)
 
 
 def run_stages(stages: list[Stage], inputs: list[Array]) -> dict[int, Array]:
@@ -111,7 +112,7 @@ def cuts(draw: st.DrawFn) -> tuple[Graph, list[int], int]:
 
 
 @given(cuts())
-@quick
+@SETTINGS
 def test_stages_compute_what_the_graph_computes(cut: tuple[Graph, list[int], int]) -> None:
     graph, items, batch = cut
     stages = SplitBatch(items=items).split(graph)
@@ -133,7 +134,7 @@ class Free(Costs):
 
 
 @given(cuts())
-@quick
+@SETTINGS
 def test_what_costs_suggest_is_a_cut_like_any_other(cut: tuple[Graph, list[int], int]) -> None:
     graph, _, _ = cut
     same(graph, SplitBatch(costs=Free(reach=64)).split(graph))
@@ -383,7 +384,7 @@ def attentions(draw: st.DrawFn) -> Graph:
 
 
 @given(attentions())
-@quick
+@SETTINGS
 def test_attention_is_cut_where_items_lie_apart(graph: Graph) -> None:
     """The batch is what dimension 0 of the first input happens to be."""
     steps, batch = computing(graph), batch_of(graph)

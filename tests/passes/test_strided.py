@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.analysis.strided import reshaped, strided_source
+from tests.helpers.examples import examples
 
 
-@settings(max_examples=300)
+@examples(3)
 @given(st.data())
 def test_reshape_of_a_transpose(data: st.DataObject) -> None:
     """NumPy reshapes without a copy exactly when there are strides."""
@@ -32,7 +33,7 @@ def test_reshape_of_a_transpose(data: st.DataObject) -> None:
         assert np.array_equal(view, y)
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(st.data())
 def test_chains_of_views(data: st.DataObject) -> None:
     """Following a chain of operations up gives the items that the reference computes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.support.errors import Diagnostics, NnefError
@@ -19,6 +19,7 @@ from nnefc.syntax.lexer import (
     string_value,
     tokenize,
 )
+from tests.helpers.examples import examples
 
 
 def texts(text: str) -> list[str]:
@@ -52,7 +53,7 @@ def test_offsets() -> None:
 
 
 @given(st.text(st.sampled_from("a1_.e+-'\"\\/*#&|=<>![$é\n\r\f 2E"), max_size=60))
-@settings(max_examples=300)
+@examples(3)
 def test_every_text_has_tokens(text: str) -> None:
     tokens = tokenize(text)
     at = 0

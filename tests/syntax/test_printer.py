@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.syntax import ast
@@ -21,6 +21,7 @@ from nnefc.syntax.printer import (
 )
 from tests.helpers.conformance import cases, needs_conformance
 from tests.helpers.documents import same, trees
+from tests.helpers.examples import examples
 
 HEAD = """version 1.0;
 extension KHR_enable_fragment_definitions KHR_enable_operator_expressions;
@@ -35,7 +36,7 @@ def expression(text: str) -> ast.Expression:
 
 
 @given(trees())
-@settings(max_examples=150)
+@examples(1.5)
 def test_printed_documents_parse_to_the_same_tree(document: ast.Document) -> None:
     text = print_document(document)
     parsed = parse(text)
@@ -52,7 +53,7 @@ def test_comparisons_are_not_printed_as_type_arguments(text: str) -> None:
 
 
 @given(trees(flat=True, depth=3))
-@settings(max_examples=60)
+@examples(0.6)
 def test_printed_flat_documents_parse_to_the_same_tree(document: ast.Document) -> None:
     assert same(parse(print_document(document)), document)
 

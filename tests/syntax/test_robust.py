@@ -7,7 +7,7 @@ import time
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.support.errors import Diagnostics, NnefError
@@ -16,6 +16,7 @@ from nnefc.syntax.lexer import decode
 from nnefc.syntax.parser import parse, parse_quantization
 from nnefc.syntax.printer import print_document
 from tests.helpers.documents import Trees, mutate, plain_document, same
+from tests.helpers.examples import examples
 from tests.helpers.work import calls
 
 EXTENSIONS = """version 1.0;
@@ -30,7 +31,6 @@ def with_value(value: str) -> str:
 
 
 @given(RANDOMS)
-@settings(max_examples=100)
 def test_khronos_agrees_on_plain_documents(random: Random) -> None:
     nnef = pytest.importorskip("nnef")
     text = plain_document(random)
@@ -43,7 +43,6 @@ def test_khronos_agrees_on_plain_documents(random: Random) -> None:
 
 
 @given(RANDOMS)
-@settings(max_examples=100)
 def test_what_khronos_refuses_in_plain_documents(random: Random) -> None:
     """A token taken out of a plain document is a syntax error for both, or for neither.
 
@@ -79,7 +78,7 @@ def work_of(text: str) -> int:
 
 
 @given(RANDOMS, st.booleans())
-@settings(max_examples=150)
+@examples(1.5)
 def test_mutated_documents(random: Random, plain: bool) -> None:
     text = plain_document(random) if plain else print_document(Trees(random).document())
     text = mutate(random, text)
@@ -97,7 +96,6 @@ def test_mutated_documents(random: Random, plain: bool) -> None:
 
 
 @given(st.binary(max_size=200) | RANDOMS.map(lambda r: mutate(r, plain_document(r)).encode()))
-@settings(max_examples=100)
 def test_bytes(data: bytes) -> None:
     try:
         text = decode(data, "f")
@@ -107,7 +105,6 @@ def test_bytes(data: bytes) -> None:
 
 
 @given(RANDOMS)
-@settings(max_examples=100)
 def test_mutated_quantization_files(random: Random) -> None:
     text = '"x": linear_quantize(min = -1.0, max = [1.0, 2.0], bits = 8);\n' * 2
     try:

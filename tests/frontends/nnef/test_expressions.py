@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.support.errors import NnefError
 from nnefc.syntax.printer import print_literal
+from tests.helpers.examples import examples
 from tests.helpers.nnef_text import load, value_of
 
 small = st.integers(-1000, 1000)
@@ -46,7 +47,7 @@ INTEGERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(small, small.filter(bool), st.sampled_from(sorted(INTEGERS)))
 def test_integer_operators(x: int, y: int, symbol: str) -> None:
     expected = INTEGERS[symbol](x, y)
@@ -56,7 +57,7 @@ def test_integer_operators(x: int, y: int, symbol: str) -> None:
     assert found == expected
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(
     reals, reals.filter(lambda v: abs(v) > 1e-6), st.sampled_from(["+", "-", "*", "/", "<", "=="])
 )
@@ -67,13 +68,13 @@ def test_scalar_operators(x: float, y: float, symbol: str) -> None:
     assert one(f"{text(x)} {symbol} {text(y)}", dtype) == expected
 
 
-@settings(max_examples=30)
+@examples(0.3)
 @given(st.integers(-9, 9), st.integers(0, 18))
 def test_integer_powers(x: int, y: int) -> None:
     assert one(f"{text(x)} ^ {y}") == x**y
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(st.lists(small, min_size=1, max_size=8), st.data())
 def test_sums_are_left_associative(values: list[int], data: st.DataObject) -> None:
     expression = text(values[0])
@@ -85,13 +86,13 @@ def test_sums_are_left_associative(values: list[int], data: st.DataObject) -> No
     assert one(expression) == expected
 
 
-@settings(max_examples=50)
+@examples(0.5)
 @given(lists, lists, st.integers(0, 3))
 def test_array_operators(a: list[int], b: list[int], times: int) -> None:
     assert value_of(f"[0] + {text(a)} + {text(b)} * {times}") == (0, *a, *b * times)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(
     st.lists(st.integers(0, 9), min_size=1, max_size=6),
     st.integers(0, 7),
@@ -107,7 +108,7 @@ def test_ranges(a: list[int], begin: int, end: int | None) -> None:
         assert value_of(expression) == (0, *a[begin:last])
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(lists, lists, st.integers(0, 9))
 def test_comprehensions(a: list[int], b: list[int], bound: int) -> None:
     n = min(len(a), len(b))
@@ -122,7 +123,7 @@ def test_comprehensions(a: list[int], b: list[int], bound: int) -> None:
     assert nested == (-1, *(sum(j < i for j in b) for i in a))
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(lists, st.integers(0, 9))
 def test_in(a: list[int], item: int) -> None:
     assert one(f"{item} in {text(a)}", "logical") is (item in a)
@@ -133,7 +134,7 @@ def test_in(a: list[int], item: int) -> None:
 words = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=6)
 
 
-@settings(max_examples=40)
+@examples(0.4)
 @given(words, words, st.integers(0, 3))
 def test_strings(a: str, b: str, times: int) -> None:
     joined = f"{print_literal(a)} + {print_literal(b)} * {times}"

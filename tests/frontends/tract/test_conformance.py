@@ -12,22 +12,23 @@ import numpy as np
 import pytest
 
 import nnefc
+from tests.helpers.conformance import needs_tract, tract_cases
 
-FOLDER = Path(__file__).parents[4] / "shared" / "conformance" / "tract"
 Array = np.ndarray[Any, Any]
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the conformance cases are not here")
+pytestmark = needs_tract
 
 
 def harness() -> Iterator[Any]:
-    for file in sorted(FOLDER.glob("harness/**/case.json")):
+    for file in tract_cases("harness/**/case.json"):
         case = json.loads(file.read_text())
         if case["kind"] != "skip":
-            yield pytest.param(file.parent, case, id=str(file.parent.relative_to(FOLDER)))
+            name = file.parent.as_posix().rpartition("/harness/")[2]
+            yield pytest.param(file.parent, case, id=f"harness/{name}")
 
 
 def exports() -> Iterator[Any]:
-    for file in sorted(FOLDER.glob("exports/*/meta.json")):
+    for file in tract_cases("exports/*/meta.json"):
         meta = json.loads(file.read_text())
         for run in meta.get("valid_runs", range(len(meta["runs"]))):
             yield pytest.param(file.parent, meta, run, id=f"{file.parent.name}-{run}")

@@ -347,6 +347,7 @@ def test_an_argument_is_given_once(tmp_path: Path, value: str) -> None:
     assert "is given twice" in found.message
 
 
+@pytest.mark.slow
 def test_a_loop_within_itself(tmp_path: Path) -> None:
     body = STEP.replace("tanh(a + h)", SCAN.replace("x", "a"))
     found = errors(tmp_path, HEAD + body + Y % SCAN)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import nnefc
 from nnefc import NnefError, write_tensor
 from tests.formats.test_stored import strings_file
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 DOCUMENT = """version 1.0;
@@ -81,7 +82,7 @@ def test_fallbacks_that_are_written(tmp_path: Path) -> None:
     assert none(x).tolist() == [[7.5, 7.5], [7.5, 7.5]]
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(0.3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keys=st.lists(st.integers(-60, 60), min_size=1, max_size=90),
     dtype=st.sampled_from(["int8", "int32", "int64", "float32"]),

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 REGISTRIES = "tract_core", "tract_transformers", "tract_pulse"
@@ -73,7 +74,7 @@ def sums(x: Array, axis: int, exclusive: bool, reverse: bool) -> Array:
     return np.flip(result, axis) if reverse else result
 
 
-@settings(max_examples=25)
+@examples(0.25)
 @given(
     shape=st.lists(st.integers(1, 9), min_size=1, max_size=4),
     at=st.integers(0, 3),

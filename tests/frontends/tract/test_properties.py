@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import nnefc
@@ -22,10 +22,11 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.syntax.parser import parse
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
-QUICK = settings(max_examples=60)
+SETTINGS = examples(0.6)
 
 
 def read(body: str, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
@@ -91,7 +92,7 @@ def with_inputs(written: Mapping[str, Sequence[str]]) -> str:
     return f"{HEAD}graph net( {names} ) -> ( {names} )\n{{\n{body}}}\n"
 
 
-@QUICK
+@SETTINGS
 @given(shapes_of_symbols())
 def test_symbols_explain_the_shapes_that_tell_them(
     how: tuple[dict[str, list[str]], dict[str, list[int]]],
@@ -114,7 +115,7 @@ def test_symbols_explain_the_shapes_that_tell_them(
                 assert len(left) > 1
 
 
-@QUICK
+@SETTINGS
 @given(shapes_of_symbols(), st.lists(st.integers(2, 40), min_size=3, max_size=3), st.booleans())
 def test_symbols_have_the_values_that_they_had(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], values: list[int], first: bool
@@ -132,7 +133,7 @@ def test_symbols_have_the_values_that_they_had(
     assert symbols.bind(tree, shapes) == wanted
 
 
-@QUICK
+@SETTINGS
 @given(st.integers(0, 60), st.sampled_from(["2*S+1", "S*S", "3*S-1", "S/3+2", "S*S+S", "40-S"]))
 def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: str) -> None:
     tree = parse(with_inputs({"x": [extent]}), tract=True)
@@ -143,7 +144,7 @@ def test_a_symbol_has_the_least_value_that_an_extent_allows(value: int, extent: 
     assert symbols.bind(tree, {"x": [given_]}) == {"S": least}
 
 
-@QUICK
+@SETTINGS
 @given(shapes_of_symbols(), st.integers(1, 5))
 def test_a_wrong_extent_is_found(
     how: tuple[dict[str, list[str]], dict[str, list[int]]], more: int
@@ -158,7 +159,7 @@ def test_a_wrong_extent_is_found(
     assert any(e.rule == "input/shape" and e.line for e in error.value.errors)
 
 
-@QUICK
+@SETTINGS
 @given(shapes_of_symbols())
 def test_trial_shapes_are_possible(
     how: tuple[dict[str, list[str]], dict[str, list[int]]],
@@ -191,7 +192,7 @@ def einsums(draw: st.DrawFn) -> tuple[str, list[Array]]:
     return f"{','.join(terms)}->{''.join(kept)}", arrays
 
 
-@QUICK
+@SETTINGS
 @given(einsums())
 def test_einsum(case: tuple[str, list[Array]]) -> None:
     expression, arrays = case
@@ -208,7 +209,7 @@ def test_einsum(case: tuple[str, list[Array]]) -> None:
 # -- slices and shapes
 
 
-@QUICK
+@SETTINGS
 @given(
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8), st.integers(1, 3)), min_size=3),
@@ -232,7 +233,7 @@ def test_slice(dims: list[int], bounds: list[tuple[int, int, int]]) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@QUICK
+@SETTINGS
 @given(st.data())
 def test_reshape(data: st.DataObject) -> None:
     """0 copies an extent of the input at the same place, -1 is what is left."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -23,6 +23,7 @@ from nnefc.formats.container import open_container
 from nnefc.frontends.tract.templates.document import render
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
+from tests.helpers.examples import examples
 from tests.helpers.hostile import mutate
 
 CONFIG = {
@@ -222,7 +223,7 @@ def printed(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-@settings(max_examples=150)
+@examples(1.5)
 @given(
     template=st.recursive(PART.map(lambda part: f"<{{{{ {part} }}}}>"), statement, max_leaves=6),
     xs=st.lists(st.integers(1, 9), min_size=1, max_size=4),

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import nnefc
 from nnefc import Limits, NnefError, write_tensor
+from tests.helpers.examples import examples
 
 Array = np.ndarray[Any, Any]
 DOCUMENT = """version 1.0;
@@ -138,7 +139,7 @@ def features(seed: int, count: int) -> Array:
     return np.where(random.random((count, 4)) < 0.4, special, random.normal(size=(count, 4)))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 1 << 30),
     trees=st.integers(1, 7),
@@ -269,6 +270,7 @@ def test_what_is_wrong(
     assert not error.value.errors[0].rule.startswith("internal")
 
 
+@pytest.mark.slow
 def test_limits(tmp_path: Path) -> None:
     """What a file of a few kilobytes can ask for is bounded."""
     chain = [branch(i + 1, min(i + 2, 5000)) for i in range(5000)]

@@ -10,7 +10,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.kernels.codegen.image import Image
@@ -22,6 +22,7 @@ from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
 from nnefc.runtime.compile.executable_memory import Code, compile_functions, compile_kernels
 from nnefc.support.errors import NnefError
+from tests.helpers.examples import examples
 
 _load, _store = LOAD["int64"], STORE["int64"]
 
@@ -191,7 +192,7 @@ def test_what_an_image_cannot_hold(objects: list[bytes], message: str) -> None:
     assert caught.value.errors[0].rule == "internal/link"
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(st.data())
 def test_broken_objects_never_crash_the_linker(data: st.DataObject) -> None:
     good = bytearray(elf(relocations=((4, 1, 2, -4),), data=b"constant"))

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Step
 from nnefc.ir.convolution_algorithm import Depthwise
 from tests.helpers.blocked_op import BlockedGraph, constant, halo
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal
 
-SETTINGS = settings(max_examples=25, derandomize=True)
+SETTINGS = examples(0.25)
 CONVOLVE: dict[int, Any] = {
     1: torch.nn.functional.conv1d,
     2: torch.nn.functional.conv2d,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc.lower
@@ -30,9 +30,10 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
 from tests.helpers.blocked_op import BlockedGraph, constant, halo, halves
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal
 
-SETTINGS = settings(max_examples=60, derandomize=True)
+SETTINGS = examples(0.6)
 FLOAT = DType.FLOAT32
 
 # -- matrices

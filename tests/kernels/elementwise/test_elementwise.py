@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
@@ -31,6 +31,7 @@ from nnefc.program.program import Program
 from nnefc.runtime.compile.executable_memory import compile_kernels
 from nnefc.runtime.plan.planner import make_plan
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.native import Array, evaluate, graph_of
 
 F32, F64, I32, I64, BOOL = (DType(n) for n in ("float32", "float64", "int32", "int64", "bool"))
@@ -54,7 +55,7 @@ def shapes(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (tuple(first), tuple(second)) if draw(st.booleans()) else (tuple(second), tuple(first))
 
 
-@settings(max_examples=120)
+@examples(1.2)
 @given(shapes(), st.integers(0, 2**32 - 1))
 def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -64,7 +65,7 @@ def test_broadcasting(pair: tuple[tuple[int, ...], tuple[int, ...]], seed: int) 
     np.testing.assert_array_equal(got, a - b)
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(st.lists(st.integers(1, 4), max_size=8), st.data())
 def test_joined_dimensions_find_every_item(shape: list[int], data: st.DataObject) -> None:
     """The loops give NumPy's broadcast, whatever was joined."""
@@ -179,7 +180,7 @@ def test_input_as_result_and_repeated_operand() -> None:
     np.testing.assert_array_equal(square, x * x)
 
 
-@settings(max_examples=10)
+@examples(0.1)
 @given(st.data())
 def test_random_expressions(data: st.DataObject) -> None:
     """Straight-line programs over float64 against NumPy, item for item."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
@@ -20,10 +20,11 @@ from nnefc.ops.tools.build import emitter
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=60)
+SETTINGS = examples(0.6)
 
 
 def close(got: Array, want: Array, tolerance: float) -> None:

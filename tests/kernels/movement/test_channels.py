@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.lower import lower
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.blocked_op import BlockedGraph, halo
+from tests.helpers.examples import examples
 from tests.helpers.one_op import normal
 
-SETTINGS = settings(max_examples=25, derandomize=True)
+SETTINGS = examples(0.25)
 
 
 @SETTINGS

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=60)
+SETTINGS = examples(0.6)
 SHAPES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(tuple)
 ITEMS = st.sampled_from(["float32", "float64", "int32", "int64", "bool"])
 NUMBERS = st.sampled_from(["float32", "float64", "int32", "int64"])

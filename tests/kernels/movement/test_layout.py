@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Graph, TensorType
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower import lower
 from tests.helpers.blocked_op import BlockedGraph, constant, halo, layout
+from tests.helpers.examples import examples
 from tests.helpers.one_op import normal
 
-SETTINGS = settings(max_examples=40, derandomize=True)
+SETTINGS = examples(0.4)
 BLOCKS = (4, 8, 16)
 
 

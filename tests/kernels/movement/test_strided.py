@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.lower.movement import strided
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, run, run_all
 
-SETTINGS = settings(max_examples=60, derandomize=True)
+SETTINGS = examples(0.6)
 DTYPES = ["float32", "float64", "int16", "int32", "int64", "bool"]
 SHAPES = st.lists(st.one_of(st.integers(1, 4), st.integers(1, 40)), min_size=1, max_size=4)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, Op, TensorType, Value
@@ -18,6 +18,7 @@ from nnefc.ops.tools.build import build, constant
 from nnefc.passes.fuse.fuse_attention import FuseAttention
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from nnefc.runtime.run.model import CompiledModel
+from tests.helpers.examples import examples
 from tests.helpers.one_op import guarded, normal
 
 Array = np.ndarray[Any, Any]
@@ -81,7 +82,7 @@ def inputs_of(graph: Graph, *arrays: Array) -> list[Value]:
     ]
 
 
-@settings(max_examples=40, derandomize=True)
+@examples(0.4)
 @given(st.data())
 def test_attention_is_the_formula(data: st.DataObject) -> None:
     size = st.one_of(st.integers(1, 5), st.integers(1, 90))
@@ -186,7 +187,7 @@ def test_heads_that_share_keys(rows: int, masked: str, written: str) -> None:
     assert len(families) == (1 if rows <= 8 else 5)
 
 
-@settings(max_examples=40, derandomize=True)
+@examples(0.4)
 @given(st.data())
 def test_keys_in_parts_behind_a_diagonal(data: st.DataObject) -> None:
     """Concatenated keys and values are read where they were; masked scores are not computed."""

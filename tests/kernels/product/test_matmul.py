@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType, Value, Variable
@@ -16,6 +16,7 @@ from nnefc.lower import lower
 from nnefc.ops.tools.build import build
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.blocked_op import constant
+from tests.helpers.examples import examples
 from tests.helpers.one_op import guarded, normal, run
 
 Array = np.ndarray[Any, Any]
@@ -87,14 +88,14 @@ def compute(
     return out.copy()
 
 
-@settings(max_examples=80, derandomize=True)
+@examples(0.8)
 @given(case=cases(), at_end=st.booleans())
 def test_matmul_is_numpy(case: Case, at_end: bool) -> None:
     got, want = compute("matmul", case, [], case.attributes, at_end=at_end), case.product
     np.testing.assert_allclose(got, want, atol=case.tolerance, rtol=case.tolerance)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(case=cases(), at_end=st.booleans(), data=st.data())
 def test_fused_matmul_is_numpy(case: Case, at_end: bool, data: st.DataObject) -> None:
     """(product + x) * y, or tanh of it if it is small; operands repeat along any dimensions."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 
@@ -23,7 +24,7 @@ def _expected(x: Array, size: tuple[int, ...], alpha: float, beta: float, bias: 
     return x / (bias + alpha * squares / np.prod(size)) ** beta
 
 
-@settings(max_examples=80, derandomize=True)
+@examples(0.8)
 @given(st.data())
 def test_any_window(data: st.DataObject) -> None:
     extent = st.one_of(st.integers(1, 6), st.sampled_from([17, 40]))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
@@ -16,6 +16,7 @@ from nnefc.ir import DType, Expression, Graph, Op, Step, TensorType
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run_graph
 
 
@@ -57,7 +58,7 @@ def operation(
     return graph
 
 
-@settings(max_examples=120, derandomize=True)
+@examples(1.2)
 @given(st.data())
 def test_any_shape_and_axes(data: st.DataObject) -> None:
     extents = st.one_of(st.integers(1, 4), st.integers(1, 70))

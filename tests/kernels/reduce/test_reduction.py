@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 FUNCTIONS: dict[str, Any] = {
@@ -27,7 +28,7 @@ def _drawn(data: st.DataObject) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape, axes
 
 
-@settings(max_examples=80, derandomize=True)
+@examples(0.8)
 @given(st.data())
 def test_reductions_are_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
@@ -41,7 +42,7 @@ def test_reductions_are_numpy(data: st.DataObject) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(st.data())
 def test_indices_are_numpy(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["argmax", "argmin"]))
@@ -79,7 +80,7 @@ def _softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return e / e.sum(axes, keepdims=True)
 
 
-@settings(max_examples=60, derandomize=True)
+@examples(0.6)
 @given(st.data())
 def test_softmax_is_its_formula(data: st.DataObject) -> None:
     shape, axes = _drawn(data)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 
@@ -16,7 +17,7 @@ def softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return powers / powers.sum(axes, keepdims=True)
 
 
-@settings(max_examples=80, derandomize=True)
+@examples(0.8)
 @given(st.data())
 def test_softmax_is_the_formula(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.one_of(st.integers(1, 4), st.integers(1, 50)), min_size=1,

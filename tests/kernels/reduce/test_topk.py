@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=80)
+SETTINGS = examples(0.8)
 
 
 def expected(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.ops.extended.grid import MODES, PADDINGS, grid_sample
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
-SETTINGS = settings(max_examples=80)
+SETTINGS = examples(0.8)
 
 
 def theirs(x: Array, grid: Array, **options: Any) -> Array:

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.kernels.window.pooling_tile import WINDOWS
 from tests.helpers.blocked_op import BlockedGraph, halo
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal
 
-SETTINGS = settings(max_examples=20, derandomize=True)
+SETTINGS = examples(0.2)
 KINDS = ("max ignore", "max constant", "sum", "average ignore", "average constant")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType
@@ -18,12 +18,13 @@ from nnefc.ops.extended.resampling import COORDINATES, NEAREST
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
 onnx: Any = pytest.importorskip("onnx")
 onnxruntime: Any = pytest.importorskip("onnxruntime")
-SETTINGS = settings(max_examples=60)
+SETTINGS = examples(0.6)
 EXTENTS = st.tuples(st.integers(1, 6), st.integers(1, 6))
 
 

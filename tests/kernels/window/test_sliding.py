@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal, run
 
-SETTINGS = settings(max_examples=60, derandomize=True)
+SETTINGS = examples(0.6)
 CONVOLVE: dict[int, Any] = {
     1: torch.nn.functional.conv1d,
     2: torch.nn.functional.conv2d,

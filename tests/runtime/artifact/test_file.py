@@ -90,6 +90,7 @@ def test_files_are_written_in_even_pieces(pieces: list[bytes]) -> None:
     assert raw.starts == list(range(0, len(raw.data), 16))
 
 
+@pytest.mark.slow
 def test_every_flipped_byte_is_found(tiny: Path) -> None:
     data = bytearray(tiny.read_bytes())
     rules: set[str] = set()

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.zoo import ZOO
@@ -18,6 +18,7 @@ from nnefc.passes.pipeline import run_pipeline
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.runtime.plan.arena import Lifetime, arrange, place
 from nnefc.support.hardware import ALIGNMENT
+from tests.helpers.examples import examples
 from tests.helpers.work import calls
 
 KERNEL = Kernel("none")
@@ -38,7 +39,7 @@ def spans(draw: st.DrawFn) -> list[Lifetime]:
     return found
 
 
-@settings(max_examples=200)
+@examples(2)
 @given(spans())
 def test_what_lives_together_is_apart(lifetimes: list[Lifetime]) -> None:
     offsets = place(lifetimes)
@@ -115,7 +116,6 @@ def test_only_the_first_write_may_take_over() -> None:
     assert offsets[x] != offsets[y]
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_simulated_programs_see_their_own_data(data: st.DataObject) -> None:
     """Every read finds what the last write put there, in place or not."""

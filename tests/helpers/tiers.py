@@ -1,0 +1,65 @@
+"""The slow tier: everything that `-m "not slow"` leaves out as a whole.
+
+Single tests of other modules are marked where they stand (`@pytest.mark.slow`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+SLOW = (
+    # every kernel, or every case again, for several instruction sets
+    "models/test_isa_rows.py",
+    "models/test_widths.py",
+    "kernels/target/test_isa.py",
+    # whole networks, and the same by other engines
+    "benchmarks",
+    "models/test_networks.py",
+    "passes/test_blocked.py",
+    "pytorch/test_export.py",
+    "pytorch/test_guide.py",
+    # all samples of all operations, compiled
+    "lower/test_table.py",
+    "models/test_conformance.py",
+    "frontends/tract/test_conformance.py",
+    "pytorch/test_operators.py",
+    # kernels in many shapes and types
+    "models/test_blocked_convolution.py",
+    "models/test_casts.py",
+    "models/test_compressed.py",
+    "models/test_fixed_point.py",
+    "models/test_integers.py",
+    "models/test_item_types.py",
+    "kernels/product/test_attention.py",
+    "lower/test_stages.py",
+    # inputs made to be slow or to break things
+    "frontends/nnef/test_expansion.py",
+    "robustness",
+    # other processes: compilers in C, workers, several users of one folder, kills
+    "artifacts/test_saving.py",
+    "cli/test_artifacts.py",
+    "cli/test_bench.py",
+    "cli/test_compile_artifacts.py",
+    "cli/test_streams.py",
+    "cli/test_tract.py",
+    "driver/test_tuning.py",
+    "emit/test_c.py",
+    "emit/test_c_programs.py",
+    "model_cache/test_command_line.py",
+    "runtime/cache/test_cache.py",
+    "runtime/cache/test_folder.py",
+    "runtime/compile",
+    "runtime/run/test_team.py",
+)
+"""Folders and modules under tests/."""
+
+_PATHS = frozenset(TESTS / name for name in SLOW)
+
+
+@cache
+def is_slow(path: Path) -> bool:
+    """Whether a folder or module belongs to the slow tier as a whole."""
+    return not _PATHS.isdisjoint((path, *path.parents))
