@@ -37,8 +37,14 @@ MADE = {
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+def nodes() -> list[tuple[Path, ast.Constant | ast.Call]]:
+    """Literals and calls of all sources."""
+    return [
+        (path, node)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if isinstance(node, ast.Constant | ast.Call)
+    ]
 
 
 def families() -> list[str]:
@@ -50,10 +56,9 @@ def families() -> list[str]:
 
 
 def strings() -> Iterator[tuple[Path, str]]:
-    for path in SOURCES:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield path, node.value
+    for path, node in nodes():
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield path, node.value
 
 
 def rules_of_code() -> set[str]:
@@ -74,12 +79,11 @@ def rules_of_page() -> list[str]:
 
 def first_arguments() -> Iterator[tuple[Path, str]]:
     """String literals that are the first argument of a call."""
-    for path in SOURCES:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Call) and node.args:
-                first = node.args[0]
-                if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                    yield path, first.value
+    for path, node in nodes():
+        if isinstance(node, ast.Call) and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield path, first.value
 
 
 def test_every_rule_is_on_the_page_once() -> None:
@@ -95,8 +99,7 @@ def test_rules_that_are_put_together_are_known() -> None:
     assert prefixes == set(MADE), "say in MADE what the new ones become"
     limits = {
         node.args[0].value
-        for path in SOURCES
-        for node in ast.walk(tree(path))
+        for _, node in nodes()
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "Exhausted"
