@@ -13,6 +13,9 @@ Transform, 1992, sections 1.7 and 2.3.)
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 from nnefc.kernels.fourier.lanes import collect, deliver, separate
 from nnefc.kernels.fourier.stages import butterflies, sums
 from nnefc.kernels.parameters import Layout
@@ -71,24 +74,10 @@ Stage i has the radix `radices`[i], and its twiddle factors `tables`[i] bytes on
 load_local, store_local = LOAD["int64"], STORE["int64"]
 
 
-@family()
-def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
-    """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
-
-    The inverse is the transform with real and imaginary parts exchanged.  `contiguous`: inner is 1.
-    """
-    load, store, size, number = LOAD[item], STORE[item], ITEMSIZE[item], NUMBER[item]
-    lanes = lanes_of(item)
-    by_two, by_four, by_any = butterflies(item, 2), butterflies(item, 4), sums(item)
-    real, inverse = kind == "real", kind == "inverse"
-    collect_items, deliver_items = collect(item, inverse), deliver(item, inverse)
-    separate_signals = separate(item)
-    parts = 1 if real else 2
-    group_units = 2 * lanes if real else lanes
-    sources, targets = local_bytes(8 * group_units), local_bytes(8 * group_units)
-    first_part, second_part = (1, 0) if inverse else (0, 1)
-    pair, vector, row = 2 * size, lanes * size, 2 * lanes * size
-    taken = parts * size
+@cache
+def _weigh(item: str, parts: int) -> Any:
+    """Helper `weigh(bases, params, weights)`; `parts` weights for each item of a frame."""
+    load, store, number = LOAD[item], STORE[item], NUMBER[item]
 
     @helper
     def weigh(bases, params, weights):
@@ -102,6 +91,16 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
                 weight = load(window, (e - begin) * step)
             for part in range(parts):
                 store(weights, e * parts + part, weight)
+
+    return weigh
+
+
+@cache
+def _locate(group_units: int, taken: int, pair: int) -> Any:
+    """Helper `locate(bases, params, group, lane_source, lane_target)`.
+
+    `taken`, `pair`: bytes of an item of the signals, and of the transforms.
+    """
 
     @helper
     def locate(bases, params, group, lane_source, lane_target):
@@ -117,6 +116,19 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
             store_local(lane_source, lane, x + (begin * inner + i) * taken)
             place = frame * load_word(params + BINS) * inner + i
             store_local(lane_target, lane, y + place * pair)
+
+    return locate
+
+
+@cache
+def _fill(item: str, kind: str, contiguous: bool) -> Any:
+    """Helper `fill(params, weights, lane_source, values)`."""
+    load, store, size, lanes = LOAD[item], STORE[item], ITEMSIZE[item], lanes_of(item)
+    real, inverse = kind == "real", kind == "inverse"
+    collect_items = collect(item, inverse)
+    parts = 1 if real else 2
+    first_part, second_part = (1, 0) if inverse else (0, 1)
+    vector, row, taken = lanes * size, 2 * lanes * size, parts * size
 
     @helper
     def fill(params, weights, lane_source, values):
@@ -140,6 +152,17 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
                         store(at, lane, load(one, first_part) * weight)
                         store(at, lanes + lane, load(one, second_part) * weight)
 
+    return fill
+
+
+@cache
+def _empty(item: str, inverse: bool, contiguous: bool) -> Any:
+    """Helper `empty(params, values, lane_target)`."""
+    load, store, size, lanes = LOAD[item], STORE[item], ITEMSIZE[item], lanes_of(item)
+    deliver_items = deliver(item, inverse)
+    first_part, second_part = (1, 0) if inverse else (0, 1)
+    pair, row = 2 * size, 2 * lanes * size
+
     @helper
     def empty(params, values, lane_target):
         """Stores the transforms of a group from lanes."""
@@ -152,6 +175,25 @@ def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
                     at = load_local(lane_target, lane) + e * pitch
                     store(at, first_part, load(values + e * row, lane))
                     store(at, second_part, load(values + e * row, lanes + lane))
+
+    return empty
+
+
+@family()
+def transform(kind: str, contiguous: bool, item: str) -> KernelFunction:
+    """`kind`: forward, inverse, or real: two real frames are the parts of a complex one.
+
+    The inverse is the transform with real and imaginary parts exchanged.  `contiguous`: inner is 1.
+    """
+    size, lanes = ITEMSIZE[item], lanes_of(item)
+    by_two, by_four, by_any = butterflies(item, 2), butterflies(item, 4), sums(item)
+    real, inverse = kind == "real", kind == "inverse"
+    separate_signals = separate(item)
+    parts = 1 if real else 2
+    group_units = 2 * lanes if real else lanes
+    sources, targets = local_bytes(8 * group_units), local_bytes(8 * group_units)
+    weigh, locate = _weigh(item, parts), _locate(group_units, parts * size, 2 * size)
+    fill, empty = _fill(item, kind, contiguous), _empty(item, inverse, contiguous)
 
     def transform(bases, params, first, last):
         twiddles, length = address(bases, params + TWIDDLES), load_word(params + LENGTH)

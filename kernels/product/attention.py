@@ -129,15 +129,9 @@ def rows(
 
 
 @cache
-def _driver(item: str) -> Any:
-    """Helper `drive(bases, params, first, last, tile, finish, table, scores, state)`.
-
-    `tile` and `finish` are the addresses of `product_tile` and `apply_rows` (or 0); the others of
-    memory of the thread.
-    """
-    size, lanes = ITEMSIZE[item], lanes_of(item)
-    call_tile, call_finish = procedure(TILE_ARGUMENTS), procedure(APPLY_ARGUMENTS)
-    power, divide, dot = exponentials(item), divide_rows(item), dots(item, DOT_ROWS)
+def _panel_product() -> Any:
+    """Helper `multiply(m, parts, i_first, i_end, tile, a, ...)`: rows of A times a panel of B."""
+    call_tile = procedure(TILE_ARGUMENTS)
 
     @helper
     def multiply(
@@ -189,6 +183,14 @@ def _driver(item: str) -> Any:
                     )
                 row += height
 
+    return multiply
+
+
+@cache
+def _rows_product(item: str) -> Any:
+    """Helper `multiply_rows(rows, keys, depth, q, q_row, k, k_row, scores, pitch)`."""
+    size, dot = ITEMSIZE[item], dots(item, DOT_ROWS)
+
     @helper
     def multiply_rows(rows, keys, depth, q, q_row, k, k_row, scores, pitch):
         """Rows of q times rows of k, of which each is read once."""
@@ -197,6 +199,21 @@ def _driver(item: str) -> Any:
             for row in range(rows):
                 target = scores + row * pitch + key * size
                 dot(count, depth, k + key * k_row, k_row, q + row * q_row, target)
+
+    return multiply_rows
+
+
+@cache
+def _driver(item: str) -> Any:
+    """Helper `drive(bases, params, first, last, tile, finish, table, scores, state)`.
+
+    `tile` and `finish` are the addresses of `product_tile` and `apply_rows` (or 0); the others of
+    memory of the thread.
+    """
+    size, lanes = ITEMSIZE[item], lanes_of(item)
+    call_finish = procedure(APPLY_ARGUMENTS)
+    multiply, multiply_rows = _panel_product(), _rows_product(item)
+    power, divide = exponentials(item), divide_rows(item)
 
     @helper
     def drive(bases, params, first, last, tile, finish, table, scores, state):

@@ -86,22 +86,17 @@ def _nearest_even(at):
     return low
 
 
-@family()
-def sample(
-    mode: str, padding_mode: str, align_corners: bool, rank: int, item: str
-) -> KernelFunction:
-    load, store, number, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
-    padded, taps = _padded(padding_mode, align_corners), TAPS[mode]
-    total = taps**rank
-    places, weights = local_bytes(8 * taps * rank), local_bytes(8 * taps * rank)
-    met, shares = local_bytes(4 * total * BLOCK), local_bytes(size * total * BLOCK)
+@helper
+def _put(place, weight, at, share, extent):
+    """Store a tap: its item and its weight, which is 0 outside the input."""
+    inside = at >= 0.0 and at < extent
+    store_local(place, int(at) if inside else 0)
+    store_weight(weight, share if inside else 0.0)
 
-    @helper
-    def put(place, weight, at, share, extent):
-        """Store a tap: its item and its weight, which is 0 outside the input."""
-        inside = at >= 0.0 and at < extent
-        store_local(place, int(at) if inside else 0)
-        store_weight(weight, share if inside else 0.0)
+
+def _locate(taps: int, padding_mode: str, align_corners: bool, item: str):
+    """Helper `locate(value, extent, place, weight)` of a coordinate."""
+    number, padded = NUMBER[item], _padded(padding_mode, align_corners)
 
     @helper
     def locate(value, extent, place, weight):
@@ -115,15 +110,22 @@ def sample(
             low = floor(at)
             for i in range(4):
                 share = _cubic(at - low - (i - 1))
-                put(place + 8 * i, weight + 8 * i, padded(low + (i - 1), extent), share, extent)
+                _put(place + 8 * i, weight + 8 * i, padded(low + (i - 1), extent), share, extent)
             return
         at = padded(at, extent)
         if taps == 1:
-            put(place, weight, _nearest_even(at), 1.0, extent)
+            _put(place, weight, _nearest_even(at), 1.0, extent)
         else:
             low = floor(at)
-            put(place, weight, low, 1.0 - (at - low), extent)
-            put(place + 8, weight + 8, low + 1.0, at - low, extent)
+            _put(place, weight, low, 1.0 - (at - low), extent)
+            _put(place + 8, weight + 8, low + 1.0, at - low, extent)
+
+    return locate
+
+
+def _combine(taps: int, rank: int, item: str):
+    """Helper `combine(params, place, weight, at, share, p)` of the taps along all dimensions."""
+    store, number, total = STORE[item], NUMBER[item], taps**rank
 
     @helper
     def combine(params, place, weight, at, share, p):
@@ -137,6 +139,20 @@ def sample(
                 product *= load_weight(weight + i)
             store_place(at, tap * BLOCK + p, place_number(offset))
             store(share, tap * BLOCK + p, number(product))
+
+    return combine
+
+
+@family()
+def sample(
+    mode: str, padding_mode: str, align_corners: bool, rank: int, item: str
+) -> KernelFunction:
+    load, store, number, size = LOAD[item], STORE[item], NUMBER[item], ITEMSIZE[item]
+    taps = TAPS[mode]
+    total = taps**rank
+    locate, combine = _locate(taps, padding_mode, align_corners, item), _combine(taps, rank, item)
+    places, weights = local_bytes(8 * taps * rank), local_bytes(8 * taps * rank)
+    met, shares = local_bytes(4 * total * BLOCK), local_bytes(size * total * BLOCK)
 
     def sample(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)

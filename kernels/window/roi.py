@@ -77,13 +77,9 @@ def _plane(index: str):
     return plane
 
 
-@family()
-def pool(kind: str, item: str, index: str) -> KernelFunction:
-    """`kind`: avg or max of every cell; an empty cell gives 0."""
-    load, store, number = LOAD[item], STORE[item], NUMBER[item]
-    coordinate, plane = _coordinate(item), _plane(index)
-    lows, highs, places = local_bytes(64), local_bytes(64), local_bytes(64)
-    average, lowest = kind == "avg", -math.inf
+def _cell_bounds(item: str):
+    """Helper `bounds(params, rois, roi, cell, low, high, place)`."""
+    coordinate = _coordinate(item)
 
     @helper
     def bounds(params, rois, roi, cell, low, high, place):
@@ -104,16 +100,28 @@ def pool(kind: str, item: str, index: str) -> KernelFunction:
             volume *= max(stop - begin, 0)
         return volume
 
-    @helper
-    def step(params, low, high, place):
-        """To the next row of the cell: all dimensions but the last; 0 after the last row."""
-        for d in range(load_word(params + RANK) - 2, -1, -1):
-            at = load_local(place + 8 * d) + 1
-            if at < load_local(high + 8 * d):
-                store_local(place + 8 * d, at)
-                return 1
-            store_local(place + 8 * d, load_local(low + 8 * d))
-        return 0
+    return bounds
+
+
+@helper
+def _next_row(params, low, high, place):
+    """To the next row of the cell: all dimensions but the last; 0 after the last row."""
+    for d in range(load_word(params + RANK) - 2, -1, -1):
+        at = load_local(place + 8 * d) + 1
+        if at < load_local(high + 8 * d):
+            store_local(place + 8 * d, at)
+            return 1
+        store_local(place + 8 * d, load_local(low + 8 * d))
+    return 0
+
+
+@family()
+def pool(kind: str, item: str, index: str) -> KernelFunction:
+    """`kind`: avg or max of every cell; an empty cell gives 0."""
+    load, store, number = LOAD[item], STORE[item], NUMBER[item]
+    bounds, plane = _cell_bounds(item), _plane(index)
+    lows, highs, places = local_bytes(64), local_bytes(64), local_bytes(64)
+    average, lowest = kind == "avg", -math.inf
 
     def pool(bases, params, first, last):
         x, y = address(bases, params + X), address(bases, params + Y)
@@ -141,7 +149,7 @@ def pool(kind: str, item: str, index: str) -> KernelFunction:
                             total += value
                         elif value > total or value != value:
                             total = float(value)
-                    more = step(params, low, high, place)
+                    more = _next_row(params, low, high, place)
                 if average:
                     total /= volume
                 store(y, unit * cells + cell, number(total))
