@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.machine.limits import Machine
-from nnefc.runtime.machine.limits import measure as measure_machine
+from nnefc.runtime.machine.roofline import Machine
+from nnefc.runtime.machine.roofline import measure as measure_machine
 
 
 @pytest.fixture(scope="session")

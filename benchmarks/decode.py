@@ -201,7 +201,7 @@ def _measure(
     turn: float,
 ) -> tuple[dict[Key, list[float]], dict[str, float]]:
     """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
-    from nnefc.runtime.machine.limits import reading
+    from nnefc.runtime.machine.roofline import reading
 
     readers = {stored: reading(nbytes, threads) for stored, nbytes in sizes_of.items()}
     found = by_turns({**steps, **readers}, rounds, turn)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnefc.support.errors import Diagnostic, NnefError, NnefWarning
+from nnefc.support.version import VERSION
 
 if TYPE_CHECKING:
     from nnefc.api.archive import save_archive
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.limits import Limits
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "CompiledModel": "nnefc.runtime.run.model",

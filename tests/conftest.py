@@ -114,7 +114,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache of kernels of one test, which has warned of nothing yet."""
-    from nnefc.runtime.cache import cache
+    from nnefc.runtime.cache import kernel_cache as cache
 
     place = tmp_path / "kernels"
     monkeypatch.setenv("NNEFC_CACHE", str(place))

@@ -21,8 +21,8 @@ from nnefc.support.errors import warn_python
 
 if TYPE_CHECKING:
     from nnefc.model_cache.entry import ModelCacheEntry
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
 
 def compile(

@@ -19,7 +19,7 @@ from nnefc.support.errors import NnefError, warn_python
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
 
 def import_model(

@@ -11,7 +11,7 @@ from nnefc.options.import_config import IMPORT_OPTIONS, ImportOptions, Path
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
 
 def tune(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc import __version__
+from nnefc.support.version import VERSION
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.build import Build
     from nnefc.runtime.artifact.write import Portable
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
     Values = Mapping[str, Array]
@@ -82,9 +82,9 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
 
     from nnefc.ir import print_graph
     from nnefc.runtime.artifact.write import Portable, State
-    from nnefc.runtime.compile.assemble import tensors
+    from nnefc.runtime.compile.compiled import tensor_specs
 
-    inputs, outputs = tensors(graph)
+    inputs, outputs = tensor_specs(graph)
     updates = (op.inputs[0] for op in graph.ops if op.name == "update")
     updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
     states: list[State] = []
@@ -103,7 +103,7 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
             arrays[name] = np.ascontiguousarray(array)
     return Portable(
         name=graph.name,
-        version=__version__,
+        version=VERSION,
         inputs=inputs,
         outputs=outputs,
         ir=text,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.read import Artifact
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
 
 class FromArtifact(SavedAsContent):

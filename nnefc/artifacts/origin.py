@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.formats.files import FilePath
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
 
 class SavedAsContent:

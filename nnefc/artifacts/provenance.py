@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
 
 class FromGraph(SavedAsContent):

@@ -55,7 +55,7 @@ def _cache_packed_weights(path: FilePath) -> None:
     """Store the packed weights that the file does not hold, for the first call after a load."""
     from nnefc.runtime.artifact.file import open_file
     from nnefc.runtime.artifact.read import Artifact
-    from nnefc.runtime.cache import cache
+    from nnefc.runtime.cache import kernel_cache as cache
 
     if cache.weights() is None:
         return

@@ -73,9 +73,9 @@ app.add_typer(cache_command.cache, name="cache")
 
 def _version(show: bool) -> None:
     if show:
-        from nnefc import __version__
+        from nnefc.support.version import VERSION
 
-        typer.echo(f"nnefc {__version__}")
+        typer.echo(f"nnefc {VERSION}")
         raise typer.Exit
 
 

@@ -10,16 +10,16 @@ from nnefc.support.memory_errors import memory_errors
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.passes.pipeline import Hook
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.run.model import CompiledModel, Origin
+    from nnefc.support.progress import Progress
 
 
 def check_environment() -> None:
     """Raise NnefError `input/environment`, also where nothing will be compiled."""
-    from nnefc.runtime.machine.jobs import jobs
+    from nnefc.runtime.machine.resources import compile_jobs
 
-    jobs()
+    compile_jobs()
 
 
 def compile_graph(

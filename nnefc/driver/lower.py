@@ -84,7 +84,7 @@ def lower_prepared(
     from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolutionAlgorithms
     from nnefc.passes.machine.split_batch import SplitBatch
     from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, passes_of, run_pipeline
-    from nnefc.runtime.machine.data_caches import largest_cache
+    from nnefc.runtime.machine.resources import largest_cache, usable_cpus
     from nnefc.runtime.run.team import team
 
     threads, cache, block = config.threads, largest_cache(), lanes_of("float32")
@@ -101,7 +101,12 @@ def lower_prepared(
     release_pages()
     release = None if keep_sources else release_pages
     program = lower(
-        stages, release=release, threads=threads, keep_sources=keep_sources, growing=growing
+        stages,
+        threads=threads or usable_cpus(),
+        cache_bytes=cache,
+        release=release,
+        keep_sources=keep_sources,
+        growing=growing,
     )
     release_pages()
     return program

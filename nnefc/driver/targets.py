@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.artifact.build import Build
     from nnefc.runtime.artifact.write import Portable
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.passes.pipeline import Ran
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
 LEAST_GAIN: Final = 0.03
 """Share of its time that another method must save: less may be noise."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.executable import Executable
     from nnefc.runtime.run.profile import Profile
+    from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
 

@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 from nnefc.dynamic.states import only_sessions
 from nnefc.frontends.common.graph_source import sample_graph
 from nnefc.runtime.memory.weight_pool import WeightPool
-from nnefc.runtime.run.forks import renew_after_fork
 from nnefc.runtime.run.model import CompiledModel
 from nnefc.support.errors import Diagnostics, NnefError
+from nnefc.support.fork_safe import renew_after_fork
 from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.plan.symbolic_plan import ParametricModel
     from nnefc.runtime.run.executable import Executable
+    from nnefc.support.progress import Progress
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]

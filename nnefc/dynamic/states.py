@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nnefc.runtime.memory.large_pages import memory
-from nnefc.runtime.memory.tensors import TensorSpec, address, array_of, is_ready, mismatch
-from nnefc.runtime.run.forks import renew_after_fork
+from nnefc.runtime.memory.tensors import TensorSpec, array_of, mismatch
+from nnefc.support.array_memory import address, is_ready
 from nnefc.support.errors import Diagnostic, NnefError
+from nnefc.support.fork_safe import renew_after_fork
+from nnefc.support.large_pages import large_page_memory
 
 if TYPE_CHECKING:
     from nnefc.ir import Count, State
@@ -180,7 +181,7 @@ class States(MutableMapping[str, Array]):
             return array
         held = self[name]
         nbytes = prod(shape) * spec.dtype.itemsize
-        found = memory(nbytes, "a state").view(spec.dtype).reshape(shape)
+        found = large_page_memory(nbytes, "a state").view(spec.dtype).reshape(shape)
         _beginning(found, held.shape)[...] = held
         self._kept.arrays[name] = found  # one after the other: the memory before is not needed
         return found

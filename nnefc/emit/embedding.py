@@ -19,8 +19,9 @@ from nnefc.kernels.embedded.state import MODEL, PIECE, STATE, STATUS, TABLE, UNK
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
 from nnefc.runtime.artifact.build import Build
-from nnefc.runtime.compile.kernel_compiler import Function, object_code_for
+from nnefc.runtime.compile.kernel_compiler import object_code_for
 from nnefc.runtime.compile.support_code import PARTS
+from nnefc.runtime.compile.unit import Function
 from nnefc.runtime.run.team import SPINS, SYSTEM_CALLS
 from nnefc.support.hardware import ALIGNMENT
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from nnefc import __version__
 from nnefc.emit.names import identifiers
 from nnefc.kernels.embedded.state import STATUS
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.errors import NnefError
+from nnefc.support.version import VERSION
 
 DIMS: Final = 8
 """Room for extents in a `NAME_tensor`."""
@@ -143,7 +143,7 @@ def header(face: Interface, about: str, has_weights: bool) -> str:
     name, macro = face.name, face.macro
     weights = f"file {name}.weights" if has_weights else "there is none, give NULL"
     lines = [
-        f"/* {name}: {about}. Written by nnefc {__version__}; see docs/c.md there. */",
+        f"/* {name}: {about}. Written by nnefc {VERSION}; see docs/c.md there. */",
         f"#ifndef {macro}_H",
         f"#define {macro}_H",
         "",

@@ -16,8 +16,8 @@ from nnefc.lower.graphs import lower_graph
 from nnefc.lower.stages import Stages
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.program.program import Program
-from nnefc.runtime.run.team import usable_cpus
 from nnefc.support.errors import Diagnostic, NnefError, Place
+from nnefc.support.machine_model import LAST_CACHE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,8 +65,9 @@ def load_lowerings() -> None:
 def lower(
     graph: Graph | Sequence[Stage],
     *,
+    threads: int = 2,
+    cache_bytes: int = LAST_CACHE_BYTES,
     release: Callable[[], None] | None = None,
-    threads: int | None = None,
     keep_sources: bool = False,
     growing: bool = False,
 ) -> Program:
@@ -81,8 +82,8 @@ def lower(
 
     `release`: the graph is not needed afterwards; the data of its constants is let go as soon as
     kernels have their own form of it, and this is called when that was much.
-    `threads`: how many will run the program; None: all usable processors.
-    `keep_sources`: constants that are packings of weights stay `Derived`, for a file to be made.
+    `threads`: how many will run the program; `cache_bytes`: the size of the largest cache.
+    `keep_sources`: packed weights stay `PackedWeight` instead of arrays, for a file to be written.
     `growing`: other shapes follow, for which the same kernels are to do.
     """
     load_lowerings()
@@ -97,7 +98,8 @@ def lower(
         program,
         Constants(program, keep_sources=keep_sources),
         zero_filled(stages),
-        threads or usable_cpus(),
+        threads,
+        cache_bytes,
         live,
         growing,
         release,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.program.program import Buffer, Program, Ref
-from nnefc.runtime.memory.array_views import address, owner, view
+from nnefc.support.array_memory import address, owner, view_key
 from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Constants:
 
         `how` names what is made of the items of the sources, and all that it is made by.
         """
-        key = (*map(view, sources), *how)
+        key = (*map(view_key, sources), *how)
         found = self._derived.get(key)
         if found is None:
             found = self._remember(key, sources, self.place(make()))
@@ -99,7 +99,7 @@ class Constants:
         """
         from nnefc.program.packed_weight import PackedWeight
 
-        key = (*view(source), packing, parameters, dtype)
+        key = (*view_key(source), packing, parameters, dtype)
         found = self._derived.get(key)
         if found is None:
             converted = None if source.dtype == dtype else dtype
@@ -122,4 +122,4 @@ class Constants:
 
 def _memory(array: Array) -> Key:
     """Names the bytes of an array: those in one piece are the same, whatever their shape."""
-    return (address(array), array.nbytes) if array.flags.c_contiguous else view(array)
+    return (address(array), array.nbytes) if array.flags.c_contiguous else view_key(array)

@@ -86,6 +86,8 @@ class Common:
     """Blocked values whose channels that fill up the last block have to be zero."""
     threads: int
     """How many will run the program; more are possible, but scratch memory is for so many."""
+    cache_bytes: int
+    """Bytes of the largest cache: larger results bypass it."""
     live: int
     """Bytes that the arena may have in any case: at least those of values alive at one time."""
     growing: bool = False
@@ -106,6 +108,7 @@ class Lowering:
         self.graph = graph
         self.program = common.program
         self.threads = common.threads
+        self.cache_bytes = common.cache_bytes
         self.growing = common.growing
         self.release = common.release
         self._common = common

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.cache.folder import CacheFolder
     from nnefc.runtime.cache.key import Facts
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.run.model import CompiledModel
+    from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
 
@@ -206,7 +206,7 @@ class ModelCacheEntry:
 
 def _folder() -> CacheFolder:
     """The folder of the model cache."""
-    from nnefc.runtime.cache import cache
+    from nnefc.runtime.cache import kernel_cache as cache
 
     folder = cache.weights()
     if folder is None:

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.formats.files import FilePath
 from nnefc.ir import DType
 from nnefc.runtime.cache.key import SOURCE
 from nnefc.support.digests import blake2b
+from nnefc.support.sources import PACKAGE
 
 if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig
@@ -67,7 +67,7 @@ def _surroundings() -> Facts:
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache.key import surroundings_of
     from nnefc.runtime.compile.support_code import interface
-    from nnefc.runtime.machine.data_caches import largest_cache
+    from nnefc.runtime.machine.resources import largest_cache
 
     codegen = surroundings_of("codegen.object_code", host())
     assert codegen is not None
@@ -102,7 +102,7 @@ def sources_are_those_that_run() -> bool:
 @cache
 def _sources() -> Sequence[Source]:
     """Those of nnefc, when it is first asked for them."""
-    return sources_in(Path(cast(str, sys.modules["nnefc"].__file__)).parent)
+    return sources_in(Path(PACKAGE))
 
 
 def sources_in(package: Path) -> Sequence[Source]:

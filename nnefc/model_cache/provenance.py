@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from nnefc.artifacts.load import FromArtifact
-from nnefc.runtime.run.once import Once
+from nnefc.support.fork_safe import Lazy
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
@@ -23,7 +23,7 @@ class FromDocument(FromArtifact):
         super().__init__(artifact)
         self._config = config
         self._imported = imported
-        self._graph: Once[Graph] = Once()
+        self._graph: Lazy[Graph] = Lazy()
 
     @property
     def graph(self) -> Graph:

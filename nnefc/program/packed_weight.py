@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnefc.packing import Parameters, Release, pack, size
-from nnefc.runtime.memory.large_pages import memory
+from nnefc.support.large_pages import large_page_memory
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +32,6 @@ class PackedWeight(NamedTuple):
 
     def array(self, release: Release | None = None) -> Array:
         """The items, in memory of their own."""
-        packed = memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
+        packed = large_page_memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
         pack(self.packing, self.source, self.parameters, packed, release)
         return packed

@@ -42,6 +42,11 @@ NEAR_NS: Final = 0.012
 REMOTE_NS: Final = 0.05
 """That another core has written, or has to get."""
 
+# -- capacity
+
+LAST_CACHE_BYTES: Final = 32 << 20
+"""Of the last cache."""
+
 # -- launches, in nanoseconds
 
 LAUNCH_NS: Final = 100.0

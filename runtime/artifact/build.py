@@ -20,11 +20,12 @@ from nnefc.packing.inverse import Packed, View
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program
 from nnefc.runtime.compile import support_code as native
-from nnefc.runtime.compile.kernel_compiler import Progress, object_codes
-from nnefc.runtime.memory.tensors import address
+from nnefc.runtime.compile.kernel_compiler import object_codes
 from nnefc.runtime.plan.launch_info import LaunchInfo, launch_infos
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.plan.planner import make_plan
+from nnefc.support.array_memory import address
+from nnefc.support.progress import Progress
 from nnefc.symbolic.traced_array import TracedArray
 
 Array = np.ndarray[Any, Any]

@@ -38,7 +38,7 @@ from nnefc.formats.files import (
     reason,
     size_of,
 )
-from nnefc.runtime.memory.tensors import aligned
+from nnefc.support.array_memory import aligned
 from nnefc.support.digests import blake2b
 from nnefc.support.errors import NnefError, Place
 

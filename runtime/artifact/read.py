@@ -18,18 +18,19 @@ from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed, View, restore
 from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.compiled import Compiled
-from nnefc.runtime.compile.executable_memory import Code
-from nnefc.runtime.memory.tensors import TensorSpec, aligned_empty
+from nnefc.runtime.compile.compiled import CompiledProgram
+from nnefc.runtime.compile.executable_memory import ExecutableImage
+from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.plan import BaseTable, Plan
-from nnefc.runtime.run.once import Once
+from nnefc.support.array_memory import aligned_empty
 from nnefc.support.errors import NnefError, Place
+from nnefc.support.fork_safe import Lazy
 from nnefc.support.item_types import numpy_type
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.program.packed_weight import PackedWeight
-    from nnefc.runtime.artifact.packed_weights import Wanted
+    from nnefc.runtime.artifact.weight_cache import Wanted
     from nnefc.runtime.plan.launch_info import LaunchInfo
 
 Array = np.ndarray[Any, Any]
@@ -64,7 +65,7 @@ class Artifact:
         """
         self.file = file
         self._compared = compared
-        self._whole_graph: Once[Graph] = Once()
+        self._whole_graph: Lazy[Graph] = Lazy()
         with self._reading():
             content = file.content
             self.name = str(content["name"])
@@ -120,20 +121,20 @@ class Artifact:
                 for target in self.targets
             ]
 
-    def compiled(self, number: int) -> Compiled:
+    def compiled(self, number: int) -> CompiledProgram:
         """The code of a target, mapped."""
         with self._reading():
             target = self.targets[number]
             for part, facts in zip(support_code.PARTS, target["native"], strict=True):
                 support_code.provide(part, self._image(facts))
             nbytes, lower_bound = target["arena"]
-            return Compiled(
+            return CompiledProgram(
                 name=self.name,
                 inputs=self.inputs,
                 outputs=self.outputs,
                 variables=self.variables(),
                 states=tuple(target["states"]),
-                code=Code(Image(self._head(target["code"]).tobytes(), {})),
+                code=ExecutableImage(Image(self._head(target["code"]).tobytes(), {})),
                 plan=Plan(
                     launches=self._words(target["launches"]).reshape(-1, 4),
                     launch_of=self._words(target["launch_of"]),
@@ -181,7 +182,7 @@ class Artifact:
 
     def _make(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
         """The constants that are not stored, by number."""
-        from nnefc.runtime.artifact.packed_weights import Wanted, find_or_make
+        from nnefc.runtime.artifact.weight_cache import Wanted, find_or_make
 
         wanted: list[Wanted] = []
         for i in missing:

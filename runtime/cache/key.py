@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
-from nnefc import __version__
 from nnefc.kernels.target.isa import NATIVE, Isa
 from nnefc.kernels.target.processor import identity
 from nnefc.kernels.template import Kernel
+from nnefc.support import sources
 from nnefc.support.digests import blake2b
+from nnefc.support.version import VERSION
 
 FORMAT: Final = 2
 """Of the entries; a fact like the others, so that the names of two formats differ."""
@@ -33,7 +34,6 @@ SOURCE: Final = "source "
 INSTRUCTIONS: Final = "instruction set"
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
-_PACKAGE: Final = Path(cast(str, sys.modules["nnefc"].__file__)).parent
 _ALWAYS: Final = "kernels.codegen.object_code"
 """Reached by every kernel: what makes object code of it."""
 _KERNELS: Final = "nnefc.kernels."
@@ -115,7 +115,7 @@ def surroundings_of(module: str, isa: Isa) -> Surroundings | None:
         "python": sys.implementation.cache_tag or platform.python_version(),
         "numba": _version("numba"),
         "llvmlite": _version("llvmlite"),
-        "nnefc": __version__,
+        "nnefc": VERSION,
         **sources,
     }
     text = json.dumps(facts, sort_keys=True).encode()
@@ -169,7 +169,7 @@ def _source(module: str) -> _Source | None:
     if module in _WITHOUT_CODE:
         return None
     try:
-        text = _PACKAGE.joinpath(*module.split(".")).with_suffix(".py").read_bytes()
+        text = Path(sources.source_file(module)).read_bytes()
     except OSError:
         return None
     return _Source(_short(text), frozenset(_imports(text)))

@@ -13,7 +13,7 @@ from nnefc.runtime.cache.folder import CacheFolder, EntryFile, file_name
 from nnefc.runtime.cache.key import INSTRUCTIONS, SOURCE, Facts, Key
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from nnefc.runtime.cache import cache as files
+from nnefc.runtime.cache import kernel_cache as files
 from nnefc.runtime.cache.key import key_of
 from nnefc.support.digests import blake2b
 

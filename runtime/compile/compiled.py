@@ -1,4 +1,7 @@
-"""What it takes to run a model: the result of compiling, or what a file holds of it."""
+"""Compiled programs: code, plan and constants of a model, either compiled now or read from a file.
+
+An artifact that is loaded needs no compiler, so the functions that compile import it themselves.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from nnefc.runtime.memory.tensors import TensorSpec
+
 if TYPE_CHECKING:
-    from nnefc.ir import Count, State, Variable
-    from nnefc.program.program import Appended
-    from nnefc.runtime.compile.executable_memory import Code
-    from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.ir import Count, Graph, State, Variable
+    from nnefc.program.packed_weight import PackedWeight
+    from nnefc.program.program import Appended, Program
+    from nnefc.runtime.compile.executable_memory import ExecutableImage
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.plan import Plan
+    from nnefc.runtime.plan.planner import Draft
+    from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
 
@@ -31,8 +38,8 @@ STATELESS: Final = SessionLayout()
 """The layout of plans that keep nothing between calls."""
 
 
-class Compiled(NamedTuple):
-    """Code and data of a model; it has no graph, and does not change."""
+class CompiledProgram(NamedTuple):
+    """Code and data of a model, immutable and without its graph."""
 
     name: str
     inputs: tuple[TensorSpec, ...]
@@ -40,13 +47,88 @@ class Compiled(NamedTuple):
     variables: Mapping[str, Variable]
     """By label in lower case, with their initial values."""
     states: tuple[str, ...]
-    """Keys of those that have a mutable buffer, in the order of the table of bases."""
-    code: Code
+    """Keys of the variables that have a mutable buffer, in the order of the table of bases."""
+    code: ExecutableImage
     plan: Plan
     work: int
-    """Operations, and bytes that are read, of a call."""
+    """Operations of a call plus bytes that it reads."""
     launches: Callable[[], tuple[LaunchInfo, ...]]
     constants: Callable[[], Sequence[Array]]
-    """In the order of the table of bases; whoever runs the plan keeps them."""
+    """In the order of the table of bases; the caller must keep them alive while the plan runs."""
     constant_bytes: int
     session: SessionLayout = STATELESS
+
+
+def tensor_specs(graph: Graph) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """The inputs and the outputs of a graph."""
+    inputs = tuple(TensorSpec.of(v.name, v.type) for v in graph.inputs)
+    names = zip(graph.output_names, graph.outputs, strict=True)
+    return inputs, tuple(TensorSpec.of(name, v.type) for name, v in names)
+
+
+def compile_program(
+    program: Program,
+    graph: Graph,
+    progress: Progress | None = None,
+    pack: Callable[[PackedWeight], Array] | None = None,
+) -> CompiledProgram:
+    """Compile the kernels of `program`, which computes `graph`, and make its plan.
+
+    `pack`: returns the items of a packed weight, e.g. from a pool; None: `PackedWeight.array`.
+    """
+    return compile_draft(program, graph, progress, pack)[0]
+
+
+def compile_draft(
+    program: Program,
+    graph: Graph,
+    progress: Progress | None = None,
+    pack: Callable[[PackedWeight], Array] | None = None,
+) -> tuple[CompiledProgram, Draft]:
+    """As `compile_program`, with the draft of the plan.
+
+    Numbers of the draft may depend on symbols; the plan is the one for their hints.
+    """
+    from nnefc.program.packed_weight import PackedWeight
+    from nnefc.runtime.compile import support_code
+    from nnefc.runtime.compile.kernel_compiler import compile_kernels
+    from nnefc.runtime.plan.launch_info import launch_infos, total_work
+    from nnefc.runtime.plan.planner import draft
+
+    inputs, outputs = tensor_specs(graph)
+    code = compile_kernels(program.kernels, progress, beside=support_code.functions("executor"))
+    drafted = draft(program, len(inputs), len(outputs), code.offset)
+    launches = launch_infos(program)
+    arrays: list[Array] = []
+    for constant in program.constants:
+        if isinstance(constant, np.ndarray):
+            arrays.append(constant)
+        elif isinstance(constant, PackedWeight):
+            arrays.append(pack(constant) if pack else constant.array())
+        else:
+            arrays.append(constant.value)
+    compiled = CompiledProgram(
+        name=graph.name,
+        inputs=inputs,
+        outputs=outputs,
+        variables=graph.variables,
+        states=tuple(program.states),
+        code=code,
+        plan=drafted.plan(),
+        work=total_work(launches),
+        launches=lambda: launches,
+        constants=lambda: arrays,
+        constant_bytes=sum(array.nbytes for array in arrays),
+        session=_session_layout(program, graph),
+    )
+    return compiled, drafted
+
+
+def _session_layout(program: Program, graph: Graph) -> SessionLayout:
+    names = {
+        graph.inputs[state.input].name: state.name
+        for state in graph.states
+        if state.input is not None
+    }
+    appended = (each._replace(name=names[each.name]) for each in program.appended)
+    return SessionLayout(tuple(graph.states), tuple(graph.counts), tuple(appended))

@@ -5,18 +5,16 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nnefc.kernels.codegen.image import Image
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.kernels.template import Kernel
-    from nnefc.runtime.compile.kernel_compiler import Function, Progress
 
 
-class Code:
+class ExecutableImage:
     """An image in executable memory, until the last reference to this object is gone."""
 
     def __init__(self, image: Image) -> None:
@@ -71,29 +69,3 @@ def _map_executable(code: bytes) -> mmap.mmap:
             f"the system gives no executable memory ({reason}; from a file: {error})",
             hint="set TMPDIR to a folder that is not mounted noexec",
         ) from error
-
-
-def compile_kernels(
-    kernels: Iterable[Kernel],
-    progress: Progress | None = None,
-    *,
-    beside: Iterable[Function] = (),
-) -> Code:
-    """Compile what is not compiled yet, link and map.
-
-    beside: what else will be needed soon, compiled at the same time but not part of the image.
-    Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
-    """
-    from nnefc.kernels.codegen.linker import link
-    from nnefc.runtime.compile.kernel_compiler import object_codes
-
-    wanted = list(dict.fromkeys(kernels))
-    return Code(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
-
-
-def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Code:
-    """Compile, link and map functions over 64-bit integers, by symbol."""
-    from nnefc.kernels.codegen.linker import link
-    from nnefc.runtime.compile.kernel_compiler import Function, object_codes
-
-    return Code(link(object_codes([Function(*each) for each in functions])))

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 from nnefc.kernels.target.isa import NATIVE
 from nnefc.kernels.template import Kernel
-from nnefc.runtime.cache import cache
-from nnefc.runtime.cache.key import Key, key_of_function, key_of_kernel
+from nnefc.runtime.cache import kernel_cache as cache
+from nnefc.runtime.compile.executable_memory import ExecutableImage
+from nnefc.runtime.compile.unit import CompileUnit, Function, key_of, unit_label
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.kernels.target.isa import Isa
-
-Progress = Callable[[int, int, str], None]
-"""`progress(done, total, label)`: called before each step and once at the end."""
+    from nnefc.runtime.cache.key import Key
+    from nnefc.support.progress import Progress
 
 Expected = Callable[[], Iterable[Kernel]]
 """Gives kernels that other models are likely to need."""
@@ -50,37 +50,9 @@ def expecting(kernels: Expected) -> Generator[None]:
         _expected.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function over 64-bit integers that is exported as `symbol`."""
-
-    symbol: str
-    body: Callable[..., Any]
-
-    def function(self) -> Callable[..., Any]:
-        """What to compile."""
-        return self.body
-
-
-Source = Kernel | Function
-"""What there is object code of."""
-
-
-def label(source: Source) -> str:
-    """What people call it."""
-    return source.family if isinstance(source, Kernel) else source.symbol
-
-
-def key_of(source: Source, isa: Isa) -> Key | None:
-    """What its object code for a machine depends on; None: it has no place in the cache."""
-    if isinstance(source, Kernel):
-        return key_of_kernel(source, isa)
-    return key_of_function(source.symbol, source.body, isa)
-
-
 _changed = threading.Condition()
-_objects: dict[Source, bytes] = {}
-_claimed: set[Source] = set()
+_objects: dict[CompileUnit, bytes] = {}
+_claimed: set[CompileUnit] = set()
 """What threads are compiling."""
 _translating = threading.Lock()
 """numba and LLVM hold locks of their own for nearly all of the time."""
@@ -95,12 +67,12 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
-def object_code(source: Source) -> bytes:
+def object_code(source: CompileUnit) -> bytes:
     """The ELF object for this machine."""
     return object_codes([source])[0]
 
 
-def object_codes(sources: Iterable[Source], progress: Progress | None = None) -> list[bytes]:
+def object_codes(sources: Iterable[CompileUnit], progress: Progress | None = None) -> list[bytes]:
     """The ELF objects for this machine, each once.
 
     Raises NnefError `internal/...`; a kernel that does not compile is a fault of ours.
@@ -116,7 +88,31 @@ def object_codes(sources: Iterable[Source], progress: Progress | None = None) ->
     return [_objects[source] for source in wanted]
 
 
-def object_code_for(source: Source, isa: Isa) -> bytes:
+def compile_kernels(
+    kernels: Iterable[Kernel],
+    progress: Progress | None = None,
+    *,
+    beside: Iterable[Function] = (),
+) -> ExecutableImage:
+    """Kernels in executable memory; those without object code are compiled first.
+
+    `beside`: functions needed soon, compiled at the same time but not in the image.
+    Raises NnefError `internal/...`; a kernel that does not compile is an error in nnefc.
+    """
+    from nnefc.kernels.codegen.linker import link
+
+    wanted = list(dict.fromkeys(kernels))
+    return ExecutableImage(link(object_codes([*wanted, *beside], progress)[: len(wanted)]))
+
+
+def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> ExecutableImage:
+    """Functions over 64-bit integers in executable memory, from (symbol, function) pairs."""
+    from nnefc.kernels.codegen.linker import link
+
+    return ExecutableImage(link(object_codes([Function(*each) for each in functions])))
+
+
+def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
     """The ELF object for machines that are of a row, found or compiled in this process."""
     key = key_of(source, isa)
     return (cache.find(key) if key else None) or _compile(source, isa, key)
@@ -130,12 +126,12 @@ class _Steps:
     total: int
     progress: Progress | None
 
-    def begin(self, source: Source) -> None:
+    def begin(self, source: CompileUnit) -> None:
         """Tell that this one is under way."""
         if self.progress is not None:
-            self.progress(self.done, self.total, label(source))
+            self.progress(self.done, self.total, unit_label(source))
 
-    def finish(self, source: Source, code: bytes) -> None:
+    def finish(self, source: CompileUnit, code: bytes) -> None:
         """This one is there, for all threads."""
         with _changed:
             _objects[source] = code
@@ -144,12 +140,12 @@ class _Steps:
 
 
 @contextmanager
-def _claim(wanted: Sequence[Source]) -> Generator[list[Source]]:
+def _claim(wanted: Sequence[CompileUnit]) -> Generator[list[CompileUnit]]:
     """Those of `wanted` that no other thread has claimed; none when all that it waited for are.
 
     What is not finished at the end of the block can be claimed again.
     """
-    mine: list[Source] = []
+    mine: list[CompileUnit] = []
     try:
         with _changed:
             while not mine and any(source not in _objects for source in wanted):
@@ -164,7 +160,7 @@ def _claim(wanted: Sequence[Source]) -> Generator[list[Source]]:
             _changed.notify_all()
 
 
-def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
+def _find_or_compile(sources: Sequence[CompileUnit], steps: _Steps) -> None:
     if not sources:
         return
     with _translators():
@@ -172,7 +168,7 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
 
         isa = host()
     keys = {source: key_of(source, isa) for source in sources}
-    missing: list[Source] = []
+    missing: list[CompileUnit] = []
     for source, key in keys.items():
         found = cache.find(key) if key else None
         if found:
@@ -191,13 +187,13 @@ def _find_or_compile(sources: Sequence[Source], steps: _Steps) -> None:
         steps.finish(source, _compile(source, isa, keys[source]))
 
 
-def _compile_apart(known: Mapping[Source, Key], count: int, isa: Isa, steps: _Steps) -> None:
+def _compile_apart(known: Mapping[CompileUnit, Key], count: int, isa: Isa, steps: _Steps) -> None:
     """Compile in `count` other processes, and then what the next networks are likely to need."""
     from nnefc.runtime.compile import pool
 
     every = dict(known)
 
-    def groups() -> Iterator[Mapping[Source, str]]:
+    def groups() -> Iterator[Mapping[CompileUnit, str]]:
         yield _names(known)
         for further in (_relatives(known), _expected_kernels()):
             new = _new(further, every, isa)
@@ -205,18 +201,18 @@ def _compile_apart(known: Mapping[Source, Key], count: int, isa: Isa, steps: _St
             steps.total += len(new)
             yield _names(new)
 
-    def keep(source: Source, code: bytes) -> None:
+    def keep(source: CompileUnit, code: bytes) -> None:
         cache.keep(every[source], code)
         steps.finish(source, code)
 
     pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
 
 
-def _names(keys: Mapping[Source, Key]) -> dict[Source, str]:
+def _names(keys: Mapping[CompileUnit, Key]) -> dict[CompileUnit, str]:
     return {source: key.name for source, key in keys.items()}
 
 
-def _relatives(sources: Iterable[Source]) -> Iterator[Kernel]:
+def _relatives(sources: Iterable[CompileUnit]) -> Iterator[Kernel]:
     """See `nnefc.kernels.template.family`."""
     for source in sources:
         if isinstance(source, Kernel):
@@ -230,7 +226,9 @@ def _expected_kernels() -> Iterator[Kernel]:
             yield from expected()
 
 
-def _new(kernels: Iterable[Kernel], known: Mapping[Source, Key], isa: Isa) -> dict[Source, Key]:
+def _new(
+    kernels: Iterable[Kernel], known: Mapping[CompileUnit, Key], isa: Isa
+) -> dict[CompileUnit, Key]:
     """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
     if isa.cpu != NATIVE or not cache.serves():  # to whom would they be of use?
         return {}
@@ -241,7 +239,7 @@ def _new(kernels: Iterable[Kernel], known: Mapping[Source, Key], isa: Isa) -> di
     return {k: key for k, key in keys.items() if k in others and cache.find(key) is None}
 
 
-def _compile(source: Source, isa: Isa, key: Key | None) -> bytes:
+def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
     """Compile in this process."""
     with _translating, _deferred_interrupt():
         with _translators():

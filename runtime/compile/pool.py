@@ -21,10 +21,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from nnefc.kernels.target.isa import setting
-from nnefc.runtime.compile.kernel_compiler import Source, label
+from nnefc.runtime.compile.unit import CompileUnit, unit_label
 from nnefc.runtime.compile.worker import read_message, write_message
-from nnefc.runtime.machine.control_groups import free_memory
-from nnefc.runtime.machine.jobs import jobs
+from nnefc.runtime.machine.resources import compile_jobs, free_memory, usable_cpus
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -64,7 +63,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def workers_for(sources: Iterable[Source]) -> int:
+def workers_for(sources: Iterable[CompileUnit]) -> int:
     """How many workers pay for what is to be compiled; 0: the caller does it alone.
 
     At most as many as `NNEFC_JOBS` says, otherwise as there are processors and memory.
@@ -75,15 +74,13 @@ def workers_for(sources: Iterable[Source]) -> int:
     return count if count > 1 and _can_start() else 0
 
 
-def _seconds(source: Source) -> float:
-    return _SECONDS.get(label(source), _OTHERS)
+def _seconds(source: CompileUnit) -> float:
+    return _SECONDS.get(unit_label(source), _OTHERS)
 
 
 def _most_workers() -> int:
-    if (wanted := jobs()) is not None:
+    if (wanted := compile_jobs()) is not None:
         return wanted
-    from nnefc.runtime.run.team import usable_cpus
-
     memory = free_memory()
     return usable_cpus() if memory is None else min(usable_cpus(), memory // _WORKER_BYTES)
 
@@ -95,12 +92,12 @@ def _can_start() -> bool:
 
 
 def compile_apart(
-    groups: Iterable[Mapping[Source, str]],
+    groups: Iterable[Mapping[CompileUnit, str]],
     count: int,
     isa: Isa,
     *,
-    begin: Callable[[Source], None],
-    keep: Callable[[Source, bytes], None],
+    begin: Callable[[CompileUnit], None],
+    keep: Callable[[CompileUnit, bytes], None],
 ) -> None:
     """Compile in `count` processes; returns when nothing more is to be had.
 
@@ -116,7 +113,7 @@ def compile_apart(
         with suppress(OSError, ValueError):  # the system gives no more of them
             for _ in range(count):
                 workers.append(_Worker(isa))
-        names: dict[Source, str] = {}
+        names: dict[CompileUnit, str] = {}
         for group in groups if workers else ():
             names.update(
                 (source, group[source]) for source in sorted(group, key=_seconds, reverse=True)
@@ -149,12 +146,12 @@ def compile_apart(
 
 
 class _Answer(NamedTuple):
-    source: Source
+    source: CompileUnit
     name: bytes
     code: bytes
 
 
-def _pickled(source: Source) -> bytes:
+def _pickled(source: CompileUnit) -> bytes:
     """Empty if it cannot be had by another process."""
     try:
         return pickle.dumps(source)
@@ -184,7 +181,7 @@ class _Worker:
         self._thread: threading.Thread | None = None
 
     def start(
-        self, waiting: deque[tuple[Source, bytes]], answers: SimpleQueue[_Answer | None]
+        self, waiting: deque[tuple[CompileUnit, bytes]], answers: SimpleQueue[_Answer | None]
     ) -> None:
         """Begin to take from `waiting` and to give `answers`, None at the end of the process.
 
@@ -195,7 +192,7 @@ class _Worker:
         self._thread.start()
 
     def _serve(
-        self, waiting: deque[tuple[Source, bytes]], answers: SimpleQueue[_Answer | None]
+        self, waiting: deque[tuple[CompileUnit, bytes]], answers: SimpleQueue[_Answer | None]
     ) -> None:
         requests = cast("BinaryIO", self._process.stdin)
         results = cast("BinaryIO", self._process.stdout)

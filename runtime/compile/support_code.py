@@ -6,46 +6,45 @@ loaded an artifact before, which brings them along.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
-from nnefc import __version__
 from nnefc.kernels import abi
 from nnefc.kernels.abi import LIBM
 from nnefc.kernels.codegen.image import Image
 from nnefc.kernels.executor import call_state, team_state
 from nnefc.kernels.parameters import Layout
-from nnefc.packing import VERSION
-from nnefc.runtime.compile.executable_memory import Code
+from nnefc.packing import VERSION as PACKING_VERSION
+from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.support.digests import blake2b
+from nnefc.support.sources import source_file
+from nnefc.support.version import VERSION
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.kernel_compiler import Function
+    from nnefc.runtime.compile.unit import Function
 
 Part = Literal["executor", "fast_call"]
 PARTS: Final[tuple[Part, ...]] = ("executor", "fast_call")
 """Modules of `nnefc.kernels.executor`."""
 
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-_codes: dict[Part, Code] = {}
+_codes: dict[Part, ExecutableImage] = {}
 """Nothing is replaced: threads may be in it."""
 
 
 def functions(part: Part) -> list[Function]:
     """What is compiled."""
-    from nnefc.runtime.compile.kernel_compiler import Function
+    from nnefc.runtime.compile.unit import Function
 
     return [Function(*each) for each in import_module(f"nnefc.kernels.executor.{part}").FUNCTIONS]
 
 
-def code(part: Part) -> Code:
+def code(part: Part) -> ExecutableImage:
     """Its image, which stays in memory as long as the process."""
     found = _codes.get(part)
     if found is None:
-        found = _codes.setdefault(part, Code(images([part])[0]))
+        found = _codes.setdefault(part, ExecutableImage(images([part])[0]))
     return found
 
 
@@ -60,7 +59,7 @@ def images(parts: Sequence[Part]) -> list[Image]:
 def provide(part: Part, image: Image) -> None:
     """Use an image from a file, whose `interface` is that of this process, if there is none yet."""
     if part not in _codes:
-        _codes.setdefault(part, Code(image))
+        _codes.setdefault(part, ExecutableImage(image))
 
 
 _AGREEING: Final = (
@@ -76,7 +75,7 @@ _AGREEING: Final = (
 def _source(module: str) -> str:
     """A digest of the source of a module; empty where there is none."""
     try:
-        with open(os.path.join(_PACKAGE, *module.split(".")) + ".py", "rb") as file:
+        with open(source_file(module), "rb") as file:
             return blake2b(file.read(), digest_size=16).hexdigest()
     except OSError:
         return ""
@@ -85,7 +84,7 @@ def _source(module: str) -> str:
 @cache
 def interface() -> str:
     """A digest of what plans, native functions and Python have to agree on."""
-    facts = [("nnefc", __version__), ("packing", str(VERSION))]
+    facts = [("nnefc", VERSION), ("packing", str(PACKING_VERSION))]
     facts += [(name, _source(name)) for name in _AGREEING]
     for module in (abi, call_state, team_state):
         for name, value in sorted(vars(module).items()):

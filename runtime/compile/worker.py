@@ -57,7 +57,7 @@ def main() -> None:
 def _answer(request: bytes) -> tuple[bytes, bytes]:
     from nnefc.kernels.codegen.object_code import emit
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.compile.kernel_compiler import key_of
+    from nnefc.runtime.compile.unit import key_of
 
     try:
         source = pickle.loads(request)

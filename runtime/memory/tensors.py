@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from nnefc.support.errors import Diagnostic, NnefError
-from nnefc.support.hardware import ALIGNMENT
+from nnefc.support.array_memory import copy, is_ready
+from nnefc.support.errors import Diagnostic
 
 if TYPE_CHECKING:
     from nnefc.ir import Shape, TensorType
@@ -40,63 +38,6 @@ class TensorSpec(NamedTuple):
 def holds_places(dtype: np.dtype[Any]) -> bool:
     """Whether kernels may compute addresses with such items: integers of 32 and 64 bits."""
     return dtype.kind in "iu" and dtype.itemsize >= 4
-
-
-def empty(shape: Shape | tuple[int], dtype: np.dtype[Any], what: str) -> Array:
-    """An array that is not initialised; the system gives it memory as it is touched.
-
-    Raises NnefError `limit/memory`, which says for what, if there is not enough.
-    """
-    try:
-        return np.empty(shape, dtype)
-    except MemoryError:
-        nbytes = math.prod(shape) * dtype.itemsize
-        raise NnefError.of(
-            "limit/memory", f"no memory for {what}: {nbytes:,} bytes are needed"
-        ) from None
-
-
-def copy(array: Array, what: str) -> Array:
-    """The same items in the order of C; raises NnefError as `empty` does."""
-    result = empty(array.shape, array.dtype, what)
-    result[...] = array
-    return result
-
-
-def aligned(nbytes: int, what: str) -> Array:
-    """So many bytes as from `empty`, at an address that is a multiple of `ALIGNMENT`."""
-    memory = empty((nbytes + ALIGNMENT,), np.dtype(np.uint8), what)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + nbytes]
-
-
-def aligned_empty(shape: Shape, dtype: np.dtype[Any], what: str = "weights") -> Array:
-    """`empty` at an address that is a multiple of `ALIGNMENT`: vectors lie in one cache line."""
-    return aligned(math.prod(shape) * dtype.itemsize, what).view(dtype).reshape(shape)
-
-
-def _find_address() -> Callable[[Array], int]:
-    """A function that gives the address of the first item of an array.
-
-    `x.ctypes.data` takes 1.3 us.  The data pointer is the first field after the object header in
-    NumPy's C interface, but the header has another size in some builds of Python, so the field
-    is looked for; reading it takes 0.3 us.
-    """
-    probes = [np.empty(3), np.empty((2, 2), np.int8)]
-    word = ctypes.c_size_t.from_address
-    for offset in range(8, 64, 8):
-        if all(word(id(x) + offset).value == x.ctypes.data for x in probes):
-            return lambda x: word(id(x) + offset).value
-    return lambda x: x.ctypes.data
-
-
-address: Callable[[Array], int] = _find_address()
-
-
-def is_ready(array: Array) -> bool:
-    """Whether kernels can use the memory of `array` as it is."""
-    flags = array.flags
-    return flags.c_contiguous and flags.aligned
 
 
 def fits(given: object, spec: TensorSpec) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.formats.files import require_unchanged
-from nnefc.runtime.memory.tensors import TensorSpec, accept, aligned, copy
+from nnefc.runtime.memory.tensors import TensorSpec, accept
+from nnefc.support.array_memory import aligned, copy
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Variables(MutableMapping[str, Array]):
             for key, memory in zip(mutable, self.states)
         }
         if mutable:
-            from nnefc.runtime.run.forks import renew_after_fork
+            from nnefc.support.fork_safe import renew_after_fork
 
             self.renew_lock()
             renew_after_fork(self)

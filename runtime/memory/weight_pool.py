@@ -9,8 +9,8 @@ import numpy as np
 
 from nnefc.formats.files import release_pages
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.memory.array_views import owner, view
-from nnefc.runtime.run.runner import Arenas
+from nnefc.runtime.memory.arenas import ArenaPool
+from nnefc.support.array_memory import owner, view_key
 
 Array = np.ndarray[Any, Any]
 
@@ -23,8 +23,8 @@ class WeightPool:
     """
 
     def __init__(self, arena_bytes: int | None = None) -> None:
-        """`arena_bytes`: see `Arenas`."""
-        self.arenas = Arenas(arena_bytes)
+        """`arena_bytes`: see `ArenaPool`."""
+        self.arenas = ArenaPool(arena_bytes)
         self._kept: dict[int, Array] = {}
         self._packed: dict[Hashable, Array] = {}
 
@@ -38,7 +38,7 @@ class WeightPool:
         source = derived.source
         if id(owner(source)) not in self._kept:
             return derived.array()
-        key = (*view(source), derived.packing, derived.parameters, derived.dtype)
+        key = (*view_key(source), derived.packing, derived.parameters, derived.dtype)
         found = self._packed.get(key)
         if found is None:
             found = self._packed.setdefault(key, derived.array(release_pages))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnefc.program.program import Appended
-from nnefc.runtime.compile.assemble import compile_draft
+from nnefc.runtime.compile.compiled import compile_draft
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable
@@ -25,8 +25,8 @@ from nnefc.symbolic.traced_array import TracedArray
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.program.program import Program
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.memory.weight_pool import WeightPool
+    from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
 Specs = tuple[TensorSpec, ...]

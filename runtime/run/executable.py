@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from nnefc.runtime.compile.compiled import STATELESS, SessionLayout
-from nnefc.runtime.memory.tensors import BY_NAME, TensorSpec, address, empty, is_array, is_ready
+from nnefc.runtime.memory.tensors import BY_NAME, TensorSpec, is_array
 from nnefc.runtime.run.signature import Signature
+from nnefc.support.array_memory import address, empty, is_ready
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from nnefc.kernels.executor.call_state import (
     TYPE_NUMBER,
 )
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.compile.executable_memory import Code
+from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.runtime.memory.tensors import TensorSpec
 
 Call = Callable[..., Any]
@@ -57,7 +57,7 @@ class _Interface(NamedTuple):
     """Offsets in an array object."""
     new_array: int
     increment: int
-    code: Code
+    code: ExecutableImage
     method: _Method
 
 

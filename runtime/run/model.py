@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from nnefc.formats.files import FilePath
-from nnefc.runtime.compile.compiled import Compiled
+from nnefc.runtime.compile.compiled import CompiledProgram
+from nnefc.runtime.memory.arenas import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, fresh
-from nnefc.runtime.run.runner import Arenas, Runner
+from nnefc.runtime.run.runner import Runner
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph
     from nnefc.program.program import Program
-    from nnefc.runtime.compile.kernel_compiler import Progress
     from nnefc.runtime.memory.variables import Variables
     from nnefc.runtime.memory.weight_pool import WeightPool
     from nnefc.runtime.run.fast_call import FastCall
     from nnefc.runtime.run.profile import Profile
+    from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
 
@@ -91,11 +92,11 @@ class CompiledModel(Executable):
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledProgram,
         origin: Origin,
         *,
         threads: int | None = None,
-        arenas: Arenas | None = None,
+        arenas: ArenaPool | None = None,
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs."""
         runner = Runner(compiled, threads, arenas)
@@ -117,7 +118,7 @@ class CompiledModel(Executable):
         shared: WeightPool | None = None,
     ) -> CompiledModel:
         """`program` computes `graph`.  Without an `origin` the model cannot be saved."""
-        from nnefc.runtime.compile.assemble import compile_program
+        from nnefc.runtime.compile.compiled import compile_program
 
         packed, arenas = (shared.packed, shared.arenas) if shared else (None, None)
         compiled = compile_program(program, graph, progress, packed)

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
-from nnefc.runtime.compile.executable_memory import compile_kernels
-from nnefc.runtime.memory.tensors import aligned
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.plan.plan import Plan, Walk
+from nnefc.support.array_memory import aligned
 from nnefc.support.errors import NnefError
 
 Words = npt.NDArray[np.int64]

@@ -4,59 +4,24 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compile.libm import libm_table
-from nnefc.runtime.memory.tensors import address, aligned
+from nnefc.runtime.memory.arenas import MAX_IDLE, PURPOSE, ArenaPool
 from nnefc.runtime.memory.variables import Variables
 from nnefc.runtime.run.team import team
+from nnefc.support.array_memory import address, aligned
 from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
-    from nnefc.runtime.compile.compiled import Compiled
+    from nnefc.runtime.compile.compiled import CompiledProgram
     from nnefc.runtime.plan.patch import PlanPatch, Varying
     from nnefc.runtime.plan.plan import Plan, Walk
 
 Array = np.ndarray[Any, Any]
-
-IDLE: Final = 4
-"""Memory for how many calls is kept for later ones; callers beyond so many at the same time make
-their own each time."""
-ARENA: Final = "values between launches"
-"""What an arena is for, for messages."""
-
-
-class Arenas:
-    """Memory for values between launches that the plans of a model have in common."""
-
-    def __init__(self, most: int | None = None) -> None:
-        """`most`: bytes that are kept for later calls, if these are not all of one arena."""
-        self._most = most
-        self._idle: list[Array] = []
-        """`append` and `pop` are atomic, and need no lock that the child of a fork might find
-        closed."""
-
-    def take(self, nbytes: int) -> Array:
-        """So many bytes or more, which no other call uses."""
-        try:
-            found = self._idle.pop()
-        except IndexError:
-            return aligned(nbytes, ARENA)
-        if found.size >= nbytes:
-            return found
-        del found  # before there is more of it
-        return aligned(nbytes + nbytes // 8, ARENA)  # lengths grow
-
-    def give(self, arena: Array) -> None:
-        """Keep what `take` has given for later calls."""
-        idle = self._idle
-        if len(idle) >= IDLE:
-            return
-        if self._most is None or not idle or sum(x.size for x in (*idle, arena)) <= self._most:
-            idle.append(arena)
 
 
 class _Bound:
@@ -115,9 +80,9 @@ class Runner:
 
     def __init__(
         self,
-        compiled: Compiled,
+        compiled: CompiledProgram,
         threads: int | None,
-        arenas: Arenas | None = None,
+        arenas: ArenaPool | None = None,
         varying: Varying | None = None,
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs.
@@ -151,7 +116,7 @@ class Runner:
     def reserve(self) -> _Context:
         """What a caller owns who runs the plan by itself, again and again."""
         context = self._new_context()
-        context.hold(aligned(self._arena_bytes, ARENA))
+        context.hold(aligned(self._arena_bytes, PURPOSE))
         return context
 
     def run(
@@ -185,7 +150,7 @@ class Runner:
             self.team.alone(launches, steps, context.address)
         if arenas is not None:
             arenas.give(context.release())
-        if len(self._idle) < IDLE:
+        if len(self._idle) < MAX_IDLE:
             self._idle.append(context)
 
     def _new_context(self) -> _Context:

@@ -20,7 +20,7 @@ from functools import cached_property
 
 from nnefc.kernels.executor import team_state as state
 from nnefc.runtime.compile import support_code
-from nnefc.runtime.machine.control_groups import cpu_quotas
+from nnefc.runtime.machine.resources import usable_cpus
 
 SYSTEM_CALLS = {"x86_64": (202, 203, 204, 186), "aarch64": (98, 122, 123, 178)}
 """Numbers of futex, sched_setaffinity, sched_getaffinity and gettid."""
@@ -32,16 +32,6 @@ _teams: weakref.WeakSet[Team]
 def supports_threads() -> bool:
     """Whether plans can run on several threads here."""
     return sys.platform == "linux" and platform.machine() in SYSTEM_CALLS
-
-
-def usable_cpus() -> int:
-    """Processors this process may use: affinity mask and control group quota, at least 1."""
-    if sys.platform != "linux":
-        return 1
-    count = len(os.sched_getaffinity(0))
-    for quota in cpu_quotas():
-        count = min(count, max(1, -int(-quota // 1)))
-    return count
 
 
 class Team:

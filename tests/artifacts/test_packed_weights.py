@@ -18,8 +18,8 @@ import pytest
 
 from nnefc.packing.inverse import Packed, View
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact.packed_weights import Wanted, find_or_make, is_whole
-from nnefc.runtime.cache import cache
+from nnefc.runtime.artifact.weight_cache import Wanted, find_or_make, is_whole
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import CacheFolder
 from nnefc.support.errors import NnefWarning
 

@@ -117,7 +117,7 @@ def facts(tmp_path: Path) -> dict[str, Any]:
 
 
 def _machine() -> Any:
-    from nnefc.runtime.machine.limits import Machine
+    from nnefc.runtime.machine.roofline import Machine
 
     return Machine(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=8.0)
 

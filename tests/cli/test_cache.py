@@ -21,10 +21,10 @@ from nnefc.kernels.target.isa import host
 from nnefc.kernels.target.processor import model_name
 from nnefc.packing.inverse import Packed, View
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact import packed_weights
-from nnefc.runtime.artifact.packed_weights import Wanted
-from nnefc.runtime.cache import cache
+from nnefc.runtime.artifact import weight_cache as packed_weights
+from nnefc.runtime.artifact.weight_cache import Wanted
 from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache import key as cache_key
 from nnefc.runtime.cache.key import Key
 from nnefc.runtime.cache.private_folder import PARTIAL

@@ -76,12 +76,12 @@ def test_inspect_shows_weights_and_pictures(cli: Cli, made: Path, tmp_path: Path
 
 
 def test_inspect_does_not_run_code(cli: Cli, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nnefc.runtime.compile.executable_memory import Code
+    from nnefc.runtime.compile.executable_memory import ExecutableImage
 
     def fail(*_: object) -> None:
         raise AssertionError("code is mapped to be executed")
 
-    monkeypatch.setattr(Code, "__init__", fail)
+    monkeypatch.setattr(ExecutableImage, "__init__", fail)
     inspected(cli, made / "mixed.nnefc", "--weights", "--verify")
 
 

@@ -13,7 +13,7 @@ from nnefc.cli.profile.icicle import colour, draw
 from nnefc.cli.profile.rows import By, Row, Sort, arrange, rows
 from nnefc.cli.profile.trace_events import write_trace
 from nnefc.program.program import Work
-from nnefc.runtime.machine.limits import Machine
+from nnefc.runtime.machine.roofline import Machine
 from nnefc.runtime.plan.launch_info import LaunchInfo
 from nnefc.runtime.run.profile import Profile
 from tests.helpers.command_line import Cli

@@ -24,7 +24,7 @@ from nnefc.ir import Graph, Op
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.cost.convolution import algorithms, operation_key
 from nnefc.runtime.cache import cache, tuning_store
-from nnefc.runtime.machine import data_caches
+from nnefc.runtime.machine import resources
 from tests.helpers.command_line import Cli
 
 SOURCE = """\
@@ -307,7 +307,7 @@ def test_luck_is_not_kept(
     graph: Graph, store: Path, times: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A method that was fast once must be so once more, with all else that was chosen."""
-    monkeypatch.setattr(data_caches, "largest_cache", lambda: 0)  # estimates for large networks
+    monkeypatch.setattr(resources, "largest_cache", lambda: 0)  # estimates for large networks
     usual = used(graph, methods={})
     times |= {"winograd3": 0.5, "winograd6": 0.25}
     assert not {"winograd3", "winograd6"} & set(usual.values())

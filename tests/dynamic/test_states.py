@@ -15,8 +15,8 @@ from nnefc.dynamic.states import States
 from nnefc.frontends.common.graph_names import room_for
 from nnefc.ir import State
 from nnefc.program.program import Appended
-from nnefc.runtime.memory import large_pages
 from nnefc.runtime.memory.tensors import TensorSpec
+from nnefc.support import large_pages
 from nnefc.support.errors import NnefError
 
 Array = np.ndarray[Any, Any]
@@ -134,7 +134,7 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
         left[0] -= 1
         if left[0] < 0:
             raise NnefError.of("limit/memory", what)
-        return large_pages.memory(nbytes, what)
+        return large_pages.large_page_memory(nbytes, what)
 
     monkeypatch.setattr("nnefc.dynamic.states.memory", memory)
     with pytest.raises(NnefError):

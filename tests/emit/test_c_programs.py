@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nnefc.kernels.embedded.state import FEATURE_WORDS, STATUS
-from nnefc.runtime.run.team import usable_cpus
+from nnefc.runtime.machine.resources import usable_cpus
 from tests.helpers.c_programs import (
     LIBRARIES,
     Emitted,

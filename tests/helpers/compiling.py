@@ -16,9 +16,9 @@ from nnefc.kernels.movement import strided
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile import blocked
 from nnefc.runtime.compile import kernel_compiler, pool
-from nnefc.runtime.compile.kernel_compiler import Function, Source, key_of
+from nnefc.runtime.compile.unit import CompileUnit, Function, key_of
 
-SOURCES: list[Source] = [
+SOURCES: list[CompileUnit] = [
     elementwise.copy(),
     blocked.zero_halo(),
     Function(*FUNCTIONS[0]),
@@ -29,11 +29,11 @@ PATIENCE = 60
 """Seconds after which a test gives up."""
 
 
-def emitted(source: Source) -> bytes:
+def emitted(source: CompileUnit) -> bytes:
     return object_code.emit(source.function(), source.symbol, host())
 
 
-def name_of(source: Source) -> str:
+def name_of(source: CompileUnit) -> str:
     """Of its entry in the cache."""
     key = key_of(source, host())
     return key.name if key else ""

@@ -14,7 +14,7 @@ import pytest
 
 import nnefc
 from nnefc.runtime.artifact.file import open_file
-from nnefc.runtime.run.team import usable_cpus
+from nnefc.runtime.machine.resources import usable_cpus
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.model_cache import archive, entries
 from tests.helpers.saved import COUNTER, MIXED, TRANSFORMED, results, same, write

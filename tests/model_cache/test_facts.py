@@ -81,7 +81,7 @@ def test_versions_and_machine_make_a_difference(
     from nnefc.runtime.cache import key
     from nnefc.runtime.cache.key import Surroundings
     from nnefc.runtime.compile import support_code
-    from nnefc.runtime.machine import data_caches
+    from nnefc.runtime.machine import resources
 
     source = archive(tmp_path)
     nnefc.compile(source)
@@ -90,7 +90,7 @@ def test_versions_and_machine_make_a_difference(
     if change == "nnefc":
         monkeypatch.setattr(facts, "_sources", lambda: [facts.Source("a.py", 1, 2, 3)])
     elif change == "machine":
-        monkeypatch.setattr(data_caches, "largest_cache", lambda: 12345)
+        monkeypatch.setattr(resources, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
 
         def others(*_: object) -> Surroundings:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.runtime.artifact.packed_weights import is_whole
+from nnefc.runtime.artifact.weight_cache import is_whole
 from nnefc.runtime.cache.private_folder import PARTIAL
 from tests.helpers.command_line import Cli
 from tests.helpers.saved import compiled, inputs, results, same, transformed, write

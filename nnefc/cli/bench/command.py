@@ -262,13 +262,13 @@ def _cold_start(
 
 def _machine() -> dict[str, Any]:
     """What the numbers are of."""
-    from nnefc import __version__
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.target.processor import model_name
-    from nnefc.runtime.run.team import usable_cpus
+    from nnefc.runtime.machine.resources import usable_cpus
+    from nnefc.support.version import VERSION
 
     return {
-        "nnefc": __version__,
+        "nnefc": VERSION,
         "isa": host().name,
         "cpu": model_name(),
         "cpus": usable_cpus(),

@@ -54,7 +54,7 @@ def print_facts(facts: dict[str, Any]) -> None:
 
 def _kernels() -> str:
     """Where a fresh process has kernels from that this one has compiled."""
-    from nnefc.runtime.cache.cache import place, serves
+    from nnefc.runtime.cache.kernel_cache import place, serves
 
     if place() is None:
         return "there is no cache of kernels"

@@ -56,7 +56,7 @@ def path(json: Json = False) -> None:
 
         du -sh $(nnefc cache path)
     """
-    from nnefc.runtime.cache.cache import limit, place
+    from nnefc.runtime.cache.kernel_cache import limit, place
 
     where = place()
     if json:

@@ -25,7 +25,7 @@ def explain_model(model: str, importing: ImportConfig, config: CompileConfig) ->
     """Whether `nnefc.compile` would find the model; nothing is compiled."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
     from nnefc.model_cache.survey import why_not
-    from nnefc.runtime.cache.cache import opened_weights
+    from nnefc.runtime.cache.kernel_cache import opened_weights
 
     try:
         entry = ModelCacheEntry.of(model_path(model), importing, config, opened_weights())

@@ -52,7 +52,7 @@ _ROWS: Final = 100
 
 def open_cache() -> CacheFolder:
     """The folder; NnefError if there is none, or none that can be trusted."""
-    from nnefc.runtime.cache.cache import opened
+    from nnefc.runtime.cache.kernel_cache import opened
 
     folder = opened()
     if folder is None:
@@ -180,7 +180,7 @@ def explain(
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.cache.survey import Index, survey
     from nnefc.runtime.compile import support_code
-    from nnefc.runtime.compile.kernel_compiler import key_of
+    from nnefc.runtime.compile.unit import key_of
 
     with progress("reading") as advance:
         index = Index.of(survey(open_cache(), advance))

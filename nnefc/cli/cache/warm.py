@@ -84,9 +84,10 @@ def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
 def warm_up(kernels: Iterable[Kernel]) -> Warmed:
     """Compile what is not in the cache; progress is shown on standard error."""
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.cache import cache
+    from nnefc.runtime.cache import kernel_cache as cache
     from nnefc.runtime.compile import support_code
-    from nnefc.runtime.compile.kernel_compiler import key_of, object_codes
+    from nnefc.runtime.compile.kernel_compiler import object_codes
+    from nnefc.runtime.compile.unit import key_of
 
     parts = (function for part in support_code.PARTS for function in support_code.functions(part))
     wanted, isa = [*kernels, *parts], host()

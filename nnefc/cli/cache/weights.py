@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nnefc.runtime.cache.folder import CacheFolder, EntryFile
-    from nnefc.runtime.compile.kernel_compiler import Progress
+    from nnefc.support.progress import Progress
 
 
 def folders(kernels: CacheFolder) -> list[CacheFolder]:
@@ -19,7 +19,7 @@ def folders(kernels: CacheFolder) -> list[CacheFolder]:
 
 def open_weights() -> CacheFolder | None:
     """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
-    from nnefc.runtime.cache.cache import opened_weights
+    from nnefc.runtime.cache.kernel_cache import opened_weights
 
     folder = opened_weights()
     return folder if folder is not None and folder.is_there() else None
@@ -34,7 +34,7 @@ def survey_weights(folder: CacheFolder, progress: Progress) -> Iterator[tuple[En
 
     from nnefc.formats.artifact import MAGIC
     from nnefc.model_cache import survey
-    from nnefc.runtime.artifact import packed_weights
+    from nnefc.runtime.artifact import weight_cache as packed_weights
 
     files = list(folder.entries())
     for done, file in enumerate(files):

@@ -55,7 +55,7 @@ class Recorder:
         from nnefc.ir.graph import walk
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import multiplied, nanoseconds
-        from nnefc.runtime.machine.data_caches import largest_cache
+        from nnefc.runtime.machine.resources import largest_cache
 
         if not self.stages:
             self.warm = parameter_bytes(graph) <= largest_cache()

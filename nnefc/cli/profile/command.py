@@ -26,7 +26,7 @@ from nnefc.cli.support.options import (
 from nnefc.cli.support.printing import console, count, print_json, print_table, quantity, table
 
 if TYPE_CHECKING:
-    from nnefc.runtime.machine.limits import Machine
+    from nnefc.runtime.machine.roofline import Machine
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.runtime.run.profile import Profile
 
@@ -90,7 +90,7 @@ def profile(
     """
     from nnefc.formats.atomic import replace_file
     from nnefc.ir import DType
-    from nnefc.runtime.machine.limits import measure
+    from nnefc.runtime.machine.roofline import measure
     from nnefc.runtime.memory.tensors import random_array
 
     require_seconds("--duration", seconds)

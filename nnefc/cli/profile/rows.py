@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnefc.runtime.machine.limits import Machine
+    from nnefc.runtime.machine.roofline import Machine
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.profile import Profile
 

@@ -16,7 +16,6 @@ from nnefc.kernels.vector import scalar
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.product.pack import Array
 from nnefc.program.program import Ref
-from nnefc.runtime.machine.data_caches import largest_cache
 from nnefc.symbolic.integers import hint, is_symbolic, largest, smallest, statically_equal
 
 TILE_BYTES = 64 << 10
@@ -122,7 +121,9 @@ def launch_strided(
         walk = flat
         dims = [1, *dims[:-2], dims[-2] * dims[-1]]
         steps = [(0, *s[:-2], 1) for s in steps]
-    walk = replace(walk, stream=_streams(walk, outputs, math.prod(shape), in_place))
+    walk = replace(
+        walk, stream=_streams(walk, outputs, math.prod(shape), in_place, lower.cache_bytes)
+    )
     *outer, middle, columns = dims
     rows = math.prod(outer) * middle
     widest = max(operand.dtype.itemsize for operand in operands)
@@ -259,14 +260,20 @@ def flat_row(
     return Walk(tuple(access[:inputs]), factor)
 
 
-def _streams(walk: Walk, outputs: Sequence[Strided], items: int, in_place: tuple[Ref, ...]) -> bool:
+def _streams(
+    walk: Walk,
+    outputs: Sequence[Strided],
+    items: int,
+    in_place: tuple[Ref, ...],
+    cache_bytes: int,
+) -> bool:
     """Whether results should go past the caches: they would be gone before anybody reads them.
 
     Results that take the place of an operand are in the cache anyway.
     """
     nbytes = items * sum(output.dtype.itemsize for output in outputs)
     return (
-        nbytes >= max(STREAM_BYTES, largest_cache() // 2)
+        nbytes >= max(STREAM_BYTES, cache_bytes // 2)
         and len(outputs) == 1
         and set(walk.access) <= {Access.CONTIGUOUS, Access.REPEATED}
         and all(ref.buffer.space != "arena" for ref in in_place)

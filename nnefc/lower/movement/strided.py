@@ -24,7 +24,6 @@ from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.standard.slicing import slice_ranges
 from nnefc.program.program import Appended, Ref
-from nnefc.runtime.machine.data_caches import largest_cache
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
 
@@ -71,7 +70,7 @@ def copy_strided(
         cost = width[0] / VECTOR_ITEMS_PER_NS
         # the last cache holds what it is read from as well
         nbytes = hint(itemsize * planes * rows[0] * width[0])
-        streams = nbytes >= max(STREAM_BYTES, largest_cache() // 4)
+        streams = nbytes >= max(STREAM_BYTES, lower.cache_bytes // 4)
     row_block = portion(rows[0], cost)
     if streams:
         parts = ceil_div(STREAM_UNITS * sharing(lower.threads), planes)

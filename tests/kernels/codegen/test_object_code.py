@@ -20,7 +20,8 @@ from nnefc.kernels.parameters import Layout
 from nnefc.kernels.target.isa import TABLE, host
 from nnefc.kernels.template import KernelFunction, family
 from nnefc.kernels.vector.memory import LOAD, STORE, bits_float64, copysign, float64_bits, helper
-from nnefc.runtime.compile.executable_memory import Code, compile_functions, compile_kernels
+from nnefc.runtime.compile.executable_memory import ExecutableImage
+from nnefc.runtime.compile.kernel_compiler import compile_functions, compile_kernels
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
 
@@ -286,13 +287,14 @@ def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
     script = """
         import ctypes, mmap
         from nnefc.runtime.compile import executable_memory as code
+        from nnefc.runtime.compile.kernel_compiler import compile_functions
         from tests.kernels.codegen.test_object_code import plus
         class Refusing:
             def mprotect(self, *arguments):
                 ctypes.set_errno(13)
                 return -1
         code.ctypes.CDLL = lambda *a, **k: Refusing()
-        mapped = code.compile_functions([("plus", plus)])
+        mapped = compile_functions([("plus", plus)])
         word = ctypes.c_int64
         assert ctypes.CFUNCTYPE(word, word, word)(mapped.entry("plus"))(1, 2) == 4
     """
@@ -300,7 +302,7 @@ def test_executable_memory_from_a_file_where_mprotect_is_forbidden() -> None:
 
 
 def test_code_is_not_writable() -> None:
-    code = Code(link([elf(code=b"\xc3" * 16)]))
+    code = ExecutableImage(link([elf(code=b"\xc3" * 16)]))
     # The system joins neighbouring mappings of the same protection into one line.
     with open("/proc/self/maps") as maps:  # noqa: PTH123
         (protection,) = [

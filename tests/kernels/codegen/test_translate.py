@@ -16,7 +16,7 @@ from numba.core import types
 from nnefc.kernels.codegen.callee import helper, native
 from nnefc.kernels.codegen.translate import translate
 from nnefc.kernels.vector.memory import NUMBER, bits_float64, float64_bits, select
-from nnefc.runtime.compile.executable_memory import compile_functions
+from nnefc.runtime.compile.kernel_compiler import compile_functions
 from nnefc.support.errors import NnefError
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tracemalloc
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nnefc.lower
 import nnefc.lower.convolution.winograd as lowering
 from nnefc.ir import DType, Expression, Step
 from nnefc.ir.convolution_algorithm import parse_algorithm
@@ -27,8 +27,10 @@ from nnefc.kernels.convolution.winograd_matrices import (
     points,
 )
 from nnefc.kernels.vector.builder import lanes_of
+from nnefc.lower import lower
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
+from tests.helpers import blocked_op
 from tests.helpers.blocked_op import BlockedGraph, constant, halo, halves
 from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, normal
@@ -390,7 +392,7 @@ def test_any_expression(apart: bool, capacity: int, monkeypatch: pytest.MonkeyPa
 
 def test_threads_wait_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """More threads than there are pieces of it."""
-    monkeypatch.setattr(nnefc.lower, "usable_cpus", lambda: 1)
+    monkeypatch.setattr(blocked_op, "lower", partial(lower, threads=1))
     x, w, b = _case((1, 16, 60, 60), 16, (3, 3))
     _check(_convolve("winograd2", x, w, b, SAME, threads=3), _reference(x, w, b, SAME))
 

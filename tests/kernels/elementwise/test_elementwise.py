@@ -28,7 +28,7 @@ from nnefc.lower import lower
 from nnefc.lower.elementwise import expression as lowering
 from nnefc.lower.elementwise.expression import flat_row, join, strides
 from nnefc.program.program import Program
-from nnefc.runtime.compile.executable_memory import compile_kernels
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.plan.planner import make_plan
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
@@ -259,7 +259,6 @@ def walks(program: Program) -> list[Walk]:
 def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results that begin and end anywhere, but are aligned to their items."""
     monkeypatch.setattr(lowering, "STREAM_BYTES", 0)
-    monkeypatch.setattr(lowering, "largest_cache", lambda: 0)
     kind, rng = DType(dtype), np.random.default_rng(0)
     op, oracle = ("and", np.logical_and) if dtype == "bool" else ("add", np.add)
     step = Expression((kind, kind), (Step(op, (0, 1), kind),), (2,))
@@ -267,7 +266,7 @@ def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> 
         x, y = (rng.integers(0, 99, s).astype(dtype) for s in (shape, (shape[0],)))
         (y_there,) = aligned_left(x, y)[1:]
         graph = graph_of("fused", [x, y], [TensorType(kind, shape)], {"expression": step})
-        program = lower(graph)
+        program = lower(graph, cache_bytes=0)
         assert walks(program)[0].stream
         model = CompiledModel.of(program, graph, threads=1)
         for skip in range(9):
@@ -280,8 +279,7 @@ def test_stores_past_the_caches(dtype: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert (memory[first + x.nbytes :] == 0xAA).all()
 
 
-def test_only_large_results_are_stored_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering, "largest_cache", lambda: 0)
+def test_only_large_results_are_stored_past_the_caches() -> None:
 
     def streams(items: int, *names: str) -> list[bool]:
         graph = Graph("g")
@@ -289,7 +287,7 @@ def test_only_large_results_are_stored_past_the_caches(monkeypatch: pytest.Monke
         for name in names:
             value = graph.insert(Op(name, [value], {}, [TensorType(F32, (items,))])).output
         graph.add_output(value)
-        return [walk.stream for walk in walks(lower(graph))]
+        return [walk.stream for walk in walks(lower(graph, cache_bytes=0))]
 
     many = lowering.STREAM_BYTES // 4
     assert streams(many, "exp") == [True]

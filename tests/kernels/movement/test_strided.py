@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nnefc.lower import lower
 from nnefc.lower.movement import strided
+from tests.helpers import one_op
 from tests.helpers.examples import examples
 from tests.helpers.one_op import Array, run, run_all
 
@@ -40,7 +43,7 @@ def test_transpose_is_numpy(data: st.DataObject) -> None:
 def test_large_transposes(dtype: str, streams: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if streams:  # past the caches, where rows of the result start as cache lines do
         monkeypatch.setattr(strided, "STREAM_BYTES", 0)
-        monkeypatch.setattr(strided, "largest_cache", lambda: 0)
+        monkeypatch.setattr(one_op, "lower", partial(lower, cache_bytes=0))
     for shape, axes in [
         ((300, 500), (1, 0)),
         ((2, 60, 70, 5), (0, 3, 1, 2)),

@@ -11,19 +11,19 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from nnefc.runtime.cache import cache
 from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.cached import entry, key
 from tests.helpers.command_line import SMALL
 
 PROGRAM = """
 from nnefc.kernels.tile.blocked import zero_halo
-from nnefc.runtime.compile import executable_memory as code
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.kernels.codegen import object_code as codegen
 real, count = codegen.emit, []
 codegen.emit = lambda *given: (count.append(1), real(*given))[1]
-code.compile_kernels([zero_halo()])
+compile_kernels([zero_halo()])
 print(len(count))
 """
 

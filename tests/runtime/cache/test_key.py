@@ -17,6 +17,7 @@ import pytest
 import nnefc
 from nnefc.kernels.target.isa import TABLE, Isa, host
 from nnefc.runtime.cache import key as cache_key
+from nnefc.support import sources
 
 PACKAGE = Path(nnefc.__file__).parent
 
@@ -33,7 +34,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "package"
     (folder / "kernels").mkdir(parents=True)
     (folder / "support").mkdir()
-    monkeypatch.setattr(cache_key, "_PACKAGE", folder)
+    monkeypatch.setattr(sources, "PACKAGE", str(folder))
     forget()
     yield folder
     forget()
@@ -241,7 +242,7 @@ def test_names_depend_on_our_version_and_on_that_of_the_bytecode(
 ) -> None:
     before = name_of()
     with monkeypatch.context() as patch:
-        patch.setattr(cache_key, "__version__", "0.0.1")
+        patch.setattr(cache_key, "VERSION", "0.0.1")
         assert name_of() != before
     with monkeypatch.context() as patch:
         patch.setattr(sys.implementation, "cache_tag", "cpython-399")

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.cache import cache
 from nnefc.runtime.cache import entry as cache_entry
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import ABANDONED_SECONDS, CacheFolder, file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from nnefc.support.errors import NnefError, NnefWarning
@@ -237,7 +237,7 @@ def test_a_folder_of_others_in_its_place_is_refused(
 KILLED = """
 import os, random, signal, sys, time
 from nnefc.kernels.target.isa import host
-from nnefc.runtime.cache import cache
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.key import key_of
 
 keys = [key_of("convolution.direct.convolve", repr(i), host()) for i in range(4)]

@@ -28,7 +28,8 @@ from nnefc.kernels.window import pooling
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
-from nnefc.runtime.compile.kernel_compiler import Source, expecting, key_of, object_codes
+from nnefc.runtime.compile.kernel_compiler import expecting, object_codes
+from nnefc.runtime.compile.unit import CompileUnit, key_of
 from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
 
 KERNELS = Path(nnefc.kernels.__file__).parent
@@ -149,7 +150,7 @@ class Asked:
 def test_what_is_expected_comes_last(
     kept: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def workers_for(sources: Iterable[Source]) -> int:
+    def workers_for(sources: Iterable[CompileUnit]) -> int:
         return 1
 
     monkeypatch.setattr(compile_pool, "workers_for", workers_for)

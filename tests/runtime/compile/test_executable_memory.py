@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.codegen import object_code
-from nnefc.runtime.compile.executable_memory import compile_functions
+from nnefc.runtime.compile.kernel_compiler import compile_functions
 
 
 def fresh(symbol: str) -> tuple[str, Any]:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from nnefc.kernels.codegen import object_code as codegen
-from nnefc.runtime.compile.kernel_compiler import Function, Source, object_code, object_codes
+from nnefc.runtime.compile.kernel_compiler import object_code, object_codes
+from nnefc.runtime.compile.unit import CompileUnit, Function
 from tests.helpers.command_line import SMALL
 from tests.helpers.compiling import PATIENCE
 
@@ -141,7 +142,7 @@ def in_threads(*calls: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def fresh(count: int) -> list[Source]:
+def fresh(count: int) -> list[CompileUnit]:
     """Functions that this process has not compiled."""
     return [Function(f"f{i}", lambda: None) for i in range(count)]
 

@@ -16,9 +16,9 @@ from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.template import Kernel, KernelFunction, family
 from nnefc.kernels.tile import blocked
-from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
-from nnefc.runtime.compile.kernel_compiler import Source, object_codes
+from nnefc.runtime.compile.kernel_compiler import object_codes
+from nnefc.runtime.compile.unit import CompileUnit, unit_label
 from nnefc.support.errors import NnefError
 from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
 
@@ -30,16 +30,16 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[byte
 
 
 def apart(
-    groups: Iterable[Mapping[Source, str]], count: int = 2
-) -> tuple[dict[Source, bytes], list[Source]]:
+    groups: Iterable[Mapping[CompileUnit, str]], count: int = 2
+) -> tuple[dict[CompileUnit, bytes], list[CompileUnit]]:
     """What workers give, in this order, and of what they were said to be under way."""
-    found: dict[Source, bytes] = {}
-    begun: list[Source] = []
+    found: dict[CompileUnit, bytes] = {}
+    begun: list[CompileUnit] = []
     compile_pool.compile_apart(groups, count, host(), begin=begun.append, keep=found.__setitem__)
     return found, begun
 
 
-def named(sources: list[Source]) -> dict[Source, str]:
+def named(sources: list[CompileUnit]) -> dict[CompileUnit, str]:
     return {source: name_of(source) for source in sources}
 
 
@@ -57,7 +57,7 @@ def test_groups_come_one_after_the_other() -> None:
 
 
 def test_an_error_of_a_group_stops_the_workers(pool: list[Any]) -> None:
-    def groups() -> Iterator[Mapping[Source, str]]:
+    def groups() -> Iterator[Mapping[CompileUnit, str]]:
         yield named(SOURCES)
         raise KeyboardInterrupt
 
@@ -131,7 +131,7 @@ def test_a_call_uses_workers_for_what_they_can_do(
     assert steps[-1][:3] == (5, 5, "")
     assert {step[1] for step in steps} == {5}
     assert {step[3] for step in steps} == {threading.get_ident()}
-    assert {step[2] for step in steps[:-1]} <= {kernel_compiler.label(s) for s in [mine, *SOURCES]}
+    assert {step[2] for step in steps[:-1]} <= {unit_label(s) for s in [mine, *SOURCES]}
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     monkeypatch.delenv("NNEFC_JOBS", raising=False)
 
     def workers(cpus: int, free: int | None, kernels: int) -> int:
-        monkeypatch.setattr("nnefc.runtime.run.team.usable_cpus", lambda: cpus)
+        monkeypatch.setattr(compile_pool, "usable_cpus", lambda: cpus)
         monkeypatch.setattr(compile_pool, "free_memory", lambda: free)
         return compile_pool.workers_for(
             Kernel(direct.convolution.name, (i,)) for i in range(kernels)

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.runtime.run.runner import IDLE, Arenas
+from nnefc.runtime.memory.arenas import MAX_IDLE, ArenaPool
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 
 
-def kept(arenas: Arenas, given: list[Array], nbytes: int) -> int:
+def kept(arenas: ArenaPool, given: list[Array], nbytes: int) -> int:
     """How many of some arenas are given again."""
     for arena in given:
         arenas.give(arena)
@@ -24,18 +24,18 @@ def kept(arenas: Arenas, given: list[Array], nbytes: int) -> int:
 
 @pytest.mark.parametrize(
     ("nbytes", "most", "count"),
-    [(100, None, IDLE), (100, 250, 2), (100, 1000, IDLE), (100, 50, 1), (0, 0, IDLE)],
+    [(100, None, MAX_IDLE), (100, 250, 2), (100, 1000, MAX_IDLE), (100, 50, 1), (0, 0, MAX_IDLE)],
 )
 def test_arenas_are_kept_for_a_few_calls_and_so_many_bytes(
     nbytes: int, most: int | None, count: int
 ) -> None:
-    arenas = Arenas(most)
+    arenas = ArenaPool(most)
     given = [arenas.take(nbytes) for _ in range(12)]
     assert kept(arenas, given, nbytes) == count
 
 
 def test_an_arena_has_room_for_all_that_a_call_needs() -> None:
-    arenas = Arenas(1000)
+    arenas = ArenaPool(1000)
     for nbytes in (10, 300, 20, 1000, 999, 5000, 0, 5001, 5600, 7):
         arena = arenas.take(nbytes)
         assert arena.size >= nbytes

@@ -21,8 +21,9 @@ from nnefc.ir import DType, Graph, TensorType
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 from nnefc.ops.tools.build import build
-from nnefc.runtime.compile.executable_memory import compile_functions
-from nnefc.runtime.run.team import Team, supports_threads, team, usable_cpus
+from nnefc.runtime.compile.kernel_compiler import compile_functions
+from nnefc.runtime.machine.resources import usable_cpus
+from nnefc.runtime.run.team import Team, supports_threads, team
 
 _load, _store = LOAD["int64"], STORE["int64"]
 

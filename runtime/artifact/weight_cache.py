@@ -22,7 +22,7 @@ import numpy as np
 from nnefc.formats.files import write_evenly
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import Packed
-from nnefc.runtime.cache import cache
+from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import CacheFolder
 from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT

@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.runtime.memory.tensors import aligned
+from nnefc.support.array_memory import aligned
 from nnefc.support.errors import NnefError
 from nnefc.support.hardware import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
 
-BLOCK: Final = 16 << 20
+BLOCK_BYTES: Final = 16 << 20
 """Bytes of a block, which lives as long as an array in it."""
 _SMALL: Final = 4 << 20
 """Arrays of fewer bytes are in blocks."""
@@ -35,7 +35,7 @@ class _Own(threading.local):
 _own: Final = _Own()
 
 
-def memory(nbytes: int, what: str) -> Array:
+def large_page_memory(nbytes: int, what: str) -> Array:
     """So many bytes, at an address that is a multiple of `ALIGNMENT`.
 
     Raises NnefError `limit/memory`, which says for what, if there is not enough.
@@ -43,7 +43,7 @@ def memory(nbytes: int, what: str) -> Array:
     if nbytes >= _SMALL:
         return _mapped(nbytes, what)
     if _own.rest.size < nbytes:
-        _own.rest = _mapped(BLOCK, what)
+        _own.rest = _mapped(BLOCK_BYTES, what)
     found = _own.rest[:nbytes]
     _own.rest = _own.rest[nbytes + -nbytes % ALIGNMENT :]
     return found

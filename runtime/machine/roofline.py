@@ -15,11 +15,11 @@ from time import perf_counter
 from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_PARAMS, LAUNCH_BYTES
 from nnefc.kernels.template import Kernel
 from nnefc.program.program import Buffer, Launch, Program, Ref
-from nnefc.runtime.compile.executable_memory import compile_kernels
-from nnefc.runtime.machine.data_caches import largest_cache
-from nnefc.runtime.memory.tensors import aligned
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
+from nnefc.runtime.machine.resources import largest_cache
 from nnefc.runtime.plan.planner import make_plan
 from nnefc.runtime.run.team import Team, team
+from nnefc.support.array_memory import aligned
 
 _STEPS = 20_000
 """Steps of a tile of multiply-adds: some 50 us."""

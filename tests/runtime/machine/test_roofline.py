@@ -17,9 +17,9 @@ from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.template import Kernel
 from nnefc.kernels.vector import builder
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.runtime.compile.executable_memory import compile_kernels
-from nnefc.runtime.machine import limits as machine
-from nnefc.runtime.machine.limits import Machine, measure, reading
+from nnefc.runtime.compile.kernel_compiler import compile_kernels
+from nnefc.runtime.machine import roofline as machine
+from nnefc.runtime.machine.roofline import Machine, measure, reading
 from nnefc.runtime.run.team import Team
 from tests.helpers.one_op import Array, guarded
 

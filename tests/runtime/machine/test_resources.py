@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from nnefc.runtime.machine import control_groups
-from nnefc.runtime.machine.control_groups import cpu_quotas, free_memory
+from nnefc.runtime.machine import resources
+from nnefc.runtime.machine.resources import cpu_quotas, free_memory
 
 
 class System:
@@ -15,8 +15,12 @@ class System:
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.folder = folder
-        for name, file in {"_MINE": "mine", "_ROOT": "groups", "_MACHINE": "machine"}.items():
-            patch.setattr(control_groups, name, str(folder / file))
+        for name, file in {
+            "_CGROUP_OF_PROCESS": "mine",
+            "_CGROUP_ROOT": "groups",
+            "_MEMORY_INFO": "machine",
+        }.items():
+            patch.setattr(resources, name, str(folder / file))
 
     def write(self, **files: str) -> None:
         """Files by path, with __ for / and _dot_ for a dot."""

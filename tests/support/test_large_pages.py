@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.runtime.memory import large_pages
-from nnefc.runtime.memory.array_views import owner
+from nnefc.support import large_pages
+from nnefc.support.array_memory import owner
 from nnefc.support.errors import NnefError
 from nnefc.support.hardware import ALIGNMENT
 
 
 @given(st.lists(st.integers(0, 6 << 20), max_size=8))
 def test_arrays_are_aligned_and_apart(sizes: list[int]) -> None:
-    found = [large_pages.memory(size, "weights") for size in sizes]
+    found = [large_pages.large_page_memory(size, "weights") for size in sizes]
     assert [array.size for array in found] == sizes
     spans = sorted((array.ctypes.data, array.size) for array in found if array.size)
     assert all(start % ALIGNMENT == 0 for start, _ in spans)
@@ -29,11 +29,11 @@ def test_arrays_are_aligned_and_apart(sizes: list[int]) -> None:
 
 
 def test_blocks_live_as_long_as_their_arrays() -> None:
-    first = large_pages.memory(3 << 20, "weights")
+    first = large_pages.large_page_memory(3 << 20, "weights")
     block = weakref.ref(owner(first))
-    second = large_pages.memory(16, "weights")
+    second = large_pages.large_page_memory(16, "weights")
     assert owner(second) is owner(first)
-    while owner(large_pages.memory(1 << 20, "weights")) is block():
+    while owner(large_pages.large_page_memory(1 << 20, "weights")) is block():
         pass  # until it is full
     del first
     gc.collect()
@@ -47,7 +47,7 @@ def test_threads_have_blocks_of_their_own() -> None:
     found: list[np.ndarray[Any, Any]] = []
 
     def take() -> None:
-        found.append(owner(large_pages.memory(64, "weights")))
+        found.append(owner(large_pages.large_page_memory(64, "weights")))
 
     take()
     thread = threading.Thread(target=take)
@@ -58,4 +58,4 @@ def test_threads_have_blocks_of_their_own() -> None:
 
 def test_what_does_not_fit_is_said() -> None:
     with pytest.raises(NnefError, match="no memory for weights"):
-        large_pages.memory(1 << 60, "weights")
+        large_pages.large_page_memory(1 << 60, "weights")

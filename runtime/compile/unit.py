@@ -1,0 +1,41 @@
+"""Compilation units: kernels, and functions that are exported under a symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nnefc.kernels.template import Kernel
+from nnefc.runtime.cache.key import Key, key_of_function, key_of_kernel
+
+if TYPE_CHECKING:
+    from nnefc.kernels.target.isa import Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function over 64-bit integers that is exported as `symbol`."""
+
+    symbol: str
+    body: Callable[..., Any]
+
+    def function(self) -> Callable[..., Any]:
+        """The Python function to compile."""
+        return self.body
+
+
+CompileUnit = Kernel | Function
+"""What is compiled to one object file."""
+
+
+def unit_label(unit: CompileUnit) -> str:
+    """The name that progress reports show."""
+    return unit.family if isinstance(unit, Kernel) else unit.symbol
+
+
+def key_of(unit: CompileUnit, isa: Isa) -> Key | None:
+    """The cache key of the object code for `isa`; None if it cannot be cached."""
+    if isinstance(unit, Kernel):
+        return key_of_kernel(unit, isa)
+    return key_of_function(unit.symbol, unit.body, isa)
