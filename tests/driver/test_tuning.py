@@ -23,7 +23,7 @@ from nnefc.driver.compile import compile_graph
 from nnefc.ir import Graph, Op
 from nnefc.options.compile_config import CompileConfig
 from nnefc.passes.cost.convolution import algorithms, operation_key
-from nnefc.runtime.cache import cache, tuning_store
+from nnefc.runtime.cache import kernel_cache, tuning_store
 from nnefc.runtime.machine import resources
 from tests.helpers.command_line import Cli
 
@@ -200,8 +200,8 @@ def test_choices_add_up(store: Path) -> None:
 
 
 def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_store, "files", cache)
-    monkeypatch.setattr(cache, "_folder", lambda: None)
+    monkeypatch.setattr(tuning_store, "files", kernel_cache)
+    monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
     assert not tuning_store.keep(1, {"a": "direct"})
     assert tuning_store.find(1) == {}
 
