@@ -80,17 +80,6 @@ class ChoiceFiles:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patterns_fail_for_known_reasons() -> Iterator[None]:
-    """What goes wrong while a pattern is made is seen here, though a plain plan would do."""
-    from nnefc.dynamic import plan_cache
-    from nnefc.support.errors import NnefError
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_cache, "UNTRACED", (NnefError, TypeError))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def no_choices_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What the user has tuned changes no test, and no test changes it."""
     from nnefc.runtime.cache import tuning_store

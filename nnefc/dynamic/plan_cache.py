@@ -23,6 +23,7 @@ from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.run.model import CompiledModel
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.fork_safe import renew_after_fork
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import SymInt, Trace
 
 if TYPE_CHECKING:
@@ -50,10 +51,6 @@ pattern that was made for inputs some 25 times as short or long as with one of t
 """
 RESPECIALIZE_AFTER: Final = 8
 """Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
-UNTRACED: tuple[type[Exception], ...] = (Exception,)
-"""What a pattern raises that cannot be made: TypeError where plain numbers are needed, and errors
-of the document, which a plain plan tells.  That one is right whatever else it is; tests stop there.
-"""
 ATTEMPTS: Final = 8
 """Patterns that are tried to be made, one after the other, which there cannot be, or which hold for
 one shape alone.
@@ -94,7 +91,7 @@ class SymbolicPlan:
     """Places of extents that are the same."""
     bits: tuple[int, ...]
     """Of the values of `symbols` that it was made for."""
-    is_makeshift: bool
+    is_degraded: bool
     """Whether something is left out of it that is worth it, and for known numbers alone."""
 
     def distance(self, values: Sequence[int]) -> int:
@@ -123,7 +120,7 @@ class _Made:
     """A plan that is kept."""
 
     model: Executable
-    is_makeshift: bool = False
+    is_degraded: bool = False
     calls: int = 0
 
 
@@ -169,7 +166,7 @@ class PlanCache:
             before, self._before = self._before, states
             found = self._kept_or_made(key, lambda: self._planned(shapes, states, before))
             found.calls += 1
-            if found.is_makeshift and found.calls > RESPECIALIZE_AFTER:
+            if found.is_degraded and found.calls > RESPECIALIZE_AFTER:
                 del self._made[key]
                 found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
             return found.model
@@ -233,14 +230,14 @@ class PlanCache:
             if (found := pattern.model.at(values)) is not None:
                 self._patterns.remove(pattern)
                 self._patterns.insert(0, pattern)
-                return _Made(found, pattern.is_makeshift)
+                return _Made(found, pattern.is_degraded)
         self._watch(before, states)
         for name, axis in self._source.growing.items():
             self._growing.setdefault(name, set()).add(axis)
         growing = any(name in self._growing for name in states)
         tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
         if tried:
-            with suppress(*UNTRACED):
+            with suppress(Untraceable, NnefError):  # the concrete plan reports the error
                 pattern = self._traced(symbols, shapes, states)
                 values = pattern.values(symbols, asked)
                 assert values is not None, "a pattern is for what it was made for"
@@ -249,7 +246,7 @@ class PlanCache:
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
-                return _Made(found, pattern.is_makeshift)
+                return _Made(found, pattern.is_degraded)
         model = self._compiled(shapes, states)
         self._failed += tried
         return _Made(model)
@@ -266,7 +263,7 @@ class PlanCache:
         return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
 
     def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
-        """A new pattern; any exception if there cannot be one."""
+        """A new pattern; raises Untraceable, or NnefError for an error of the document."""
         from nnefc.driver.kernels_ahead import expecting_usual_kernels
         from nnefc.driver.lower import lower_graph
         from nnefc.runtime.plan.symbolic_plan import ParametricModel
@@ -304,7 +301,7 @@ class PlanCache:
             [[i for i, x in enumerate(dims) if x is extent] for extent in extents.values()],
             [i for i, x in enumerate(dims) if not isinstance(x, SymInt)],
             tuple(value.bit_length() for value in symbols.values()),
-            trace.is_makeshift,
+            trace.is_degraded,
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.program.program import Buffer, Program, Ref
 from nnefc.support.array_memory import address, owner, view_key
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ class Constants:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned, and no
         small piece of memory of others.
 
-        Raises TypeError if items depend on symbols: they are objects then.
+        Raises Untraceable if items depend on symbols: they are objects then.
         """
         import numpy as np
 
         if array.dtype.hasobject:
-            raise TypeError(f"{array.dtype} items are no data")
+            raise Untraceable(f"{array.dtype} items are no data")
         memory = _memory(array)
         found = self._places.get(memory)
         if found is None:

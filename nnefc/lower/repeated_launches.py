@@ -8,6 +8,7 @@ from typing import Final
 from nnefc.kernels.executor import slices
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.errors import NnefError
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
 
 Move = tuple[Buffer, Ref]
@@ -46,7 +47,7 @@ def repeat(
     """
     turn = program.launches[start:]
     if any(inner.start >= start for inner in program.repeated):
-        raise TypeError("the launches of a turn are as many in every call")
+        raise Untraceable("the launches of a turn are as many in every call")
     if start + turns * (1 + len(turn)) > MAX_STEPS:
         raise NnefError.of(
             "limit/turns",

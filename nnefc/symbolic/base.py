@@ -1,6 +1,6 @@
-"""What tells numbers that depend on symbols apart from plain ones.
+"""The base class of symbolic integers, and the error of a trace that cannot go on.
 
-How they are computed is in `nnefc.symbolic.integers`, which loading and running a model do without.
+`nnefc.symbolic.integers` implements them.  Loading and running a model needs this module alone.
 """
 
 from __future__ import annotations
@@ -10,18 +10,25 @@ from abc import abstractmethod
 from typing import Any
 
 
+class Untraceable(Exception):
+    """A trace cannot go on: the operation needs the value of a symbolic integer.
+
+    The concrete plan, which is compiled for plain integers, takes the place of the symbolic plan.
+    """
+
+
 class SymIntBase:
-    """A number that is not known before a plan is made: `nnefc.symbolic.integers.SymInt`."""
+    """A number that is computed when a plan is patched: `nnefc.symbolic.integers.SymInt`."""
 
     __slots__ = ()
 
     @abstractmethod
     def float_bits(self) -> Any:
-        """The bits of a float64, as an integer."""
+        """The bits of the number as a float64, as an integer."""
 
 
 def float_bits(number: Any) -> Any:
-    """The bits of a float64, as an integer."""
+    """The bits of a number as a float64, as an integer."""
     if isinstance(number, SymIntBase):
         return number.float_bits()
     return struct.unpack("<q", struct.pack("<d", number))[0]

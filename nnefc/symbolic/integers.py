@@ -1,21 +1,21 @@
-"""Integers that know how they are computed of symbols: what they tell holds for other values, too.
+"""Symbolic integers, as PyTorch's `SymInt` and JAX's shape polymorphism have them.
 
-A `Trace` gives an `SymInt` for each symbol.  It behaves like the integer that the symbol stands for
-now; arithmetic gives further extents, and whatever leaves that world is noted as a condition: the
-outcome of a comparison, or, where an extent becomes a plain integer, that it has this value.  What
-has been computed with extents is then a function of the symbols, which holds for all values for
-which the conditions do:
+A `Trace` gives a `SymInt` for each symbol.  It behaves like the integer that the symbol stands for
+during the trace, its hint.  Arithmetic gives further symbolic numbers.  Where Python needs a plain
+value, the trace records a *guard*: the outcome of a comparison, or, where a SymInt becomes a plain
+integer, that it has this value (*specialization*).  The results of a trace are a function of the
+symbols, which holds for all values that satisfy the guards:
 
     trace = Trace()
-    n = trace.symbol("n", 64)
+    n = trace.symbol(64)
     tiles = n // 16 if n >= 32 else 1
-    trace.function([tiles, 4 * n])(96)      # [6, 384]
-    trace.function([tiles, 4 * n])(16)      # None: n >= 32 is a condition
+    function = trace.function([tiles, 4 * n])
+    function(96)      # [6, 384]
+    function(16)      # None: n >= 32 is a guard
 
-Extents have no hash: sets and dictionaries could not tell that two are equal now, but not always.
+SymInts have no hash: a lookup compares hashes, which no guard could record.
 
-Whole arrays are computed by functions, which the function of the symbols calls
-(`nnefc.symbolic.traced_array`).
+Functions compute whole arrays from symbols: see `nnefc.symbolic.traced_array`.
 """
 
 from __future__ import annotations
@@ -23,160 +23,78 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
-from nnefc.symbolic.base import SymIntBase, float_bits
+from nnefc.symbolic.base import SymIntBase, Untraceable, float_bits
+from nnefc.symbolic.recording import Named, Number, Recording, text_of
 
-Number = int | float
 PROBE_STRIDE: Final = 1009
-"""Distance of values that tell what is equal by chance from those of now: a prime number, since
-multiples of tiles are equal more often."""
-Function = Callable[..., "list[Any] | None"]
-"""Values of the symbols, in order, to values of extents and tables; None where a condition does not
-hold."""
+"""Distance between a symbol's hint and its probe, a second sample value.
+
+The probes expose coincidental equality: see `statically_equal`.  A prime, since probes that are
+multiples of tile sizes would be equal more often.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A line of the function: an assignment to `target`, or a condition; `uses` are targets."""
-
-    target: str
-    text: str
-    uses: tuple[str, ...]
-
-
-class Trace:
-    """What is computed of symbols, and compared, in the order in which it happens."""
+class Trace(Recording):
+    """Records the arithmetic and the comparisons of SymInts in the order of their execution."""
 
     def __init__(self, *, must_vary: bool = False) -> None:
-        """`must_vary`: TypeError as soon as all symbols have become plain integers."""
+        """`must_vary`: raise Untraceable as soon as all symbols are specialized."""
+        super().__init__()
         self._must_vary = must_vary
-        self._symbols: list[str] = []
-        self._pinned: set[str] = set()
-        """Symbols that are plain integers somewhere."""
-        self._steps: list[_Step] = []
-        self._made: dict[str, SymInt] = {}
+        self._specialized: set[str] = set()
+        """Symbols with a guard that fixes their value."""
+        self._expressions: dict[str, SymInt] = {}
         self.calls: dict[str, tuple[Any, ...]] = {}
-        """What functions give, by their calls: see `nnefc.symbolic.traced_array`."""
-        self._given: list[Any] = []
-        """Functions, and what they take that does not depend on symbols."""
-        self._given_names: dict[Any, str] = {}
-        self._conditions: set[str] = set()
-        self.is_makeshift = False
-        """Whether something that is worth it was left out, since it needs plain numbers."""
+        """Results of functions by their calls: see `nnefc.symbolic.traced_array`."""
+        self.is_degraded = False
+        """Whether an optimization was left out because it needs plain integers."""
 
     def symbol(self, value: int) -> int:
-        """An extent that passes for an integer, with its value now."""
-        name = f"s{len(self._symbols)}"
-        self._symbols.append(name)
-        elsewhere = 3 * value + len(self._symbols) * PROBE_STRIDE
-        return cast(int, SymInt(self, value, name, elsewhere))
+        """A new symbol, a SymInt that is typed as an integer; `value` is its hint."""
+        name = f"s{len(self.symbols)}"
+        self.symbols.append(name)
+        probe = 3 * value + len(self.symbols) * PROBE_STRIDE
+        return cast(int, SymInt(self, value, name, probe))
 
-    def known(self, text: str) -> SymInt | None:
-        """What an expression gives, if there has been one with this text."""
-        return self._made.get(text)
+    def lookup(self, text: str) -> SymInt | None:
+        """The SymInt of an expression, if one with this text was recorded."""
+        return self._expressions.get(text)
 
-    def make(self, text: str, value: Number, *uses: Any, elsewhere: Number | None = None) -> SymInt:
-        """What an expression of extents gives, of which there is one for each text."""
-        found = self._made.get(text)
+    def make(self, text: str, value: Number, *uses: Any, probe: Number | None = None) -> SymInt:
+        """The SymInt of an expression; equal texts give the same object."""
+        found = self._expressions.get(text)
         if found is None:
-            name = f"v{len(self._made)}"
-            found = self._made[text] = SymInt(self, value, name, elsewhere)
-            self._steps.append(_Step(name, text, _names(uses)))
+            name = f"v{len(self._expressions)}"
+            found = self._expressions[text] = SymInt(self, value, name, probe)
+            self.assign(text, *uses, name=name)
         return found
 
-    def assign(self, text: str, *uses: Any) -> str:
-        """The name of what an expression gives, of any type."""
-        name = f"a{len(self._steps)}"
-        self._steps.append(_Step(name, text, _names(uses)))
-        return name
-
-    def bind(self, given: Any) -> str:
-        """The name of what does not depend on symbols: the same for equal ones, of equal types."""
-        key: Any = (type(given), given, repr(given))  # (1, 2) is (1.0, 2), but for its text
-        try:
-            name = self._given_names.get(key)
-        except TypeError:  # there is no telling
-            key = (type(given), id(given))
-            name = self._given_names.get(key)
-        if name is None:
-            name = self._given_names[key] = f"g{len(self._given)}"
-            self._given.append(given)
-        return name
-
-    def require(self, text: str, *uses: Any) -> None:
-        """Note a condition, which holds now."""
-        if text not in self._conditions:
-            self._conditions.add(text)
-            self._steps.append(_Step("", text, _names(uses)))
-
-    def pin(self, extent: SymInt) -> None:
-        """Note that an extent has the value that it has now."""
-        self.require(f"{extent.name} == {text_of(extent.value)}", extent)
-        if extent.name in self._symbols:
-            self._pinned.add(extent.name)
-            if self._must_vary and len(self._pinned) == len(self._symbols):
-                raise TypeError("all symbols are needed as plain integers")
-
-    @property
-    def conditions(self) -> list[str]:
-        """The conditions, in the order in which they were noted."""
-        return [step.text for step in self._steps if not step.target]
-
-    def function(self, results: Sequence[Number | Named]) -> Function:
-        """The function of the symbols that computes `results`: numbers of this trace or plain, and
-        tables.
-        """
-        needed = {x.name for x in results if isinstance(x, Named)}
-        body: list[str] = []
-        for step in reversed(self._steps):
-            if step.target and step.target not in needed:
-                continue
-            needed.update(step.uses)
-            assignment = f"{step.target} = {step.text}"
-            body.append(assignment if step.target else f"if not ({step.text}): return None")
-        body.reverse()
-        returned = ", ".join(map(text_of, results))
-        lines = [f"def function({', '.join(self._symbols)}):", *body, f"return [{returned}]"]
-        namespace: dict[str, Any] = {
-            "inf": math.inf,
-            "nan": math.nan,
-            "ceil": math.ceil,
-            "floor": math.floor,
-            "bits": float_bits,
-            **{f"g{i}": given for i, given in enumerate(self._given)},
-        }
-        exec("\n ".join(lines), namespace)
-        return namespace["function"]
-
-
-class Named:
-    """What is computed of symbols, under a name in their function."""
-
-    __slots__ = ("name", "trace", "value")
-
-    def __init__(self, trace: Trace, value: Any, name: str) -> None:
-        self.trace = trace
-        self.value = value
-        """What it is now."""
-        self.name = name
+    def specialize(self, number: SymInt) -> None:
+        """Guard that a SymInt equals its hint."""
+        self.guard(f"{number.name} == {text_of(number.value)}", number)
+        if number.name in self.symbols:
+            self._specialized.add(number.name)
+            if self._must_vary and len(self._specialized) == len(self.symbols):
+                raise Untraceable("all symbols are needed as plain integers")
 
 
 class SymInt(Named, SymIntBase):
-    """A number that is computed of symbols; see the module.  Not to be made but by a trace."""
+    """A number that is computed from symbols, an integer or, after a division, a float.
 
-    __slots__ = ("elsewhere",)
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
+    Only a trace makes one.  Operators that are not implemented raise Untraceable.
+    """
+
+    __slots__ = ("probe", "trace")
 
     value: Number
 
-    def __init__(
-        self, trace: Trace, value: Number, name: str, elsewhere: Number | None = None
-    ) -> None:
-        super().__init__(trace, value, name)
-        self.elsewhere = elsewhere
-        """Its value at the probe values of the symbols, if known: see `statically_equal`."""
+    def __init__(self, trace: Trace, value: Number, name: str, probe: Number | None = None) -> None:
+        super().__init__(value, name)
+        self.trace = trace
+        self.probe = probe
+        """Its value for the probes of the symbols, None if unknown: see `statically_equal`."""
 
     def __repr__(self) -> str:
         return f"{self.value}:{self.name}"
@@ -184,25 +102,30 @@ class SymInt(Named, SymIntBase):
     def __format__(self, spec: str) -> str:
         return format(self.value, spec) if spec else repr(self)
 
-    # -- out of this world
+    def _unsupported(self, *_: Any) -> NoReturn:
+        raise Untraceable(f"an operation needs the value of {self!r}")
 
-    def _pinned(self) -> Number:
-        self.trace.pin(self)
+    __hash__ = _unsupported
+
+    # -- specialization
+
+    def _plain(self) -> Number:
+        self.trace.specialize(self)
         return self.value
 
     def __index__(self) -> int:
-        return operator.index(cast(int, self._pinned()))
+        return operator.index(cast(int, self._plain()))
 
     def __int__(self) -> int:
-        return int(self._pinned())
+        return int(self._plain())
 
     def __float__(self) -> float:
-        return float(self._pinned())
+        return float(self._plain())
 
     def __bool__(self) -> bool:
         return bool(_compared(self, "!=", "==", operator.ne, 0))
 
-    # -- comparisons
+    # -- comparisons, which are guards
 
     def __eq__(self, other: object) -> Any:
         return _compared(self, "==", "!=", operator.eq, other)
@@ -247,6 +170,8 @@ class SymInt(Named, SymIntBase):
 
     __radd__ = __add__
     __rmul__ = __mul__
+    __lshift__ = __rshift__ = __rrshift__ = __pow__ = __rpow__ = _unsupported
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __invert__ = _unsupported
 
     def __rsub__(self, other: Any) -> Any:
         return _computed(other, "-", operator.sub, self)
@@ -270,8 +195,8 @@ class SymInt(Named, SymIntBase):
         return self
 
     def __neg__(self) -> Any:
-        elsewhere = None if self.elsewhere is None else -self.elsewhere
-        return self.trace.make(f"-{self.name}", -self.value, self, elsewhere=elsewhere)
+        probe = None if self.probe is None else -self.probe
+        return self.trace.make(f"-{self.name}", -self.value, self, probe=probe)
 
     def __abs__(self) -> Any:
         return self._call("abs", abs)
@@ -299,21 +224,9 @@ class SymInt(Named, SymIntBase):
         return self.trace.make(f"{name}({self.name})", function(self.value), self)
 
 
-def _names(uses: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(x if isinstance(x, str) else x.name for x in uses if isinstance(x, str | Named))
-
-
-def text_of(number: Any) -> str:
-    """A number as it stands in the function."""
-    if isinstance(number, Named):
-        return number.name
-    plain = float(number) if isinstance(number, float) else int(number)
-    return f"({plain!r})" if plain < 0 else repr(plain)
-
-
 _NUMBERS: Final = (int, float, SymInt)
 
-_SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
+_IDENTITIES: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
     ("+", 0): lambda x: x,
     ("-", 0): lambda x: x,
     ("*", 1): lambda x: x,
@@ -321,98 +234,106 @@ _SIMPLE: Final[dict[tuple[str, Number], Callable[[Any], Any]]] = {
     ("//", 1): lambda x: x,
     ("%", 1): lambda x: 0,
 }
-"""What operations with a number on the right give for any integer on the left."""
+"""Simplifications of `x op number` for any integer x."""
 
 
 _WITH_ITSELF: Final = {"-": 0, "//": 1, "%": 0}
-"""What operations give for an integer and itself, if it is not 0."""
+"""Simplifications of `x op x` for an integer x that is not 0."""
 
 
 def _computed(left: Any, sign: str, compute: Callable[[Any, Any], Number], right: Any) -> Any:
-    """The result of an operation, one side of which is an extent at least."""
+    """The result of a binary operation with a SymInt on at least one side."""
     if not (isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS)):
         return NotImplemented
     is_whole = isinstance(hint(left), int)
-    if is_whole and isinstance(right, int) and (sign, right) in _SIMPLE:
-        return _SIMPLE[sign, right](left)
+    if is_whole and isinstance(right, int) and (sign, right) in _IDENTITIES:
+        return _IDENTITIES[sign, right](left)
     if left is right and is_whole and sign in _WITH_ITSELF and (sign == "-" or left != 0):
         return _WITH_ITSELF[sign]
     trace = left.trace if isinstance(left, SymInt) else cast(SymInt, right).trace
     text = f"{text_of(left)} {sign} {text_of(right)}"
-    if (known := trace.known(text)) is not None:
+    if (known := trace.lookup(text)) is not None:
         return known
     value = compute(hint(left), hint(right))
     a, b = _probe(left), _probe(right)
     try:
-        elsewhere = None if a is None or b is None else compute(a, b)
+        probe = None if a is None or b is None else compute(a, b)
     except (ArithmeticError, ValueError):
-        elsewhere = None
-    return trace.make(text, value, left, right, elsewhere=elsewhere)
+        probe = None
+    return trace.make(text, value, left, right, probe=probe)
 
 
 def _probe(number: Any) -> Number | None:
-    return number.elsewhere if isinstance(number, SymInt) else number
+    return number.probe if isinstance(number, SymInt) else number
 
 
 def _compared(
     left: SymInt, sign: str, opposite: str, compute: Callable[[Any, Any], Any], right: Any
 ) -> Any:
-    """The outcome of a comparison, which becomes a condition."""
+    """The outcome of a comparison, which becomes a guard."""
     if not isinstance(right, Number | SymInt):
         return NotImplemented
     holds = bool(compute(left.value, hint(right)))
     if left is not right:
         text = f"{left.name} {sign if holds else opposite} {text_of(right)}"
-        left.trace.require(text, left, right)
+        left.trace.guard(text, left, right)
     return holds
 
 
 def hint(number: Any) -> Any:
-    """What a number is now, without a condition: for choices that are right in any case."""
+    """The value of a number during the trace, without a guard.
+
+    For heuristics, whose result is correct for any value.
+    """
     return number.value if isinstance(number, SymInt) else number
 
 
 def statically_equal(a: Any, b: Any) -> bool:
-    """Whether two numbers are equal, which is a condition then; but not where they only happen to
-    be so now.  For choices that are right in any case where this is false.
+    """Whether two numbers are equal by construction, not only for the hints; guarded if so.
+
+    False where the probes differ, without a guard.  For choices that are correct where this is
+    false, whether the numbers are equal or not.
     """
     if hint(a) != hint(b):
         return False
-    there = _probe(a), _probe(b)
-    return (None in there or there[0] == there[1]) and a == b
+    probes = _probe(a), _probe(b)
+    return (None in probes or probes[0] == probes[1]) and a == b
 
 
 def mark_degraded(number: Any) -> bool:
-    """Whether a number depends on symbols; what needs a plain one is left out then, and noted."""
+    """Whether a number is symbolic; the trace is marked as degraded if so.
+
+    For optimizations that need plain integers and are left out otherwise.
+    """
     if not isinstance(number, SymInt):
         return False
-    number.trace.is_makeshift = True
+    number.trace.is_degraded = True
     return True
 
 
 def largest(numbers: Sequence[Any]) -> Any:
-    """The largest of some, whichever that is: `max` would make a condition of it."""
+    """The maximum, without the guards of `max`."""
     return _extreme("max", max, numbers)
 
 
 def smallest(numbers: Sequence[Any]) -> Any:
-    """The smallest of some, whichever that is."""
+    """The minimum, without the guards of `min`."""
     return _extreme("min", min, numbers)
 
 
 def _extreme(name: str, choose: Callable[[Iterable[Any]], Any], numbers: Sequence[Any]) -> Any:
-    extents = {x.name: x for x in numbers if isinstance(x, SymInt)}
+    symbolic = {x.name: x for x in numbers if isinstance(x, SymInt)}
     plain = [x for x in numbers if not isinstance(x, SymInt)]
-    several = [*extents.values(), *([choose(plain)] if plain else [])]
-    if len(several) == 1 or not extents:
+    several = [*symbolic.values(), *([choose(plain)] if plain else [])]
+    if len(several) == 1 or not symbolic:
         return several[0]
     text = f"{name}({', '.join(map(text_of, several))})"
-    trace = next(iter(extents.values())).trace
+    trace = next(iter(symbolic.values())).trace
     return trace.make(text, choose(map(hint, several)), *several)
 
 
 def specialized(value: Any) -> Any:
-    """A value, and what is in it if it is a tuple, with plain numbers in the place of extents."""
+    """A number, or a tuple of such values, with its SymInts specialized to plain numbers."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(specialized(item) for item in items)
@@ -422,5 +343,5 @@ def specialized(value: Any) -> Any:
 
 
 def is_symbolic(numbers: Iterable[Any]) -> bool:
-    """Whether any of some numbers depends on symbols."""
+    """Whether any of some numbers is a SymInt."""
     return any(isinstance(x, SymInt) for x in numbers)

@@ -1,9 +1,9 @@
-"""Arrays that are computed of symbols, by functions that the function of a trace calls.
+"""Arrays that are computed from symbols: functions that the function of a trace calls.
 
-    pixels, count = computed(offsets, (n, 8))   # a `TracedArray` and an extent, if n is an extent
+    pixels, count = traced_call(offsets, (n, 8))   # a `TracedArray` and a SymInt, if n is a SymInt
 
-What such a function is given and gives are plain arrays and numbers, so it serves where nothing
-depends on symbols as well.
+The called function takes and returns plain arrays and numbers, so it also serves lowering with
+plain integers.
 """
 
 from __future__ import annotations
@@ -12,42 +12,47 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from nnefc.symbolic.integers import Named, Number, SymInt, Trace, text_of
+from nnefc.symbolic.integers import SymInt, Trace
+from nnefc.symbolic.recording import Named, Number, text_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
 
-Function = Callable[..., tuple[Any, ...]]
+TupleFunction = Callable[..., tuple[Any, ...]]
 
 
 class TracedArray(Named):
-    """An array that is computed of symbols."""
+    """An array that is computed from symbols; `value` is the array for the hints."""
 
-    __slots__ = ()
+    __slots__ = ("trace",)
 
     value: Array
+
+    def __init__(self, trace: Trace, value: Array, name: str) -> None:
+        super().__init__(value, name)
+        self.trace = trace
 
     @property
     def nbytes(self) -> int:
         return self.value.nbytes
 
 
-def traced_call(function: Function, *arguments: Any) -> Any:
-    """What a function gives for some arguments; where these depend on symbols, so does that.
+def traced_call(function: TupleFunction, *arguments: Any) -> Any:
+    """The results of a function; TracedArrays and SymInts if an argument depends on symbols.
 
-    `function`: one of a module, which gives a tuple of arrays and integers, always of the
-    same types, for plain arguments.  `arguments`: numbers, tuples and dataclasses may depend on
-    symbols; what else there is does not.
+    `function`: one of a module, which returns a tuple of arrays and integers, always of the same
+    types, for plain arguments.  `arguments`: numbers, tuples and dataclasses may depend on
+    symbols; other objects do not.
     """
     trace = trace_of(arguments)
     return function(*arguments) if trace is None else _traced(trace, function, arguments)
 
 
-def _traced(trace: Trace, function: Function, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _traced(trace: Trace, function: TupleFunction, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     uses: list[SymInt] = []
-    text = f"{trace.bind(function)}{_argument(trace, arguments, uses)}"
+    text = f"{trace.capture(function)}{_argument(trace, arguments, uses)}"
     found = trace.calls.get(text)
     if found is None:
         call = trace.assign(text, *uses)
@@ -58,16 +63,16 @@ def _traced(trace: Trace, function: Function, arguments: tuple[Any, ...]) -> tup
 
 
 def _argument(trace: Trace, value: Any, uses: list[SymInt]) -> str:
-    """An argument as it stands in the function."""
+    """The expression for an argument; its SymInts are added to `uses`."""
     if isinstance(value, SymInt):
         uses.append(value)
         return value.name
     if isinstance(value, Number):
         return repr(value) if isinstance(value, bool) else text_of(value)
     if not trace_of(value):
-        return trace.bind(value)
-    parts = "".join(f"{_argument(trace, item, uses)}, " for item in _parts(value))
-    return f"({parts})" if type(value) is tuple else f"{trace.bind(type(value))}({parts})"
+        return trace.capture(value)
+    items = "".join(f"{_argument(trace, item, uses)}, " for item in _items(value))
+    return f"({items})" if type(value) is tuple else f"{trace.capture(type(value))}({items})"
 
 
 def _result(trace: Trace, text: str, call: str, value: Any) -> SymInt | TracedArray:
@@ -77,31 +82,31 @@ def _result(trace: Trace, text: str, call: str, value: Any) -> SymInt | TracedAr
 
 
 def length(table: Array | TracedArray) -> int:
-    """How many rows there are."""
+    """The number of rows, symbolic for a TracedArray."""
     if isinstance(table, TracedArray):
         return cast(int, table.trace.make(f"len({table.name})", len(table.value), table))
     return len(table)
 
 
 def trace_of(value: Any) -> Trace | None:
-    """The trace that a value, or what is in it if it is a tuple or a dataclass, is of."""
+    """The trace of the SymInts in a value, a tuple or a dataclass; None without SymInts."""
     if isinstance(value, SymInt):
         return value.trace
-    return next(filter(None, map(trace_of, _parts(value))), None)
+    return next(filter(None, map(trace_of, _items(value))), None)
 
 
 def hints_within(value: Any) -> Any:
-    """A value, as it is now; what is in it, too."""
+    """A value whose SymInts, also those in tuples and dataclasses, are replaced by their hints."""
     if trace_of(value) is None:
         return value
     if isinstance(value, SymInt):
         return value.value
-    parts = tuple(map(hints_within, _parts(value)))
-    return parts if type(value) is tuple else type(value)(*parts)
+    items = tuple(map(hints_within, _items(value)))
+    return items if type(value) is tuple else type(value)(*items)
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    """What is in a tuple, or a dataclass."""
+def _items(value: Any) -> Iterable[Any]:
+    """The items of a tuple, or the fields of a dataclass."""
     if isinstance(value, tuple):
         return cast("tuple[Any, ...]", value)
     if is_dataclass(value) and not isinstance(value, type):

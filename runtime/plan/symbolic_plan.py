@@ -19,7 +19,8 @@ from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable
 from nnefc.runtime.run.runner import Runner
-from nnefc.symbolic.integers import Function, SymInt, Trace, is_symbolic
+from nnefc.symbolic.integers import SymInt, Trace, is_symbolic
+from nnefc.symbolic.recording import Function
 from nnefc.symbolic.traced_array import TracedArray
 
 if TYPE_CHECKING:

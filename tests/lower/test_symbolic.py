@@ -19,6 +19,7 @@ from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
 from nnefc.runtime.plan.symbolic_plan import ParametricModel
 from nnefc.support.errors import NnefError
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
 
 Array = np.ndarray[Any, Any]
@@ -83,7 +84,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lower_graph(traced, CompileConfig(1), growing=True)
         model = ParametricModel(trace, program, traced, None, WeightPool(), threads=1)
-    except (NnefError, TypeError, AttributeError):
+    except (NnefError, Untraceable):
         return 0  # it needs a plain number
     found = 0
     further = (extent + 1, 2 * extent, 3 * extent + 2, 9 * extent + 7, max(extent - 1, 1))

@@ -100,11 +100,11 @@ def test_what_it_cannot_do(attributes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("taps", [(1, 1), (3, 3), (9, 9)])
 def test_extents_that_vary_leave_it_out(taps: tuple[int, ...]) -> None:
-    """What is made for them is only makeshift where something was left out."""
+    """What is made for them is degraded only where something was left out."""
     trace = Trace()
     extents = (trace.symbol(56), trace.symbol(56))
     assert algorithms(_convolution(64, 64, extents, taps), 8) == (Direct(),)
-    assert trace.is_makeshift == (_choice(64, 64, (56, 56), taps) is not None)
+    assert trace.is_degraded == (_choice(64, 64, (56, 56), taps) is not None)
 
 
 @given(st.data())

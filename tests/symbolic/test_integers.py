@@ -1,4 +1,4 @@
-"""Integers that know how they are computed of symbols."""
+"""Integers that record how they were computed from symbols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnefc.symbolic.base import float_bits
+from nnefc.symbolic.base import Untraceable, float_bits
 from nnefc.symbolic.integers import (
     SymInt,
     Trace,
@@ -96,17 +96,17 @@ def test_what_holds_for_others_is_what_others_give(
             assert found == numbers_of(steps, list(pair))
 
 
-def test_conditions_are_what_was_asked() -> None:
+def test_guards_are_outcomes_of_comparisons() -> None:
     trace = Trace()
     n = trace.symbol(64)
     tiles = n // 16 if n >= 32 else 1
     function = trace.function([tiles, 4 * n])
     assert function(96) == [6, 384]
     assert function(16) is None
-    assert trace.conditions == ["s0 >= 32"]
+    assert trace.guards == ["s0 >= 32"]
 
 
-def test_a_plain_number_is_a_condition() -> None:
+def test_a_plain_number_is_a_guard() -> None:
     trace = Trace()
     n = trace.symbol(4)
     assert np.zeros((n, 2)).shape == (4, 2)
@@ -116,19 +116,30 @@ def test_a_plain_number_is_a_condition() -> None:
     assert function(5) is None
 
 
-def test_what_is_only_looked_at_is_no_condition() -> None:
+def test_a_hint_is_no_guard() -> None:
     trace = Trace()
     n = trace.symbol(4)
     assert hint(n + 1) == 5
     assert hint(7) == 7
     assert trace.function([largest([n, 10]), smallest([n, 10])])(20) == [20, 10]
-    assert not trace.conditions
+    assert not trace.guards
 
 
-def test_extents_cannot_be_found_by_their_hash() -> None:
+def test_symbolic_integers_have_no_hash() -> None:
     n = Trace().symbol(4)
-    with pytest.raises(TypeError, match="unhashable"):
+    with pytest.raises(Untraceable, match="value of 4:s0"):
         _ = {n}
+
+
+@pytest.mark.parametrize("sign", ["pow", "lshift", "rshift", "and_", "or_", "xor"])
+def test_operators_that_are_not_implemented(sign: str) -> None:
+    n = Trace().symbol(4)
+    with pytest.raises(Untraceable, match="value of 4:s0"):
+        getattr(operator, sign)(n, 2)
+    with pytest.raises(Untraceable, match="value of 4:s0"):
+        operator.inv(n)
+    with pytest.raises(Untraceable, match="value of 4:s0"):
+        pow(2, n)
 
 
 def test_equal_expressions_are_one() -> None:
@@ -147,11 +158,11 @@ def test_bits_of_floats() -> None:
     assert trace.function([bits])(8) == [float_bits(0.125)]
 
 
-def test_pinned_tuples_have_no_extents() -> None:
+def test_specialized_tuples_have_no_symbols() -> None:
     trace = Trace()
     n = trace.symbol(4)
     assert specialized(((n, "a"), n / 2, 3)) == ((4, "a"), 2.0, 3)
-    assert trace.conditions
+    assert trace.guards
     assert is_symbolic([1, n])
     assert not is_symbolic([1, specialized(n)])
     assert isinstance(n, SymInt)
@@ -162,24 +173,24 @@ def test_a_trace_ends_when_nothing_varies() -> None:
     m, n = trace.symbol(3), trace.symbol(5)
     assert int(m) == 3
     assert list(range(2 * n)) == list(range(10))
-    with pytest.raises(TypeError, match="plain integers"):
+    with pytest.raises(Untraceable, match="plain integers"):
         int(n)
 
 
-def test_what_is_equal_by_chance_is_no_condition() -> None:
+def test_coincidental_equality_is_no_guard() -> None:
     trace = Trace()
     n, m = trace.symbol(6), trace.symbol(3)
     assert not statically_equal(n, 2 * m)
     assert not statically_equal(n, 6)
     assert not statically_equal(n, m)
-    assert not trace.conditions
+    assert not trace.guards
     assert statically_equal((n + 1) * m, n * m + m)
-    assert len(trace.conditions) == 1
+    assert len(trace.guards) == 1
 
 
-def test_numbers_that_there_are_not_elsewhere() -> None:
+def test_expressions_without_a_value_for_the_probes() -> None:
     trace = Trace()
     n = trace.symbol(6)
     power = 1 << (10 - n)
     assert trace.function([power])(7) == [8]
-    assert not trace.conditions
+    assert not trace.guards

@@ -1,4 +1,4 @@
-"""Arrays that are computed of symbols."""
+"""Arrays that are computed from symbols."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_arrays_are_computed_by_functions() -> None:
         assert result is not None
         assert (result[0], result[2]) == (2 * a, 4 * a)
         np.testing.assert_array_equal(result[1], 1 + b + 5 * np.arange(2 * a))
-    assert not trace.conditions
+    assert not trace.guards
 
 
 def test_equal_arrays_are_computed_once() -> None:

@@ -30,6 +30,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.table import declared
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import is_symbolic, statically_equal
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class Maker:
         """What a reference gives; for items that depend on symbols, too, if it is arithmetic."""
         plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
         if any(array is None for array in plain):
-            with suppress(TypeError, AttributeError):
+            with suppress(TypeError, AttributeError, Untraceable):
                 return compute([x.array if y is None else y for x, y in zip(known, plain)])
         return compute([widen(x.array, x.dtype) for x in known])
 

@@ -17,6 +17,7 @@ from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.epilogue import Ending, Unit
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.program.program import Ref
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import hint
 from nnefc.symbolic.traced_array import TracedArray, length
 
@@ -137,7 +138,7 @@ def launch(
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
     if isinstance(pieces, TracedArray):
-        raise TypeError("units that end in an expression are listed one by one")
+        raise Untraceable("units that end in an expression are listed one by one")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
     made = [
         Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))

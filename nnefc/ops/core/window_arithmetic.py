@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from nnefc.ir import Attribute, Shape
 from nnefc.support.errors import NnefError
+from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import is_symbolic
 
 Indices = npt.NDArray[np.int64]
@@ -134,7 +135,7 @@ class Window:
             return after
         stride, extent, dilated = self.stride[axis], self.input[axis], self.dilated[axis]
         if self.output[axis] != (extent - 1) * stride + dilated - sum(self.padding[axis]):
-            raise TypeError("an output of another shape needs plain numbers")
+            raise Untraceable("an output of another shape needs plain numbers")
         return (dilated - after - 1) // stride
 
     def tables(self, border: str) -> tuple[Indices, ...]:
