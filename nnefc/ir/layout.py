@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from nnefc.support.hardware import CACHE_LINE
-
-ITEM: Final = 4
-"""Bytes of an item: blocked tensors are float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +25,8 @@ class Blocked:
     """Channels in a block."""
     halo: tuple[tuple[int, int], ...]
     """Pixels of zeros before and after each spatial dimension."""
+    itemsize: int = 4
+    """Bytes of an item: those of the item type of the tensor, which the text form implies."""
 
     @property
     def entry(self) -> int:
@@ -52,7 +50,7 @@ class Blocked:
         channels of a pixel would compete for the same set of the cache.
         """
         pixels = math.prod(self.extents(shape))
-        nbytes = self.block * ITEM
+        nbytes = self.block * self.itemsize
         if self.block == 1 or pixels * nbytes < 4 * CACHE_LINE:
             return pixels
         lines = -(-pixels * nbytes // CACHE_LINE)

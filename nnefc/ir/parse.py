@@ -277,9 +277,9 @@ class _Parser:
             self._expect("]")
             return TensorType(dtype, None)
         type_ = TensorType(dtype, tuple(self._list(self._extent, "]")))
-        return type_.with_layout(self._layout()) if self._accept("blocked") else type_
+        return type_.with_layout(self._layout(dtype.itemsize)) if self._accept("blocked") else type_
 
-    def _layout(self) -> Blocked:
+    def _layout(self, itemsize: int) -> Blocked:
         self._expect("(")
         block = self._extent()
         halo: list[tuple[int, int]] = []
@@ -290,7 +290,7 @@ class _Parser:
             halo.append((before, self._extent()))
             self._expect("]")
         self._expect(")")
-        return Blocked(block, tuple(halo))
+        return Blocked(block, tuple(halo), itemsize)
 
     def _extent(self) -> int:
         if self._kind != "number" or not self._token.isdecimal():

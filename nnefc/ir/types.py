@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,8 @@ class TensorType:
         return TensorType(self.dtype, tuple(shape), self.layout)
 
     def with_dtype(self, dtype: DType) -> TensorType:
-        return TensorType(dtype, self.shape, self.layout)
+        layout = self.layout and replace(self.layout, itemsize=dtype.itemsize)
+        return TensorType(dtype, self.shape, layout)
 
     def with_layout(self, layout: Blocked | None) -> TensorType:
         return TensorType(self.dtype, self.shape, layout)

@@ -36,6 +36,10 @@ def verify(graph: Graph, checker: Checker | None = None) -> list[str]:
             problems.append(f"{what} is defined twice")
         if value.name and value.name in names:
             problems.append(f"the name %{value.name} is given to two values")
+        layout = value.type.layout
+        if layout is not None and layout.itemsize != value.type.dtype.itemsize:
+            have, want = value.type.dtype, layout.itemsize
+            problems.append(f"{what} is {have}, its layout has items of {want} bytes")
         names.add(value.name)
         uses[value] = Counter()
 

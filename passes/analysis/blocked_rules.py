@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from nnefc.ir import Blocked, DType, Op, Shape, Value
+from nnefc.ir import Blocked, Op, Shape, TensorType, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ir.layout import ITEM
+from nnefc.ops.core.blocked import has_blocked_kernels
 from nnefc.ops.core.window_arithmetic import Padding, convolution_window
 from nnefc.ops.tools.table import operations
 from nnefc.passes.analysis.known_data import Known
@@ -26,13 +26,20 @@ MAX_REACH: Final = 1 << 31
 """Bytes of the channels that a sum runs over: offsets into all of them are int32."""
 SMALL_PLANE, MAX_GROWTH = 1 << 16, 16
 """Planes of more pixels are not blocked if their halo makes them so many times as large."""
+MAX_RANK: Final = 8
+"""Dimensions of a blocked tensor: kernels have loops for no more."""
 CACHED: Final = 8 << 20
 """Bytes of an operand that stays in the caches while its layout changes, and back."""
 
 
+def can_be_blocked(type_: TensorType) -> bool:
+    """Whether a tensor of this type may have a blocked layout."""
+    return has_blocked_kernels(type_.dtype) and 3 <= type_.rank <= MAX_RANK
+
+
 def accepts(op: Op, known: Known) -> bool:
     """Whether `op`, which is no convolution, has a lowering over blocked tensors."""
-    if any(v.type.dtype is not DType.FLOAT32 or not 3 <= v.type.rank <= 8 for v in op.outputs):
+    if not all(can_be_blocked(v.type) for v in op.outputs):
         return False
     values = (*op.inputs, *op.outputs)
     return _has_rule(op, known) and all(_plane(v.type.dims) <= MAX_PLANE for v in values)
@@ -92,12 +99,12 @@ def in_reach(plane: Shape, channels: int, layout: Blocked) -> bool:
     most = largest([MAX_GROWTH * math.prod(plane), SMALL_PLANE])
     if stored > smallest([most, MAX_PLANE]):
         return False
-    return layout.volume(shape) * ITEM < MAX_REACH
+    return layout.volume(shape) * layout.itemsize < MAX_REACH
 
 
 def elementwise(op: Op, known: Known) -> bool:
     """Operands have the shape of the result, or one item per channel or in all."""
-    if any(t is not DType.FLOAT32 for t in expression_of(op).inputs):
+    if not all(map(has_blocked_kernels, expression_of(op).inputs)):
         return False
     return all(_is_parameter(v, known) or _fits(v, op.output) for v in op.inputs)
 

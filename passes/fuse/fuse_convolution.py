@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from nnefc.ir import Blocked, DType, Expression, Graph, Op, Value
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.ops.internal.epilogue import simple_epilogue
-from nnefc.passes.analysis.blocked_rules import MAX_PLANE, elementwise, in_reach
+from nnefc.passes.analysis.blocked_rules import MAX_PLANE, can_be_blocked, elementwise, in_reach
 from nnefc.passes.analysis.epilogues import absorb, joined, only_used_by, producer
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.base import is_elementwise
@@ -67,7 +67,7 @@ class FuseConvolution:
         if op.name not in ("conv", "deconv") or op.attributes["border"] != "constant":
             return False
         x, filter_, bias = op.inputs
-        if x.type.dtype is not DType.FLOAT32 or not 3 <= x.type.rank <= 8:
+        if not can_be_blocked(x.type):
             return False
         if filter_ not in known or bias not in known:
             return False
@@ -76,7 +76,7 @@ class FuseConvolution:
         )
         groups = convolution_groups(x.type.dims, op.attributes)
         inputs, outputs = x.type.dims[1], op.output.type.dims[1]
-        if not self._in_reach(window, inputs // groups):
+        if not self._in_reach(x, window, inputs // groups):
             return False
         return groups == 1 or self._splits(inputs // groups, outputs // groups)
 
@@ -93,11 +93,12 @@ class FuseConvolution:
             self.block % outputs == 0 and outputs % inputs == 0 and outputs // inputs <= MOST_PARTS
         )
 
-    def _in_reach(self, window: Window, channels: int) -> bool:
+    def _in_reach(self, x: Value, window: Window, channels: int) -> bool:
         """Whether tables can tell where taps are, without much of a halo; `channels` of a group."""
         if largest([math.prod(window.output), window.volume]) > MAX_PLANE:
             return False
-        return in_reach(window.input, channels, Blocked(self.block, window.reach()))
+        layout = Blocked(self.block, window.reach(), x.type.dtype.itemsize)
+        return in_reach(window.input, channels, layout)
 
     def _absorbs(self, graph: Graph, op: Op, value: Value, known: Known) -> bool:
         """Whether the convolution that computes `value` can do what element-wise `op` does."""

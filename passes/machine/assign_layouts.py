@@ -56,7 +56,7 @@ class AssignLayouts:
         halos = _halos(chosen, known, self.block)
         for op in chosen:
             for value in op.outputs:
-                value.type = value.type.with_layout(Blocked(self.block, halos[value]))
+                value.type = value.type.with_layout(_layout(value, self.block, halos[value]))
         _Converter(graph, chosen, self.block, halos, known).run()
         return True
 
@@ -92,7 +92,7 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
     def widen(value: Value, needed: Padding) -> bool:
         wider = _union(halos[value], needed)
         plane, summed = value.type.dims[2:], channels.get(value, 1)
-        if wider == halos[value] or not in_reach(plane, summed, Blocked(block, wider)):
+        if wider == halos[value] or not in_reach(plane, summed, _layout(value, block, wider)):
             return False
         halos[value] = wider
         return True
@@ -110,6 +110,11 @@ def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padd
                 for other in parts:
                     changed |= widen(value, halos[other])
     return halos
+
+
+def _layout(value: Value, block: int, halo: Padding) -> Blocked:
+    """A layout for the items of `value`."""
+    return Blocked(block, halo, value.type.dtype.itemsize)
 
 
 def _union(x: Padding, y: Padding) -> Padding:
@@ -152,11 +157,11 @@ class _Converter:
         if _union(halo, needed) != halo:
             halo = needed
         if value.type.layout is not None:
-            op.set_input(index, self._twin(value, Blocked(self._block, halo), op))
+            op.set_input(index, self._twin(value, _layout(value, self._block, halo), op))
             return
         is_first = index == 0 and op.attributes.get("algorithm") == Direct()
         few = is_first and value.type.dims[1] <= FEW_CHANNELS and op.attributes["groups"] == 1
-        op.set_input(index, self._twin(value, Blocked(1 if few else self._block, halo), op))
+        op.set_input(index, self._twin(value, _layout(value, 1 if few else self._block, halo), op))
 
     def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
         """`value` in another layout, if it has another one."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from nnefc.ir import DType, Graph, Op, Value
+from nnefc.ir import Graph, Op, Value
+from nnefc.ops.core.blocked import has_blocked_kernels
 from nnefc.passes.base import only_user
 
 
@@ -58,7 +59,7 @@ def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
     if transpose is None or grouped is None or grouped.name != "reshape":
         return None
     x, groups = grouped.inputs[0], grouped.output.type.dims
-    if x.type != op.output.type or x.type.dtype is not DType.FLOAT32 or x.type.rank < 3:
+    if x.type != op.output.type or not has_blocked_kernels(x.type.dtype) or x.type.rank < 3:
         return None
     batch, channels, *extents = x.type.dims
     if len(groups) < 3 or groups != (batch, groups[1], channels // groups[1], *extents):

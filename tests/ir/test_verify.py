@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nnefc.ir import (
+    Blocked,
     Count,
     DType,
     Expression,
@@ -142,9 +143,15 @@ def _same_names(graph: Graph) -> None:
     _op(graph, "add").output.name = "x"
 
 
+def _layout_of_other_items(graph: Graph) -> None:
+    value = _op(graph, "add").output
+    value.type = TensorType(DType.INT8, value.type.shape, Blocked(1, ()))
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
+        (_layout_of_other_items, "%a = add: output 0 is int8, its layout has items of 4 bytes"),
         (_undefined, "%a = add: operand 0, %stray, is not defined"),
         (_too_late, "%a = add: operand 0, %y, is not defined"),
         (_forgotten_use, "%x lists 0 uses, the graph has 1"),

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.movement import channels as kernels
 from nnefc.kernels.movement.channels import NO_SOURCE, Pattern, channels_layout
 from nnefc.lower.blocked.layout import copy
@@ -220,7 +219,7 @@ class _Assembly:
                     # later, or never; what is there by now stays
                     pattern.append(-1 if low is not None else i)
             number = patterns.setdefault(tuple(pattern), len(patterns))
-            steps.append((number * size * ITEM, *self._plane(low), *self._plane(high)))
+            steps.append((number * size * self.y.itemsize, *self._plane(low), *self._plane(high)))
         return steps
 
     def _plane(self, where: tuple[int, int] | None) -> tuple[int, int]:
@@ -235,7 +234,7 @@ class _Assembly:
             return NO_SOURCE, 0
         size = self.y.layout.block
         source, offset = self._plane((channel[0], channel[1] // size))
-        return source, offset + channel[1] % size * ITEM
+        return source, offset + channel[1] % size * self.y.itemsize
 
 
 def _runs(planes: Sequence[Plane], parts: int) -> tuple[npt.NDArray[np.int32]]:

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from nnefc.ir import DType, Op, TensorType, Value
+from nnefc.ir import Op, TensorType, Value
 from nnefc.ir.expression import expression_of
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.vector import scalar
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.channel_padding import channel_mask, keeps_zeros, masked
@@ -42,7 +41,7 @@ def blocked_operand(lower: Lowering, value: Value, result: TensorType) -> Stride
 def per_channel(at: Ref, result: TensorType) -> Strided:
     """An item per channel, in whole blocks."""
     strides = (0, layout_of(result).block, *[0] * (result.rank - 2), 1)
-    return Strided(at, DType.FLOAT32, strides)
+    return Strided(at, result.dtype, strides)
 
 
 def channel_items(lower: Lowering, value: Value, block: int) -> Ref:
@@ -58,11 +57,11 @@ def strided(tensor: Tensor) -> Strided:
     """The pixels inside the halo; a spatial extent of 1 repeats."""
     at = Ref(tensor.at.buffer, tensor.at.offset + tensor.origin, tensor.at.writes)
     whole = math.prod(tensor.spatial) == 1
-    spatial = [0 if whole else pitch // ITEM for pitch in tensor.pitches]
+    spatial = [0 if whole else pitch // tensor.itemsize for pitch in tensor.pitches]
     strides = (
-        tensor.batch_bytes // ITEM,
-        tensor.plane_bytes // ITEM,
+        tensor.batch_bytes // tensor.itemsize,
+        tensor.plane_bytes // tensor.itemsize,
         *spatial,
         1,
     )
-    return Strided(at, DType.FLOAT32, strides)
+    return Strided(at, tensor.dtype, strides)

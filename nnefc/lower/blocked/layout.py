@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Blocked, DType, Op, TensorType
-from nnefc.ir.layout import ITEM
+from nnefc.ir import Blocked, Op, TensorType
 from nnefc.kernels.movement import layout as kernels
 from nnefc.kernels.movement.layout import LAYOUT
 from nnefc.kernels.template import Family
@@ -66,8 +65,8 @@ def convert(lower: Lowering, x: Tensor, y: Tensor) -> None:
     elif y.layout.block == 1 and not y.layout.has_halo:
         _transpose(lower, kernels.unblock, y, x)
     else:
-        between = lower.scratch(math.prod(x.shape) * ITEM)
-        target = Tensor.whole(between, TensorType(DType.FLOAT32, x.shape))
+        between = lower.scratch(math.prod(x.shape) * x.itemsize)
+        target = Tensor.whole(between, TensorType(x.dtype, x.shape))
         convert(lower, x, target)
         convert(lower, replace(target, at=Ref(between.buffer)), y)
 
@@ -88,9 +87,9 @@ def copy(lower: Lowering, x: Tensor, y: Tensor) -> None:
         replace(x.at, offset=x.at.offset + x.origin),
         replace(y.at, offset=y.at.offset + y.origin),
         (x.batch, x.blocks, *x.spatial, x.layout.block),
-        (x.batch_bytes, x.plane_bytes, *x.pitches, ITEM),
-        (y.batch_bytes, y.plane_bytes, *y.pitches, ITEM),
-        ITEM,
+        (x.batch_bytes, x.plane_bytes, *x.pitches, x.itemsize),
+        (y.batch_bytes, y.plane_bytes, *y.pitches, x.itemsize),
+        x.itemsize,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Blocked, DType, Op, TensorType
+from nnefc.ir import Op, TensorType
 from nnefc.kernels.window import pooling
 from nnefc.kernels.window.pooling import PLANES
 from nnefc.kernels.window.pooling_tile import RowWindow
@@ -129,8 +129,8 @@ def _pool(lower: Lowering, op: Op, pool: Pool) -> None:
 
 def _scratch(lower: Lowering, like: Tensor, spatial: tuple[int, ...]) -> Tensor:
     """Memory for a tensor of the same channels without halo."""
-    layout = Blocked(like.layout.block, ((0, 0),) * len(spatial))
-    type_ = TensorType(DType.FLOAT32, (*like.shape[:2], *spatial), layout)
+    layout = replace(like.layout, halo=((0, 0),) * len(spatial))
+    type_ = TensorType(like.dtype, (*like.shape[:2], *spatial), layout)
     return Tensor.whole(lower.scratch(type_.nbytes), type_)
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from nnefc.ir import Blocked, Shape, TensorType, Value
-from nnefc.ir.layout import ITEM
+from nnefc.ir import Blocked, DType, Shape, TensorType, Value
 from nnefc.kernels.tile import blocked
 from nnefc.kernels.tile.blocked import HALO
 from nnefc.lower.context import Lowering
@@ -45,7 +44,7 @@ class Plane:
     @property
     def pixel_bytes(self) -> int:
         """Bytes of a block of one pixel."""
-        return self.layout.block * ITEM
+        return self.layout.block * self.layout.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -90,12 +89,19 @@ class Tensor:
     layout: Blocked
     batch_bytes: int
     """Bytes from one batch item to the next: more than its own if it is a slice of channels."""
+    dtype: DType
 
     @classmethod
     def whole(cls, at: Ref, type_: TensorType) -> Tensor:
         """A tensor that has all memory from `at` on to itself."""
-        layout = layout_of(type_)
-        return cls(at, type_.dims, layout, layout.volume(type_.dims) // type_.dims[0] * ITEM)
+        layout, dims = layout_of(type_), type_.dims
+        item_bytes = layout.volume(dims) // dims[0] * layout.itemsize
+        return cls(at, dims, layout, item_bytes, type_.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an item."""
+        return self.layout.itemsize
 
     @property
     def batch(self) -> int:
@@ -151,7 +157,7 @@ class Tensor:
 
 def layout_of(type_: TensorType) -> Blocked:
     """The layout of a tensor; row-major is a block of one channel without halo."""
-    return type_.layout or Blocked(1, ((0, 0),) * (type_.rank - 2))
+    return type_.layout or Blocked(1, ((0, 0),) * (type_.rank - 2), type_.dtype.itemsize)
 
 
 def read_blocked(lower: Lowering, value: Value) -> Tensor:
@@ -171,7 +177,7 @@ def zero_halo(lower: Lowering, tensor: Tensor) -> None:
     """Zeros around every plane, and in its unused pixels."""
     gaps, nbytes = traced_call(_gaps, tensor.plane)
     planes = tensor.batch * tensor.blocks
-    plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * ITEM), lower.threads)
+    plane_block = per_tile(planes, nbytes / (VECTOR_ITEMS_PER_NS * tensor.itemsize), lower.threads)
     words = HALO.pack(
         y=tensor.at,
         blocks=tensor.blocks,

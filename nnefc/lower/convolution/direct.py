@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType, Op, Value
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.convolution.direct import DIRECT
 from nnefc.kernels.tile.blocked_tile import tile_pixels
@@ -133,7 +132,7 @@ def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
     for share in _shares(it, macs):
         panels, groups = share.panels, slice(share.groups.start, None, share.groups.step)
         columns = slice(share.first, share.first + panels.width * panels.count)
-        depth_block = _depth_block(depth, step * panels.width * ITEM)
+        depth_block = _depth_block(depth, step * panels.width * it.x.itemsize)
         packing = (places, step, panels.width, depth_block)
         packed = lower.packed(it.filter[groups, columns], "direct", packing, DType.FLOAT32)
         bias = np.zeros((len(share.groups), panels.width * panels.count), np.float32)
@@ -158,7 +157,7 @@ def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np
     step = x.layout.entry
     per_block = x.layout.block // step
     steps = lane // step + np.arange(ceil_div(channels, step))
-    first = steps // per_block * x.nbytes + steps % per_block * step * ITEM
+    first = steps // per_block * x.nbytes + steps % per_block * step * x.layout.itemsize
     return as_offsets(np.add.outer(first, distances).ravel())
 
 
@@ -232,7 +231,7 @@ def _launch_tiles(
     lane = groups.start * inputs % x.layout.block
     runs, taps = traced_call(_runs, phase, x.plane, lane, inputs, depth_block)
     filter_bytes = packed.buffer.nbytes
-    macs = x.batch * pixels * (filter_bytes // ITEM) * panels.share
+    macs = x.batch * pixels * (filter_bytes // it.x.itemsize) * panels.share
     pixel_block, part_tiles = _units(it, pixels, share, filter_bytes, lower.threads)
     units = x.batch * len(groups) * ceil_div(pixels, pixel_block) * ceil_div(count, part_tiles)
     unit_block = per_tile(units, macs / units / MACS_PER_NS, lower.threads)
@@ -354,7 +353,7 @@ def _units(
     panels, groups = share.panels, len(share.groups)
     height, count, pixels = tile_pixels(panels.vectors), panels.count, hint(pixels)
     planes = hint(it.x.batch) * groups
-    plane_ns = pixels * (filter_bytes // ITEM) * panels.share / groups / MACS_PER_NS
+    plane_ns = pixels * (filter_bytes // it.x.itemsize) * panels.share / groups / MACS_PER_NS
     input_bytes = hint(it.x.plane_bytes) * it.x.blocks // it.groups
     fewest = bands(pixels, threads)
     if input_bytes > INPUT_BYTES:

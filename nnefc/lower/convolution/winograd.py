@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import Op
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.convolution import winograd
 from nnefc.kernels.convolution.winograd import SLOT_BYTES
 from nnefc.kernels.convolution.winograd_steps import WINOGRAD
@@ -111,7 +110,7 @@ def block_size(
     tile_bytes = elements * (in_blocks * x.pixel_bytes + y.blocks * y.pixel_bytes)
     tile_ns = elements * (in_blocks + y.blocks) * TRANSFORM_NS
     tile_macs = elements * plane_taps * x.channels * y.channels
-    filter_bytes = tile_macs * ITEM
+    filter_bytes = tile_macs * x.itemsize
     read_ns = filter_bytes * (NEAR_NS if filter_bytes <= NEAR_BYTES else WEIGHT_NS)
 
     def work(count: int) -> float:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nnefc.ir import DType
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.convolution.winograd_transforms import Taps
 from nnefc.lower.blocked.tensors import Tensor, as_offsets
 from nnefc.lower.context import Lowering
@@ -135,7 +134,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
     In place of memory that only some launches need there are zeros.
     """
     x, y = it.x, it.y
-    zeros = lower.table(np.zeros(4 * CACHE_LINE // ITEM, np.float32))
+    zeros = lower.table(np.zeros(4 * CACHE_LINE // x.itemsize, np.float32))
     classes = it.tiling.classes(it.parts, it.items, it.capacity)
     runs = it.tiling.runs(it.parts)
     residual = it.simple.residual
@@ -229,7 +228,7 @@ def _entries(it: Winograd) -> Array:
     inside = np.arange(it.entries) * it.channels
     channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
     blocks, items = np.divmod(channels.ravel(), it.x.layout.block)
-    offsets = blocks * it.capacity * it.x.pixel_bytes + items * ITEM
+    offsets = blocks * it.capacity * it.x.pixel_bytes + items * it.x.itemsize
     return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
 
 

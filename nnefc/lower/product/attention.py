@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Op, Shape, TensorType, Value
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.product import attention as kernels
 from nnefc.kernels.product.attention import MAX_ROWS, SCORES_BYTES, attention_layout
 from nnefc.kernels.tile.epilogue import Epilogue
@@ -109,7 +108,7 @@ def attention(lower: Lowering, op: Op) -> None:
         pitch = largest([pitch, room])
     room = smallest([MAX_ROWS, SCORES_BYTES // pitch]) // heights[-1]
     macs = hint(keys) * hint(depth + width)
-    cost = heights[-1] * macs * item / (MACS_PER_NS * ITEM)
+    cost = heights[-1] * macs * item / (MACS_PER_NS * DType.FLOAT32.itemsize)
     m_block = smallest([m_parts if few else even(m_parts, UNIT_NS / cost), room])
     if few:
         cost = max(cost, macs * item * MEMORY_NS / hint(m_block))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.ir import DType
-from nnefc.ir.layout import ITEM
 from nnefc.kernels.product.compressed import IN_FIXED_POINT, STORED
 from nnefc.kernels.product.fixed_point import BLOCK
 from nnefc.kernels.target.isa import host
@@ -56,4 +55,4 @@ def is_direct(product: Product, weights: Compressed) -> bool:
     """Whether weights, widened or not, stay in registers."""
     exceeding = weights.stored == IN_FIXED_POINT and bool(host().byte_dot)
     few = product.m <= FEW_ROWS or exceeding
-    return few and product.a.data is None and product.a.at.step == ITEM
+    return few and product.a.data is None and product.a.at.step == DType.FLOAT32.itemsize

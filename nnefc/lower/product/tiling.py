@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from nnefc.ir.layout import ITEM
+from nnefc.ir import DType
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.product.compressed import IN_FIXED_POINT, compressed_rows
 from nnefc.kernels.product.fixed_point import BLOCK, MOST_BYTES
@@ -66,7 +66,7 @@ def cut_product(product: Product, lower: Lowering) -> Cut:
     widths = _widths(vectors, n_parts, widest)
     # nanoseconds of one part, and of a block of parts below each other
     width = widths[-1] * lanes * hint(product.depth) * product.dtype.itemsize
-    part = heights[-1] * width / (MACS_PER_NS * ITEM)
+    part = heights[-1] * width / (MACS_PER_NS * DType.FLOAT32.itemsize)
     m_block = even(m_parts, max(3, UNIT_NS / hint(part)))
     column = max(m_block * part, width * MEMORY_NS if m_parts == 1 else 0)
     n_block = even(n_parts, UNIT_NS / column)
@@ -100,7 +100,7 @@ def cut_direct(product: Product, weights: Compressed, lower: Lowering) -> Cut:
     units = math.prod(product.batch) * m_blocks * n_parts
     k_block = max(product.depth, 1)
     if fixed:  # there is memory for so many items of each row
-        k_block = MOST_BYTES // (ITEM * rows) // BLOCK * BLOCK
+        k_block = MOST_BYTES // (DType.FLOAT32.itemsize * rows) // BLOCK * BLOCK
         assert k_block > 0
     return Cut(
         m_parts=m_parts,

@@ -6,6 +6,7 @@ Every operation with a rule has a `blocked_lowering`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,14 @@ from nnefc.symbolic.traced_array import traced_call
 
 BlockedRule = Callable[[Op], bool]
 """`rule(op)`: whether `op` can compute on tensors with channels in blocks."""
+
+
+BLOCKED_ITEM_TYPES: Final = frozenset({DType.FLOAT32})
+
+
+def has_blocked_kernels(dtype: DType) -> bool:
+    """Whether kernels on channel-blocked tensors accept items of this type."""
+    return dtype in BLOCKED_ITEM_TYPES
 
 
 def always(op: Op) -> bool:
@@ -49,8 +58,7 @@ def whole_planes(op: Op) -> bool:
 
 def concat_channels(op: Op) -> bool:
     """Of channels."""
-    same = all(v.type.dtype is DType.FLOAT32 for v in op.inputs)
-    return same and op.attributes["axis"] == 1
+    return all(has_blocked_kernels(v.type.dtype) for v in op.inputs) and op.attributes["axis"] == 1
 
 
 def split_channels(op: Op) -> bool:
