@@ -53,12 +53,12 @@ def content_of_prepared(
     notes: Mapping[str, Any] | None = None,
 ) -> Content:
     """The content for a graph that is prepared, with present values of its updated variables."""
-    from nnefc.driver.targets import build_for, check_targets
+    from nnefc.driver.targets import build_targets, check_targets
 
     wanted = check_targets(targets)
     options = {"accuracy": config.accuracy, **(notes or {})}
     portable = _portable(graph, options, values)
-    return portable, build_for(wanted, graph, portable, config, progress)
+    return portable, build_targets(wanted, graph, portable, config, progress)
 
 
 def prepared_graph(graph: Graph) -> Graph:

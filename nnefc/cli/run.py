@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.support.artifacts import Loaded, ModelOrArtifact, open_model, require_suffix
+from nnefc.cli.support.artifacts import ArtifactModel, ModelOrArtifact, open_model, require_suffix
 from nnefc.cli.support.batch import Batch
 from nnefc.cli.support.inputs import Inputs, RandomInputs, read_inputs
 from nnefc.cli.support.options import (
@@ -111,7 +111,7 @@ def run(
     if reference and save is not None:
         raise usage("--save writes the variables of the compiled model: not with --reference")
     given = open_model(context)
-    if save is not None and isinstance(given, Loaded):
+    if save is not None and isinstance(given, ArtifactModel):
         require_suffix("--save", save)
     inputs = read_inputs(given.inputs, input, random_inputs)
     if reference:

@@ -1,8 +1,8 @@
-"""Code for several instruction sets: that of this process here, others in processes of their own.
+"""Generate code for several instruction sets.
 
-The row of `kernels.target.isa` is one for a process, and much that is kept depends on it.  Another
-process gets the model without code in a file, and answers with a `Build`, which names arrays by
-number.
+A process has one row of `kernels.target.isa`, on which many of its caches depend.  So code for
+another instruction set is generated in a process of its own: it reads the model without code from a
+file, and answers with a `Build`, which refers to arrays by number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def check_targets(targets: Sequence[str]) -> list[str]:
-    """Targets, each once; raises NnefError `input/option` for those that there are not."""
+    """Targets, each once; raises NnefError `input/option` for unknown targets."""
     given: object = targets
     if isinstance(given, str) or not isinstance(given, Sequence) or not given:
         raise NnefError.of(
@@ -43,7 +43,7 @@ def check_targets(targets: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(map(str, targets)))
 
 
-def build_for(
+def build_targets(
     targets: Sequence[str],
     graph: Graph,
     portable: Portable,
@@ -52,26 +52,30 @@ def build_for(
 ) -> list[Build]:
     """The code of a prepared graph for each target.
 
-    `progress` is called while kernels are compiled, of one target after the other; if there are
-    several, its labels begin with the target.
+    `progress` is called while the kernels of one target after the other are compiled; for several
+    targets, its labels begin with the target.
     """
     others = [name for name in targets if name != NATIVE]
     found: dict[str, Build] = {}
     if NATIVE in targets:
         arrays = list(portable.arrays.values())
-        found[NATIVE] = build_here(graph, arrays, config, _labelled(progress, NATIVE, targets))
+        found[NATIVE] = build_native(
+            graph, arrays, config, _with_target_label(progress, NATIVE, targets)
+        )
     if others:
-        with _as_file(portable) as path:
+        with _temporary_file(portable) as path:
             for name in others:
-                shown = _labelled(progress, name, targets)
+                shown = _with_target_label(progress, name, targets)
                 if shown is not None:
                     shown(0, 1, "")  # it takes a while to know how many kernels there are
-                found[name] = _build_apart(name, path, config, shown)
+                found[name] = _build_in_subprocess(name, path, config, shown)
     return [found[name] for name in targets]
 
 
-def _labelled(progress: Progress | None, name: str, targets: Sequence[str]) -> Progress | None:
-    """What is called for the kernels of one of the targets."""
+def _with_target_label(
+    progress: Progress | None, name: str, targets: Sequence[str]
+) -> Progress | None:
+    """`progress` with labels that begin with the target `name`, if there are several."""
     if progress is None or len(targets) == 1:
         return progress
 
@@ -82,8 +86,8 @@ def _labelled(progress: Progress | None, name: str, targets: Sequence[str]) -> P
 
 
 @contextmanager
-def _as_file(portable: Portable) -> Generator[Path]:
-    """The model without code in a file, which is gone at the end of the block."""
+def _temporary_file(portable: Portable) -> Generator[Path]:
+    """The model without code in a file, which is removed at the end of the block."""
     from tempfile import TemporaryDirectory
 
     from nnefc.runtime.artifact.write import write_artifact
@@ -103,15 +107,15 @@ def _as_file(portable: Portable) -> Generator[Path]:
         yield path
 
 
-def build_here(
+def build_native(
     graph: Graph,
     arrays: Sequence[Array],
     config: CompileConfig,
     progress: Progress | None = None,
 ) -> Build:
-    """The code of a prepared graph for the instruction set of this process; `arrays`: its own.
+    """The code of a prepared graph for the instruction set of this process.
 
-    `progress` is called while kernels are compiled.
+    `arrays`: those of the graph.  `progress` is called while kernels are compiled.
     """
     from nnefc.driver.lower import lower_prepared
     from nnefc.runtime.artifact.build import build
@@ -120,8 +124,10 @@ def build_here(
     return build(program, arrays, len(graph.inputs), len(graph.outputs), progress)
 
 
-def _build_apart(name: str, path: Path, config: CompileConfig, progress: Progress | None) -> Build:
-    """The same in another process, from a file without code."""
+def _build_in_subprocess(
+    name: str, path: Path, config: CompileConfig, progress: Progress | None
+) -> Build:
+    """The code for the target `name` of the model in a file, generated in another process."""
     import pickle
     import subprocess
 
@@ -174,7 +180,7 @@ _PROTOCOL: Final = 5
 def main() -> None:
     """Build for the row of NNEFC_ISA: file as argument, `CompileConfig` on standard input.
 
-    The answer on standard output is what progress is called with, then a `Build` or an error.
+    Standard output gets the arguments of each call of progress, then a `Build` or an error.
     """
     import pickle
 
@@ -196,7 +202,7 @@ def main() -> None:
         try:
             artifact = Artifact(open_file(sys.argv[1]))
             graph, arrays = artifact.graph, artifact.arrays
-            tell(build_here(graph, arrays, config, advance))
+            tell(build_native(graph, arrays, config, advance))
         except NnefError as error:
             tell(error)
 

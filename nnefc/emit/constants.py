@@ -29,7 +29,7 @@ _HEADER: Final = struct.Struct("<16sQ32s")
 assert _HEADER.size == 8 * HEADER_WORDS
 
 
-class Data:
+class ObjectData:
     """Read-only data of the object, which grow."""
 
     def __init__(self, room: int) -> None:
@@ -48,10 +48,10 @@ class Data:
         return self.add(np.array(words, np.int64).tobytes())
 
 
-class Constants:
+class ConstantPlacer:
     """Puts constants where they belong, each once."""
 
-    def __init__(self, file: BinaryIO, data: Data, arrays: Sequence[Array]) -> None:
+    def __init__(self, file: BinaryIO, data: ObjectData, arrays: Sequence[Array]) -> None:
         """`file`: that of the weights, open for writing; `arrays`: those of the graph."""
         self._file = file
         self._data = data

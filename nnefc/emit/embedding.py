@@ -8,8 +8,8 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.emit.constants import Constants, Data
-from nnefc.emit.features import needed
+from nnefc.emit.constants import ConstantPlacer, ObjectData
+from nnefc.emit.features import required_features
 from nnefc.emit.header import DIMS, TENSOR, Interface, Tensor
 from nnefc.kernels.codegen.image import Image
 from nnefc.kernels.codegen.linker import link
@@ -55,16 +55,16 @@ _XGETBV: Final = bytes.fromhex(
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedObject:
     """An object, and whether a file of weights belongs to it."""
 
     object: bytes
     has_weights: bool
 
 
-def embed(
+def embedded_object(
     build: Build, arrays: Sequence[Array], states: Sequence[Array], face: Interface, file: BinaryIO
-) -> Embedded:
+) -> EmbeddedObject:
     """The object of a build; its weights are written to `file`.
 
     arrays: those of the graph.  states: the initial value of each state of the build.
@@ -82,30 +82,19 @@ def embed(
     xgetbv = code.add(Image(_XGETBV, {"nnefc_xgetbv": 0}))["nnefc_xgetbv"] if x86 else 0
     futex, setaffinity, getaffinity, gettid = SYSTEM_CALLS[machine]
 
-    data = Data(MODEL.nbytes)
-    constants = Constants(file, data, arrays)
+    data = ObjectData(MODEL.nbytes)
+    constants = ConstantPlacer(file, data, arrays)
     plan, table = build.plan, build.plan.table
     pieces = [
         PIECE.pack(in_weights=w, offset=at) for w, at in map(constants.place, build.constants)
     ]
-    rows: list[list[int]] = []
-    place = _aligned(TABLE + 8 * table.size, ALIGNMENT)
-    for initial in states:
-        in_weights, offset = constants.place(initial)
-        rows.append(
-            STATE.pack(in_weights=in_weights, offset=offset, nbytes=initial.nbytes, place=place)
-        )
-        place = _aligned(place + initial.nbytes, ALIGNMENT)
-    arena = _aligned(place, _PAGE)
+    rows, end = _state_rows(states, constants, _aligned(TABLE + 8 * table.size, ALIGNMENT))
+    arena = _aligned(end, _PAGE)
     weights = constants.finish()
-    symbols: list[Symbol] = []
-    for name, tensors in face.tables.items():
-        if tensors:
-            at = data.add(b"".join(map(_tensor, tensors)))
-            symbols.append(Symbol(name, ".rodata", at, TENSOR.size * len(tensors), exported=True))
+    symbols = _tensor_tables(face, data)
     words = MODEL.pack(
         weights=weights,
-        features=needed(build),
+        features=required_features(build),
         cpuid=cpuid,
         xgetbv=xgetbv,
         alone=executor["nnefc_run_alone"],
@@ -140,7 +129,7 @@ def embed(
         Section(".rodata", bytes(data.bytes), ALIGNMENT),
     ]
     made = object_file(MACHINES[machine], sections, [*code.symbols, *symbols])
-    return Embedded(made, any(weights))
+    return EmbeddedObject(made, any(weights))
 
 
 class _Code:
@@ -167,6 +156,33 @@ class _Code:
             Reference(start + r.place, r.kind, r.symbol, r.addend) for r in image.references
         ]
         return {name: start + offset for name, offset in image.symbols.items()}
+
+
+def _state_rows(
+    states: Sequence[Array], constants: ConstantPlacer, offset: int
+) -> tuple[list[list[int]], int]:
+    """The rows of the table of states, which begin at `offset` of a model's block, and their end.
+
+    `states`: the initial values.
+    """
+    rows: list[list[int]] = []
+    for initial in states:
+        in_weights, at = constants.place(initial)
+        rows.append(
+            STATE.pack(in_weights=in_weights, offset=at, nbytes=initial.nbytes, place=offset)
+        )
+        offset = _aligned(offset + initial.nbytes, ALIGNMENT)
+    return rows, offset
+
+
+def _tensor_tables(face: Interface, data: ObjectData) -> list[Symbol]:
+    """The symbols of the tables that describe inputs, outputs and states, added to `data`."""
+    symbols: list[Symbol] = []
+    for name, tensors in face.tables.items():
+        if tensors:
+            at = data.add(b"".join(map(_tensor, tensors)))
+            symbols.append(Symbol(name, ".rodata", at, TENSOR.size * len(tensors), exported=True))
+    return symbols
 
 
 def _aligned(at: int, alignment: int) -> int:

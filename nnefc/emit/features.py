@@ -41,7 +41,7 @@ LEVELS: Final = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4, "x86-64-v
 _HWCAP, _HWCAP2 = 16, 26
 
 
-def needed(build: Build) -> list[int]:
+def required_features(build: Build) -> list[int]:
     """`FEATURE_WORDS` words: the bits that must be set.
 
     Code for one processor may use whatever that has of what compilers use.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.emit.embedding import embed
+from nnefc.emit.embedding import embedded_object
 from nnefc.emit.example import cmake_file, main_program
 from nnefc.emit.header import Interface, header
 from nnefc.emit.names import check_name, model_name
@@ -44,7 +44,7 @@ def write_c(path: FilePath, model: Portable, build: Build, name: str | None) -> 
     with replace_folder(path) as folder:
         weights = folder / f"{face.name}.weights"
         with weights.open("xb") as file:
-            made = embed(
+            made = embedded_object(
                 build,
                 list(model.arrays.values()),
                 [initial[key] for key in build.states],

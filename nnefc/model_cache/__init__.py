@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 
-def is_asked_for_passes() -> bool:
+def passes_are_observed() -> bool:
     """Whether the environment asks for something between passes: see `passes.pipeline`."""
     verify = os.environ.get("NNEFC_VERIFY", "0") not in ("", "0")
     return verify or bool(os.environ.get("NNEFC_DUMP"))

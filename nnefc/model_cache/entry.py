@@ -13,8 +13,8 @@ from nnefc.formats.files import FilePath, printable, release_pages
 from nnefc.formats.fingerprint import Fingerprint, look_at
 from nnefc.frontends.read_model import read_graph
 from nnefc.kernels.target.isa import NATIVE
-from nnefc.model_cache import is_asked_for_passes
-from nnefc.model_cache.facts import facts_of, name_of, sources_are_those_that_run
+from nnefc.model_cache import passes_are_observed
+from nnefc.model_cache.facts import entry_name, facts_of, sources_are_unchanged
 from nnefc.model_cache.provenance import FromDocument, Variables
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
@@ -85,7 +85,7 @@ class ModelCacheEntry:
         from nnefc.runtime.run.team import team
 
         folder = folder or _folder()
-        if is_asked_for_passes():
+        if passes_are_observed():
             raise NotCacheable("NNEFC_VERIFY or NNEFC_DUMP is set: passes are to run")
         document = _look_at(source, folder)
         try:
@@ -93,10 +93,12 @@ class ModelCacheEntry:
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
         used = with_tuned_methods(config)._replace(threads=team(config.threads).threads)
-        if not sources_are_those_that_run():
+        if not sources_are_unchanged():
             raise NotCacheable("sources of nnefc have changed since this process began")
         facts = facts_of(digest, source, importing, used)
-        return cls(folder, name_of(facts), facts, document, digest, importing, used, config.threads)
+        return cls(
+            folder, entry_name(facts), facts, document, digest, importing, used, config.threads
+        )
 
     def find(self) -> CachedModel | None:
         """The model; None if it is not in the cache."""

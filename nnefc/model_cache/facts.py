@@ -55,7 +55,7 @@ def _fact(value: object) -> str:
     return repr(value.value if isinstance(value, DType) else value)
 
 
-def name_of(facts: Facts) -> str:
+def entry_name(facts: Facts) -> str:
     """The name of the entry: hexadecimal digits."""
     text = json.dumps(facts, sort_keys=True).encode()
     return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
@@ -83,7 +83,7 @@ def _short(value: object) -> str:
     return blake2b(repr(value).encode(), digest_size=_FACT_BYTES).hexdigest()
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A source file of nnefc."""
 
     name: str
@@ -94,25 +94,25 @@ class Source(NamedTuple):
     """Nanoseconds since 1970 at which it, or what the system knows of it, changed last."""
 
 
-def sources_are_those_that_run() -> bool:
+def sources_are_unchanged() -> bool:
     """Whether no source has changed since this process began, which may have loaded older ones."""
     return all(source.changed < _BEGAN - _COARSE for source in _sources())
 
 
 @cache
-def _sources() -> Sequence[Source]:
+def _sources() -> Sequence[SourceFile]:
     """Those of nnefc, when it is first asked for them."""
     return sources_in(Path(PACKAGE))
 
 
-def sources_in(package: Path) -> Sequence[Source]:
+def sources_in(package: Path) -> Sequence[SourceFile]:
     """The sources in a package, in order."""
-    found: list[Source] = []
+    found: list[SourceFile] = []
     for place, _, names in os.walk(package, followlinks=True):
         for name in names:
             if name.endswith(".py"):
                 file = Path(place, name)
                 status = file.stat()
                 seconds = int(status.st_mtime)
-                found.append(Source(str(file), status.st_size, seconds, status.st_ctime_ns))
+                found.append(SourceFile(str(file), status.st_size, seconds, status.st_ctime_ns))
     return sorted(found)

@@ -25,7 +25,7 @@ def is_whole(mapping: mmap.mmap, name: str) -> bool:
     return options.get("kept") == name
 
 
-def why_not(kept: ModelCacheEntry) -> tuple[str, ...]:
+def reasons_for_miss(kept: ModelCacheEntry) -> tuple[str, ...]:
     """How the nearest model that is kept differs from one that is not, of the same document or
     path; empty if it is kept.
     """

@@ -16,7 +16,7 @@ Dialect = Literal["auto", "nnef", "tract"]
 """The language of a document; "auto": as the document declares."""
 
 
-def whole(value: object) -> int | None:
+def as_integer(value: object) -> int | None:
     """`value` as an integer (NumPy's included), None if it is another kind of thing."""
     if isinstance(value, bool):
         return None
@@ -30,7 +30,7 @@ def check_threads(threads: object) -> int | None:
     """The number of threads; raises NnefError `input/threads` below 1 or for no integer."""
     if threads is None:
         return None
-    count = whole(threads)
+    count = as_integer(threads)
     if count is None or count < 1:
         raise NnefError.of(
             "input/threads", f"threads = {threads!r}: must be an integer, at least 1"
@@ -98,7 +98,7 @@ def check_progress(progress: Callable[..., object] | None) -> None:
         raise NnefError([_wrong("progress", progress, "a function", "f(done, total, label)")])
 
 
-def check_import(
+def check_import_arguments(
     source: object, shapes: object, random_weights: object
 ) -> tuple[dict[str, tuple[int, ...]], int | None]:
     """Shapes and seed in plain types; raises NnefError `input/argument` with all that is wrong."""
@@ -108,7 +108,7 @@ def check_import(
     except NnefError as error:
         problems += error.errors
     chosen = {} if shapes is None else _shapes(shapes, problems)
-    seed = None if random_weights is None else whole(random_weights)
+    seed = None if random_weights is None else as_integer(random_weights)
     if random_weights is not None and (seed is None or seed < 0):
         problems.append(_wrong("random_weights", random_weights, "an integer, at least 0", "1"))
     if problems:
@@ -145,7 +145,7 @@ def _shapes(shapes: object, problems: list[Diagnostic]) -> dict[str, tuple[int, 
 def _extents(shape: object) -> tuple[int, ...] | None:
     if isinstance(shape, str) or not isinstance(shape, Iterable):
         return None
-    extents = [whole(extent) for extent in cast(Iterable[object], shape)]
+    extents = [as_integer(extent) for extent in cast(Iterable[object], shape)]
     return None if None in extents else tuple(e for e in extents if e is not None)
 
 

@@ -11,7 +11,7 @@ from nnefc.options.arguments import (
     Dialect,
     check_dialect,
     check_flags,
-    check_import,
+    check_import_arguments,
     check_limits,
 )
 from nnefc.support.errors import Diagnostics, NnefError
@@ -93,7 +93,9 @@ def import_config(
 
     Raises NnefError `input/...` for values that are not allowed.
     """
-    shapes, seed = check_import(source, options.get("shapes"), options.get("random_weights"))
+    shapes, seed = check_import_arguments(
+        source, options.get("shapes"), options.get("random_weights")
+    )
     quantize = options.get("quantize", True)
     check_flags(strict=strict, quantize=quantize, load_data=load_data)
     return ImportConfig(

@@ -13,7 +13,7 @@ import numpy as np
 from nnefc.formats.files import printable
 from nnefc.formats.given import require_path
 from nnefc.frontends.common.symbols import NoValue, extent_of, names_of
-from nnefc.options.arguments import whole
+from nnefc.options.arguments import as_integer
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax.lexer import KEYWORDS
 from nnefc.syntax.parser import parse_expression
@@ -153,7 +153,7 @@ def check_axes(
             continue
         found[name] = {}
         for key, symbol in cast(Mapping[object, object], each).items():
-            axis = whole(key)
+            axis = as_integer(key)
             if not isinstance(symbol, str) or not _NAME.fullmatch(symbol) or symbol in KEYWORDS:
                 problem(f"{symbol!r} of {name!r} cannot be a symbol", "letters and digits: 'B'")
             elif axis is None or (shape is not None and not -len(shape) <= axis < len(shape)):

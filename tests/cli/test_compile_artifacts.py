@@ -205,7 +205,10 @@ def test_nothing_is_compiled_for_this_processor_unasked(
         raise AssertionError("compiled for this processor")
 
     with monkeypatch.context() as patch:
-        for name in ("nnefc.runtime.run.model.CompiledModel.of", "nnefc.driver.targets.build_here"):
+        for name in (
+            "nnefc.runtime.run.model.CompiledModel.of",
+            "nnefc.driver.targets.build_native",
+        ):
             patch.setattr(name, fail)
         result = cli(*options, "-o", net, "--plan")
         assert cli(*options, "--emit", "c", "-o", tmp_path / "c").status == 0

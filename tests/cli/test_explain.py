@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nnefc.api.importing import import_model
-from nnefc.cli.compile.explain import Recorder, Stage, describe, kind
+from nnefc.cli.compile.explain import PassRecord, PassRecorder, describe, kind
 from nnefc.driver.compile import compile_graph
 from nnefc.ir import Blocked, DType, Graph, Op, TensorType
 from nnefc.ir.convolution_algorithm import Winograd
@@ -75,7 +75,7 @@ def test_what_a_method_gains_is_told(cli: Cli, tmp_path: Path) -> None:
 
 def test_every_pass_is_told(small: Path) -> None:
     """The last record is the graph that is lowered; changes lead from one to the next."""
-    recorder = Recorder()
+    recorder = PassRecorder()
     passes: list[tuple[str, int, int]] = []
 
     def hook(graph: Graph, ran: Ran) -> None:
@@ -94,8 +94,8 @@ def test_every_pass_is_told(small: Path) -> None:
         assert fact["changed"] or not fact["removed"] | fact["added"]
 
 
-def stage(changed: bool = True, **operations: int) -> Stage:
-    return Stage("pass", changed, 0.0, Counter(operations), 0, 0, 0.0)
+def stage(changed: bool = True, **operations: int) -> PassRecord:
+    return PassRecord("pass", changed, 0.0, Counter(operations), 0, 0, 0.0)
 
 
 def test_changes_in_words() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnefc.cli.profile.icicle import colour, draw
-from nnefc.cli.profile.rows import By, Row, Sort, arrange, rows
+from nnefc.cli.profile.rows import GroupBy, Row, SortBy, arrange, rows
 from nnefc.cli.profile.trace_events import write_trace
 from nnefc.program.program import Work
 from nnefc.runtime.machine.roofline import Machine
@@ -151,18 +151,18 @@ ROWS = [row("conv %a", "k_1", 3, 2.5), row("relu %b", "m_2", 1, 0.1), row("conv 
 
 
 def test_orders_of_rows() -> None:
-    names = {sort: [r.name for r in arrange(ROWS, By.LAUNCH, sort)] for sort in Sort}
-    assert names[Sort.TIME] == ["conv %a", "conv %c", "relu %b"]
-    assert names[Sort.LOSS] == ["conv %c", "relu %b", "conv %a"]
-    assert names[Sort.ORDER] == [r.name for r in ROWS]
+    names = {sort: [r.name for r in arrange(ROWS, GroupBy.LAUNCH, sort)] for sort in SortBy}
+    assert names[SortBy.TIME] == ["conv %a", "conv %c", "relu %b"]
+    assert names[SortBy.LOSS] == ["conv %c", "relu %b", "conv %a"]
+    assert names[SortBy.ORDER] == [r.name for r in ROWS]
 
 
 def test_groups_of_rows() -> None:
-    conv, relu = arrange(ROWS, By.OPERATION, Sort.TIME)
+    conv, relu = arrange(ROWS, GroupBy.OPERATION, SortBy.TIME)
     assert (conv.name, conv.kernel, conv.launches, conv.tiles) == ("conv", "k, n", 2, 4)
     assert (conv.seconds, conv.flops, conv.limit) == (5, 200, pytest.approx(2.7))
     assert relu.seconds == 1
-    assert [r.name for r in arrange(ROWS, By.KERNEL, Sort.ORDER)] == ["k", "m", "n"]
+    assert [r.name for r in arrange(ROWS, GroupBy.KERNEL, SortBy.ORDER)] == ["k", "m", "n"]
 
 
 def test_a_trace_has_an_event_for_each_tile() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.cli.cache.warm import needed_by
+from nnefc.cli.cache.warm import graphs_of_models
 from nnefc.cli.support.options import parse_import
 from tests.helpers.command_line import Cli
 
@@ -405,7 +405,7 @@ def test_warm_for_several_shapes(cli: Cli, folder: Path, tmp_path: Path) -> None
 
 
 def test_warm_knows_plans_for_shapes_and_states(text: str) -> None:
-    needed = list(needed_by([text], parse_import(shapes=["x=1,8,4"])))
+    needed = list(graphs_of_models([text], parse_import(shapes=["x=1,8,4"])))
     assert [(len(each.graph.inputs), each.growing) for each in needed] == [
         (1, False),
         (1, True),

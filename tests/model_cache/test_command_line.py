@@ -74,7 +74,7 @@ def test_what_is_different_is_explained(
     assert reason.startswith("document ")
     with monkeypatch.context() as patch:
         facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
-        patch.setattr(facts, "_sources", lambda: [facts.Source("a.py", 1, 2, 3)])
+        patch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
         row = explained(cli, copy, "-t", "1")
     facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
     assert row["reasons"] == [f"path {source} -> {copy}", "source nnefc changed"]

@@ -142,16 +142,16 @@ def test_it_is_saved_as_it_was_compiled(
     from nnefc.driver import targets
 
     compile_: Compile = nnefc.compile
-    build, how = targets.build_here, list[Any]()
+    build, how = targets.build_native, list[Any]()
 
-    def build_here(*arguments: Any) -> Any:
+    def build_native(*arguments: Any) -> Any:
         how.append(arguments[2])
         return build(*arguments)
 
     source = archive(tmp_path)
     compile_(source, **options)
     models = compile_(source, **options), compile_(source, **options, keep=False)
-    monkeypatch.setattr(targets, "build_here", build_here)
+    monkeypatch.setattr(targets, "build_native", build_native)
     for model in models:
         model.save(tmp_path / "net.nnefc", targets=["native"])
     assert how[0].methods == how[1].methods

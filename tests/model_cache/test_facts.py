@@ -88,7 +88,7 @@ def test_versions_and_machine_make_a_difference(
     imported.clear()
     facts._surroundings.cache_clear()  # pyright: ignore[reportPrivateUsage]
     if change == "nnefc":
-        monkeypatch.setattr(facts, "_sources", lambda: [facts.Source("a.py", 1, 2, 3)])
+        monkeypatch.setattr(facts, "_sources", lambda: [facts.SourceFile("a.py", 1, 2, 3)])
     elif change == "machine":
         monkeypatch.setattr(resources, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nnefc
-from nnefc.cli.compile.explain import Recorder
+from nnefc.cli.compile.explain import PassRecorder
 from nnefc.driver.lower import prepare
 from nnefc.ir import DType, Graph, TensorType, parse_graph, print_graph
 from nnefc.ir.compare import difference
@@ -232,7 +232,7 @@ def test_c_programs_have_loops(tmp_path: Path) -> None:
 
 
 def test_what_passes_did_to_bodies_is_told() -> None:
-    recorder = Recorder()
+    recorder = PassRecorder()
     run_pipeline(lstm_graph(3, 4, 5), hook=recorder)
     told = {facts["pass"]: facts for facts in recorder.facts()}
     assert told["merge_products"]["removed"] == {"matmul": 3}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nnefc.cli.compile.explain import Recorder
+from nnefc.cli.compile.explain import PassRecorder
 from nnefc.ir import DType, Graph, Op, TensorType, Value, parse_graph, print_graph
 from nnefc.ir.stages import Carried, Stage
 from nnefc.ir.verify import check
@@ -259,7 +259,7 @@ SPLIT = Phase("stages", (SplitBatch(),))
 
 def test_stages_are_told_as_one_graph() -> None:
     """Operations of all stages, and as much work as there was."""
-    graph, recorder = parse_graph(PICTURES), Recorder()
+    graph, recorder = parse_graph(PICTURES), PassRecorder()
     turns: list[int] = []
 
     def hook(stage: Graph, ran: Ran) -> None:

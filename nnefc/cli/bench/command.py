@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.bench.tables import print_facts
-from nnefc.cli.support.artifacts import Document, Given, Loaded, ModelOrArtifact, open_model
+from nnefc.cli.support.artifacts import (
+    ArtifactModel,
+    DocumentModel,
+    ModelOrArtifact,
+    OpenedModel,
+    open_model,
+)
 from nnefc.cli.support.batch import Batch
 from nnefc.cli.support.measurements import (
     percentile,
@@ -122,10 +128,10 @@ def bench(
         compiled = given.compiled(number)
         facts["arena_bytes"] = compiled.arena_bytes
         results.append(_measure(given, compiled, facts, streams, warmup, seconds))
-    if cold and not (isinstance(given, Document) and given.keeps_states):
+    if cold and not (isinstance(given, DocumentModel) and given.keeps_states):
         stages = (
             cold_start_of_artifact(model, counts[0])
-            if isinstance(given, Loaded)
+            if isinstance(given, ArtifactModel)
             else _cold_start(
                 model, given.shapes, random_weights, scalar, counts[0], accuracy, dialect, limit
             )
@@ -153,14 +159,14 @@ def parse_threads(option: str | None) -> list[int | None]:
     return list(dict.fromkeys(counts))
 
 
-def _batch(given: Given) -> int:
+def _batch(given: OpenedModel) -> int:
     """How many inputs a call takes: the first dimension of the first external."""
     first = given.inputs[0].type.dims if given.inputs else ()
     return first[0] if first else 1
 
 
 def _measure(
-    given: Given,
+    given: OpenedModel,
     compiled: CompiledModel,
     facts: dict[str, Any],
     streams: int,

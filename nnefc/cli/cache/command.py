@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from nnefc.cli.cache.tables import SECONDS, explain, list_, open_cache
+from nnefc.cli.cache.tables import SECONDS, explain, list_entries, open_cache
 from nnefc.cli.cache.weights import folders, open_weights, survey_weights
 from nnefc.cli.support.options import (
     Dialect,
@@ -26,7 +26,7 @@ cache = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-cache.command("list")(list_)
+cache.command("list")(list_entries)
 cache.command("explain")(explain)
 
 _SECONDS: Final = {**SECONDS, "w": 7 * SECONDS["d"]}
@@ -186,7 +186,7 @@ def warm(
         nnefc cache warm text.nnef.tgz --shape tokens=1,128
     """
     from nnefc.cli.cache.models import store_model
-    from nnefc.cli.cache.warm import Needed, kernels_of, needed_by, warm_up
+    from nnefc.cli.cache.warm import GraphToWarm, graphs_of_models, kernels_of, warm_up
     from nnefc.driver import typical_graphs
     from nnefc.options.compile_config import CompileConfig
 
@@ -197,7 +197,9 @@ def warm(
     start = time.perf_counter()
     importing = parse_import(shapes=shape, random_weights=random_weights, dialect=dialect)
     config = CompileConfig.of(threads)
-    graphs = needed_by(models, importing) if models else map(Needed, typical_graphs.graphs())
+    graphs = (
+        graphs_of_models(models, importing) if models else map(GraphToWarm, typical_graphs.graphs())
+    )
     with reported_warnings():
         done = warm_up(kernels_of(graphs, threads))
     kept = sum(store_model(model, importing, config) for model in models)

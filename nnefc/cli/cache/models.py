@@ -24,14 +24,14 @@ class ModelAnswer(NamedTuple):
 def explain_model(model: str, importing: ImportConfig, config: CompileConfig) -> ModelAnswer:
     """Whether `nnefc.compile` would find the model; nothing is compiled."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
-    from nnefc.model_cache.survey import why_not
+    from nnefc.model_cache.survey import reasons_for_miss
     from nnefc.runtime.cache.kernel_cache import opened_weights
 
     try:
         entry = ModelCacheEntry.of(model_path(model), importing, config, opened_weights())
     except NotCacheable as error:
         return ModelAnswer(None, [str(error)])
-    return ModelAnswer(entry.name, why_not(entry))
+    return ModelAnswer(entry.name, reasons_for_miss(entry))
 
 
 def store_model(model: str, importing: ImportConfig, config: CompileConfig) -> bool:

@@ -64,7 +64,7 @@ def open_cache() -> CacheFolder:
     return folder
 
 
-def list_(
+def list_entries(
     all: Annotated[
         bool, typer.Option("--all", help=f"Show every entry, not only {_ROWS} of them.")
     ] = False,

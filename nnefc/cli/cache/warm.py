@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Warmed:
+class WarmReport:
     """How many kernels were asked for, and how many of them were not in the cache."""
 
     kernels: int
@@ -28,14 +28,14 @@ class Warmed:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class GraphToWarm:
     """A graph whose kernels are needed; `growing`: in plans for other shapes, too."""
 
     graph: Graph
     growing: bool = False
 
 
-def needed_by(models: Iterable[str], config: ImportConfig) -> Iterator[Needed]:
+def graphs_of_models(models: Iterable[str], config: ImportConfig) -> Iterator[GraphToWarm]:
     """The graphs that models become, one model after the other.
 
     A model for several shapes or with states is compiled as `nnefc.compile` and as `nnefc run` do;
@@ -46,12 +46,12 @@ def needed_by(models: Iterable[str], config: ImportConfig) -> Iterator[Needed]:
     for model in models:
         found = read(model, config, sources=True)
         if isinstance(found, Graph):
-            yield Needed(found)
+            yield GraphToWarm(found)
         else:
             yield from _graphs_of(model, found, config.shapes)
 
 
-def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[Needed]:
+def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[GraphToWarm]:
     from nnefc.frontends.common.graph_source import sample_graph
 
     with reported() as diagnostics:
@@ -61,14 +61,14 @@ def _graphs_of(model: str, found: GraphSource, shapes: Shapes) -> Iterator[Neede
             hint = "--shape NAME=EXTENTS is for others"
             place = Place(printable(model))
             diagnostics.add(Diagnostic("tract/trial", message, place, "note", hint=hint))
-    yield Needed(trial.graph)
+    yield GraphToWarm(trial.graph)
     if found.free or trial.graph.needs_session:
-        yield Needed(trial.graph, growing=True)
+        yield GraphToWarm(trial.graph, growing=True)
     if states := trial.graph.state_shapes:
-        yield Needed(found.graph(trial.shapes, states=states), growing=True)
+        yield GraphToWarm(found.graph(trial.shapes, states=states), growing=True)
 
 
-def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
+def kernels_of(needed: Iterable[GraphToWarm], threads: int | None) -> list[Kernel]:
     """What graphs need, on one thread and on `threads` (None: one for each processor)."""
     from nnefc.driver.lower import lower_graph
     from nnefc.options.compile_config import CompileConfig
@@ -81,7 +81,7 @@ def kernels_of(needed: Iterable[Needed], threads: int | None) -> list[Kernel]:
     return list(found)
 
 
-def warm_up(kernels: Iterable[Kernel]) -> Warmed:
+def warm_up(kernels: Iterable[Kernel]) -> WarmReport:
     """Compile what is not in the cache; progress is shown on standard error."""
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache import kernel_cache as cache
@@ -95,4 +95,4 @@ def warm_up(kernels: Iterable[Kernel]) -> Warmed:
     missing = sum(key is None or cache.find(key) is None for key in keys)
     with progress("compiling") as advance:
         object_codes(wanted, advance)
-    return Warmed(len(wanted), missing)
+    return WarmReport(len(wanted), missing)

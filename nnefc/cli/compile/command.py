@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nnefc.cli.compile.emit_c import Emit, Name, check_emit, show_emitted, write_folder
-from nnefc.cli.compile.explain import Recorder
-from nnefc.cli.compile.results import Elsewhere, Here, Made
-from nnefc.cli.compile.tune import measure, show_tuning, tuning_facts
+from nnefc.cli.compile.explain import PassRecorder
+from nnefc.cli.compile.results import CompileResult, CrossCompiled, NativeModel
+from nnefc.cli.compile.tune import run_tuning, show_tuning, tuning_facts
 from nnefc.cli.support.artifacts import (
     check_output,
     check_results,
@@ -36,6 +36,11 @@ from nnefc.cli.support.options import (
     usage,
 )
 from nnefc.cli.support.printing import console, count, print_json, print_table, size, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from nnefc.ir import Graph
 
 
 def compile_(
@@ -118,7 +123,6 @@ def compile_(
         nnefc compile graph.nnef --random-weights 1 --batch 8 --plan
     """
     from nnefc.kernels.target.isa import NATIVE
-    from nnefc.ops.tools.cost import parameter_bytes
 
     if tune and accuracy == "strict":
         raise usage("--tune has nothing to choose with --accuracy strict: leave one out")
@@ -137,79 +141,98 @@ def compile_(
     read_seconds = time.perf_counter() - start
     if output is not None:
         check_results(graph)
-    tuning = measure(graph, threads) if tune else None
-    recorder = Recorder()
+    tuning = run_tuning(graph, threads) if tune else None
+    recorder = PassRecorder() if explain else None
     start = time.perf_counter()
-    made: Made
+    result: CompileResult
     if targets and NATIVE not in targets and not (tune or explain):
-        made = Elsewhere.of(graph, targets, threads, accuracy)
+        result = CrossCompiled.of(graph, targets, threads, accuracy)
     else:
         methods = None if tuning is None else tuning.methods
-        hook = recorder if explain else None
-        made = Here(compile_graph(graph, threads, accuracy, methods=methods, hook=hook), targets)
-    compile_seconds = time.perf_counter() - start
-    launches = made.launches
-    kernels = len({launch.kernel for launch in launches})
-    facts: dict[str, Any] = {
-        "operations": len(graph),
-        "launches": sum(launch.times for launch in launches),
-        "kernels": kernels,
-        "arena_bytes": made.arena_bytes,
-        "arena_lower_bound": made.arena_lower_bound,
-        "parameter_bytes": parameter_bytes(graph),
-        "constant_bytes": made.constant_bytes,
+        compiled = compile_graph(graph, threads, accuracy, methods=methods, hook=recorder)
+        result = NativeModel(compiled, targets)
+    facts = {
+        **_facts(graph, result),
         "import_seconds": read_seconds,
-        "compile_seconds": compile_seconds,
+        "compile_seconds": time.perf_counter() - start,
     }
-    artifact: dict[str, Any] | None = None
-    emitted: dict[str, Any] | None = None
     if emission is not None:
-        facts["emitted"] = emitted = write_folder(made, emission)
+        facts["emitted"] = write_folder(result, emission)
     elif output is not None:
-        start = time.perf_counter()
-        made.save(output)
-        seconds = time.perf_counter() - start
-        artifact = {"path": str(output), "seconds": seconds, **written_facts(output)}
-        facts["artifact"] = artifact
-    if explain:
+        facts["artifact"] = _save(result, output)
+    if recorder is not None:
         facts["passes"] = recorder.facts()
     if tuning is not None:
         facts["tuning"] = tuning_facts(tuning)
     if json:
-        rows = [
-            {
-                "launch": launch.label,
-                "kernel": launch.kernel,
-                "tiles": launch.tiles,
-                "times": launch.times,
-            }
-            for launch in launches
-        ]
-        print_json({**facts, "plan": rows} if plan else facts)
+        print_json({**facts, "plan": _plan_rows(result)} if plan else facts)
         return
     out = console()
     if tuning is not None:
         show_tuning(out, tuning)
-    if explain:
+    if recorder is not None:
         recorder.show(out)
     if plan:
         view = table("launch", "kernel", "tiles", "times", numeric=["tiles", "times"])
-        for launch in launches:
-            view.add_row(launch.label, launch.kernel, str(launch.tiles), str(launch.times))
+        for row in _plan_rows(result):
+            view.add_row(*map(str, row.values()))
         print_table(out, view)
+    _show(out, facts)
+
+
+def _facts(graph: Graph, result: CompileResult) -> dict[str, Any]:
+    """Sizes of a graph and of its code, for JSON."""
+    from nnefc.ops.tools.cost import parameter_bytes
+
+    return {
+        "operations": len(graph),
+        "launches": sum(launch.times for launch in result.launches),
+        "kernels": len({launch.kernel for launch in result.launches}),
+        "arena_bytes": result.arena_bytes,
+        "arena_lower_bound": result.arena_lower_bound,
+        "parameter_bytes": parameter_bytes(graph),
+        "constant_bytes": result.constant_bytes,
+    }
+
+
+def _save(result: CompileResult, output: Path) -> dict[str, Any]:
+    """Write the artifact; its facts, for JSON."""
+    start = time.perf_counter()
+    result.save(output)
+    seconds = time.perf_counter() - start
+    return {"path": str(output), "seconds": seconds, **written_facts(output)}
+
+
+def _plan_rows(result: CompileResult) -> list[dict[str, Any]]:
+    """A record for each launch of the plan."""
+    return [
+        {
+            "launch": launch.label,
+            "kernel": launch.kernel,
+            "tiles": launch.tiles,
+            "times": launch.times,
+        }
+        for launch in result.launches
+    ]
+
+
+def _show(out: Console, facts: dict[str, Any]) -> None:
+    """Print counts, sizes and times, and the files that were written."""
     out.print(
-        f"{count(len(graph), 'operation')}, {count(facts['launches'], 'launch', 'launches')} of "
-        f"{count(kernels, 'kernel')}; import {read_seconds:.2f} s, "
-        f"compile {compile_seconds:.2f} s"
+        f"{count(facts['operations'], 'operation')}, "
+        f"{count(facts['launches'], 'launch', 'launches')} of "
+        f"{count(facts['kernels'], 'kernel')}; import {facts['import_seconds']:.2f} s, "
+        f"compile {facts['compile_seconds']:.2f} s"
     )
     out.print(
         f"arena {size(facts['arena_bytes'])}, at least needed "
         f"{size(facts['arena_lower_bound'])}; weights {size(facts['parameter_bytes'])}, "
         f"as kernels want them {size(facts['constant_bytes'])}"
     )
-    if emitted is not None:
-        show_emitted(out, emitted)
-    if artifact is not None:
-        out.print(f"{output}: {size(artifact['bytes'])}")
+    if "emitted" in facts:
+        show_emitted(out, facts["emitted"])
+    if "artifact" in facts:
+        artifact = facts["artifact"]
+        out.print(f"{artifact['path']}: {size(artifact['bytes'])}")
         out.print(f"digest {artifact['digest']}")
         show_targets(out, artifact["targets"])

@@ -17,7 +17,7 @@ from nnefc.support.errors import NnefError, Place
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from nnefc.cli.compile.results import Made
+    from nnefc.cli.compile.results import CompileResult
 
 Emit = Annotated[
     str | None,
@@ -80,7 +80,7 @@ def check_emit(
     return Emission(output, name, wanted[0])
 
 
-def write_folder(made: Made, emission: Emission) -> dict[str, Any]:
+def write_folder(made: CompileResult, emission: Emission) -> dict[str, Any]:
     """Write the folder; its files with their sizes, as plain data."""
     folder = emission.folder
     names = made.emit_c(folder, emission.name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PassRecord:
     """The graph after a pass: how often it has which operations, and what they cost.
 
     `seconds` took the pass; `estimate` is that of a call on one core.
@@ -43,10 +43,10 @@ class Stage:
 
 
 @dataclass(slots=True)
-class Recorder:
+class PassRecorder:
     """A hook for `run_pipeline`: call it, then `facts` or `show` tell."""
 
-    stages: list[Stage] = field(default_factory=list[Stage])
+    stages: list[PassRecord] = field(default_factory=list[PassRecord])
     warm: bool = False
     """Whether weights stay in the last cache."""
 
@@ -64,7 +64,7 @@ class Recorder:
         if self.stages and not ran.changed:
             last = self.stages[-1]
             same = last.operations, last.macs, last.traffic, last.estimate
-            self.stages.append(Stage(ran.name, False, ran.seconds, *same))
+            self.stages.append(PassRecord(ran.name, False, ran.seconds, *same))
             return
         operations = Counter(kind(op) for op in walk(graph))
         work = ran.turns * sum(map(multiplied, graph.ops))
@@ -76,7 +76,7 @@ class Recorder:
             work, traffic = work + others.macs, traffic + others.traffic
             estimate += others.estimate
         cost = work, traffic, estimate
-        self.stages.append(Stage(ran.name, ran.changed, ran.seconds, operations, *cost))
+        self.stages.append(PassRecord(ran.name, ran.changed, ran.seconds, operations, *cost))
 
     def facts(self) -> list[dict[str, Any]]:
         """A record for each pass, the import first."""
@@ -133,7 +133,7 @@ def _change(before: float, after: float, text: str) -> str:
     return f"{percent:+d} %, {text}" if percent else text
 
 
-def describe(before: Stage, after: Stage) -> str:
+def describe(before: PassRecord, after: PassRecord) -> str:
     """`12 add, 33 relu -> 33 fused`: what went and what came."""
     if not after.changed:
         return "nothing"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model import CompiledModel
 
 
-class Made(Protocol):
+class CompileResult(Protocol):
     """Code, of which people hear, and which is written."""
 
     @property
@@ -42,7 +42,7 @@ class Made(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class NativeModel:
     """A model for this processor, and maybe for others."""
 
     model: CompiledModel
@@ -75,7 +75,7 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class CrossCompiled:
     """Code for other processors; facts are those of the first."""
 
     content: Content
@@ -83,7 +83,7 @@ class Elsewhere:
     @classmethod
     def of(
         cls, graph: Graph, targets: Sequence[str], threads: int | None, accuracy: str
-    ) -> Elsewhere:
+    ) -> CrossCompiled:
         """Compile for the targets and nothing else; progress is shown on standard error."""
         from nnefc.artifacts.content import content_of_graph
         from nnefc.options.compile_config import CompileConfig

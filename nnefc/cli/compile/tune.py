@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnefc.ir import Graph
 
 
-def measure(graph: Graph, threads: int | None) -> Tuning:
+def run_tuning(graph: Graph, threads: int | None) -> Tuning:
     """Tune; progress is shown on standard error."""
     from nnefc.driver.tuning import tune_graph
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nnefc.cli.support.artifacts import (
-    Loaded,
+    ArtifactModel,
     ModelOrArtifact,
     file_facts,
     names_artifact,
@@ -88,7 +88,7 @@ def inspect(
             raise usage(f"--{suffix[1:]} {path}: the name should end in {suffix}")
     if names_artifact(model):
         artifact = open_artifact(context, model, digest=digest, verify=verify)
-        graph = Loaded(artifact).graph if weights else artifact.structure
+        graph = ArtifactModel(artifact).graph if weights else artifact.structure
         verified = verify or digest is not None
         facts = {**describe(graph), "artifact": describe_artifact(artifact, verified)}
     elif verify or digest is not None:

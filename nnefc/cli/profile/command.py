@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from nnefc.cli.profile.rows import By, Row, Sort, arrange, family, rows
+from nnefc.cli.profile.rows import GroupBy, Row, SortBy, arrange, family, rows
 from nnefc.cli.support.artifacts import ModelOrArtifact, open_model
 from nnefc.cli.support.batch import Batch
 from nnefc.cli.support.measurements import duration, percentile, require_seconds
@@ -35,11 +35,11 @@ def profile(
     context: typer.Context,
     model: ModelOrArtifact,
     sort: Annotated[
-        Sort, typer.Option(help="By time, in order of execution, or by time above the limit.")
-    ] = Sort.TIME,
+        SortBy, typer.Option(help="By time, in order of execution, or by time above the limit.")
+    ] = SortBy.TIME,
     by: Annotated[
-        By, typer.Option(help="A row for each launch, kind of operation or kernel.")
-    ] = By.LAUNCH,
+        GroupBy, typer.Option(help="A row for each launch, kind of operation or kernel.")
+    ] = GroupBy.LAUNCH,
     top: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Show so many rows only.")
     ] = None,
@@ -171,7 +171,7 @@ def _facts(row: Row) -> dict[str, Any]:
 def _print(
     shown: Sequence[Row],
     every: int,
-    by: By,
+    by: GroupBy,
     facts: dict[str, Any],
     machines: dict[int, Machine],
     itemsize: int,
@@ -181,8 +181,8 @@ def _print(
     numeric = ["time", "share", "GFLOP/s", "GB/s", "of limit", "tiles", "launches", "busy"]
     columns = [by.value, "time", "share", "GFLOP/s", "GB/s", "of limit", "bound by"]
     columns += ["busy"] if threads > 1 else []
-    columns += ["tiles" if by is By.LAUNCH else "launches"]
-    columns += [] if by is By.KERNEL else ["kernel"]
+    columns += ["tiles" if by is GroupBy.LAUNCH else "launches"]
+    columns += [] if by is GroupBy.KERNEL else ["kernel"]
     view = table(*columns, numeric=numeric, fold=[by.value, "kernel"])
     for row in shown:
         cells = [
@@ -196,9 +196,9 @@ def _print(
         ]
         if threads > 1:
             cells.append(f"{100 * row.busy / (row.seconds * threads or 1):.0f} %")
-        cells.append(str(row.tiles if by is By.LAUNCH else row.launches))
-        if by is not By.KERNEL:
-            cells.append(family(row) if by is By.LAUNCH else row.kernel)
+        cells.append(str(row.tiles if by is GroupBy.LAUNCH else row.launches))
+        if by is not GroupBy.KERNEL:
+            cells.append(family(row) if by is GroupBy.LAUNCH else row.kernel)
         view.add_row(*cells)
     print_table(out, view)
     if len(shown) < every:

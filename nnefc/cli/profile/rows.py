@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.profile import Profile
 
 
-class Sort(StrEnum):
+class SortBy(StrEnum):
     """Orders of the table."""
 
     TIME = "time"
@@ -21,7 +21,7 @@ class Sort(StrEnum):
     LOSS = "loss"
 
 
-class By(StrEnum):
+class GroupBy(StrEnum):
     """What a row of the table is."""
 
     LAUNCH = "launch"
@@ -110,17 +110,19 @@ def rows(
     return out
 
 
-def arrange(launches: Sequence[Row], by: By, sort: Sort) -> list[Row]:
+def arrange(launches: Sequence[Row], by: GroupBy, sort: SortBy) -> list[Row]:
     """Rows of the table: grouped and sorted."""
     found = list(launches)
-    if by is not By.LAUNCH:
+    if by is not GroupBy.LAUNCH:
         groups: dict[str, list[Row]] = {}
         for row in launches:
-            groups.setdefault(operation(row) if by is By.OPERATION else family(row), []).append(row)
+            groups.setdefault(
+                operation(row) if by is GroupBy.OPERATION else family(row), []
+            ).append(row)
         found = [_join(name, members) for name, members in groups.items()]
-    if sort is Sort.TIME:
+    if sort is SortBy.TIME:
         found.sort(key=lambda row: -row.seconds)
-    elif sort is Sort.LOSS:
+    elif sort is SortBy.LOSS:
         found.sort(key=lambda row: -row.loss)
     return found
 

@@ -48,7 +48,7 @@ _HOW: Final = frozenset(
 
 
 @dataclass(slots=True, eq=False)
-class Document:
+class DocumentModel:
     """A model that was read, and is compiled."""
 
     graph: Graph
@@ -112,7 +112,7 @@ class Document:
 
 
 @dataclass(eq=False)
-class Loaded:
+class ArtifactModel:
     """A model in an artifact."""
 
     artifact: Artifact
@@ -174,18 +174,18 @@ def _evaluated(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[st
     return dict(found.outputs)
 
 
-Given = Document | Loaded
+OpenedModel = DocumentModel | ArtifactModel
 """A model as a command was given it."""
 
 
-def open_model(context: typer.Context) -> Given:
+def open_model(context: typer.Context) -> OpenedModel:
     """The model that a command was given as its argument, as its options say that are in `_HOW`;
     where they cannot apply they are errors.
     """
     typed: Mapping[str, Any] = context.params
     model: str = typed["model"]
     if names_artifact(model):
-        return Loaded(open_artifact(context, model))
+        return ArtifactModel(open_artifact(context, model))
     limits = typed["limit"]
     dialect: str = typed["dialect"]
     shapes = batch_shapes(model, typed["batch"], typed["shape"], limits, dialect)
@@ -199,7 +199,7 @@ def open_model(context: typer.Context) -> Given:
     found = read(model, config)
     accuracy: str = typed["accuracy"]
     if isinstance(found, Graph):
-        return Document(found, shapes, accuracy)
+        return DocumentModel(found, shapes, accuracy)
     files = input_shapes(found.inputs, typed.get("input"))
     given = parse_shapes(shapes) or {}
     missing = [name for name in found.inputs if name not in files and name not in given]
@@ -210,7 +210,7 @@ def open_model(context: typer.Context) -> Given:
     shapes += [f"{n}={','.join(map(str, s))}" for n, s in told.items() if n not in given]
     with reported() as diagnostics:
         graph = found.graph({**told, **given}, diagnostics)
-    return Document(graph, shapes, accuracy, found)
+    return DocumentModel(graph, shapes, accuracy, found)
 
 
 def _check_agreement(
