@@ -13,7 +13,7 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nnefc.frontends.tract.operator_pages import Described
+    from nnefc.frontends.tract.operator_pages import OperatorEntry
     from nnefc.ops.core.spec import OpSpec
     from nnefc.support.errors import Diagnostic
 
@@ -83,7 +83,7 @@ def ops(
         print_table(console(), view)
 
 
-def _all(registry: str | None) -> Sequence[OpSpec | Described]:
+def _all(registry: str | None) -> Sequence[OpSpec | OperatorEntry]:
     from nnefc.frontends.tract.operator_pages import described
 
     if registry is None:
@@ -93,7 +93,7 @@ def _all(registry: str | None) -> Sequence[OpSpec | Described]:
     return described(registry)
 
 
-def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Described]:
+def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | OperatorEntry]:
     """What has these names; without a registry one may be that of several operators."""
     from nnefc.frontends.tract.operator_pages import named, names_of_all
     from nnefc.ops.tools.suggest import suggestion
@@ -102,7 +102,7 @@ def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Describ
     elsewhere = [] if registry else names_of_all()
     place = f" in {registry}" if registry else ""
     lists = f"nnefc ops{f' --registry {registry}' if registry else ''} lists them all"
-    chosen: list[OpSpec | Described] = []
+    chosen: list[OpSpec | OperatorEntry] = []
     unknown: list[Diagnostic] = []
     for name in names:
         found = [known[name]] if name in known else [] if registry else named(name)
@@ -116,7 +116,7 @@ def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | Describ
     return chosen
 
 
-def _facts(row: OpSpec | Described) -> dict[str, str]:
+def _facts(row: OpSpec | OperatorEntry) -> dict[str, str]:
     if isinstance(row, tuple):
         return row._asdict()
     return {
@@ -127,7 +127,7 @@ def _facts(row: OpSpec | Described) -> dict[str, str]:
     }
 
 
-def _description(row: OpSpec | Described) -> str:
+def _description(row: OpSpec | OperatorEntry) -> str:
     if isinstance(row, tuple):
         text = f"not possible: {row.refused}" if row.refused else row.summary
         signature = "" if row.refused else f"({row.parameters})"
@@ -138,7 +138,7 @@ def _description(row: OpSpec | Described) -> str:
     return f"# {row.summary} ({section})\n{row.signature.strip()}\n"
 
 
-def _cells(row: OpSpec | Described) -> tuple[str, str, str]:
+def _cells(row: OpSpec | OperatorEntry) -> tuple[str, str, str]:
     if isinstance(row, tuple):
         summary = f"not possible: {row.refused}" if row.refused else row.summary
         return row.name, row.parameters, summary

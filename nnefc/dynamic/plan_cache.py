@@ -116,7 +116,7 @@ class SymbolicPlan:
 
 
 @dataclass(slots=True)
-class _Made:
+class _CachedPlan:
     """A plan that is kept."""
 
     model: Executable
@@ -136,7 +136,7 @@ class PlanCache:
         self._shared = WeightPool(PLAN_BYTES)
         for array in source.arrays():
             self._shared.keep(array)
-        self._made: OrderedDict[Any, _Made] = OrderedDict()
+        self._made: OrderedDict[Any, _CachedPlan] = OrderedDict()
         self._patterns: list[SymbolicPlan] = []
         """The one that was used last is the first."""
         self._failed = 0
@@ -168,18 +168,18 @@ class PlanCache:
             found.calls += 1
             if found.is_degraded and found.calls > RESPECIALIZE_AFTER:
                 del self._made[key]
-                found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, states)))
+                found = self._kept_or_made(key, lambda: _CachedPlan(self._compiled(shapes, states)))
             return found.model
 
     def exact(self, shapes: Shapes) -> CompiledModel:
         """A plan that is made for these shapes alone, without states."""
         key = (*shapes.values(), "exact")
         with self._lock:
-            found = self._kept_or_made(key, lambda: _Made(self._compiled(shapes, {}))).model
+            found = self._kept_or_made(key, lambda: _CachedPlan(self._compiled(shapes, {}))).model
         assert isinstance(found, CompiledModel)
         return found
 
-    def _kept_or_made(self, key: Any, make: Callable[[], _Made]) -> _Made:
+    def _kept_or_made(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
         """The plan that is kept under a key; that which was used longest ago may go for it."""
         found = self._made.get(key)
         if found is None:
@@ -190,7 +190,7 @@ class PlanCache:
             self._made.move_to_end(key)
         return found
 
-    def _take_too_much(self, added: _Made) -> bool:
+    def _take_too_much(self, added: _CachedPlan) -> bool:
         """Whether plans do since one was added, which a small one cannot be the reason of."""
         if added.model.nbytes <= PLAN_BYTES // PLANS or len(self._made) == 1:
             return False
@@ -220,7 +220,7 @@ class PlanCache:
 
     # -- patterns
 
-    def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _Made:
+    def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _CachedPlan:
         """A plan of a pattern, if there is one or can be; otherwise one of its own.
 
         `before`: shapes of states in the call before.
@@ -230,7 +230,7 @@ class PlanCache:
             if (found := pattern.model.at(values)) is not None:
                 self._patterns.remove(pattern)
                 self._patterns.insert(0, pattern)
-                return _Made(found, pattern.is_degraded)
+                return _CachedPlan(found, pattern.is_degraded)
         self._watch(before, states)
         for name, axis in self._source.growing.items():
             self._growing.setdefault(name, set()).add(axis)
@@ -246,10 +246,10 @@ class PlanCache:
                 self._patterns.insert(0, pattern)
                 del self._patterns[PATTERNS:]
                 self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
-                return _Made(found, pattern.is_degraded)
+                return _CachedPlan(found, pattern.is_degraded)
         model = self._compiled(shapes, states)
         self._failed += tried
-        return _Made(model)
+        return _CachedPlan(model)
 
     def _near(
         self, symbols: Mapping[str, int], asked: ShapeKey

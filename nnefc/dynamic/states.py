@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 
-class _Kept(NamedTuple):
+class _Snapshot(NamedTuple):
     """All that there is at a time: replaced as one, so that an interrupt leaves it whole."""
 
     arrays: dict[str, Array]
@@ -41,7 +41,7 @@ class _Kept(NamedTuple):
     """Names of states that a caller has put here, and no graph has taken."""
 
 
-class Given(NamedTuple):
+class StateMemory(NamedTuple):
     """What a graph takes for some inputs."""
 
     inputs: Sequence[TensorSpec]
@@ -56,8 +56,8 @@ class States(MutableMapping[str, Array]):
     """What is kept now, by the names of the operators that keep it; others may be put there."""
 
     def __init__(self) -> None:
-        self._kept = _Kept({}, {}, frozenset())
-        self._given: Given | None = None
+        self._kept = _Snapshot({}, {}, frozenset())
+        self._given: StateMemory | None = None
         """What was given last."""
         self.lock: AbstractContextManager[object] = threading.Lock()
         """Held by whoever makes a call, or changes what is here."""
@@ -82,7 +82,7 @@ class States(MutableMapping[str, Array]):
         array = np.array(array)  # whatever becomes of the other one
         with self.lock:
             kept = self._kept
-            self._kept = _Kept(
+            self._kept = _Snapshot(
                 {**kept.arrays, name: array},
                 {**kept.shapes, name: array.shape},
                 kept.unchecked | {name},
@@ -92,7 +92,7 @@ class States(MutableMapping[str, Array]):
         with self.lock:
             arrays, shapes = dict(self._kept.arrays), dict(self._kept.shapes)
             del arrays[name], shapes[name]
-            self._kept = _Kept(arrays, shapes, self._kept.unchecked - {name})
+            self._kept = _Snapshot(arrays, shapes, self._kept.unchecked - {name})
             self._given = None  # memory is not held for it
 
     def __iter__(self) -> Iterator[str]:
@@ -113,17 +113,17 @@ class States(MutableMapping[str, Array]):
         """The same for another session; what grows is copied when it does."""
         found, kept = States(), self._kept
         arrays = {name: self[name] for name in kept.arrays}
-        found._kept = _Kept(arrays, dict(kept.shapes), frozenset(arrays))
+        found._kept = _Snapshot(arrays, dict(kept.shapes), frozenset(arrays))
         return found
 
     def clear(self) -> None:
         """Keep nothing."""
         with self.lock:
-            self._kept, self._given = _Kept({}, {}, frozenset()), None
+            self._kept, self._given = _Snapshot({}, {}, frozenset()), None
 
     # -- for calls, which hold the lock
 
-    def given(self, inputs: Sequence[TensorSpec], states: Sequence[State]) -> Given:
+    def given(self, inputs: Sequence[TensorSpec], states: Sequence[State]) -> StateMemory:
         """The memory of the `states` that a graph takes, in the order of its `inputs`.
 
         Raises NnefError for an array that a caller has put here, if its type is not that of the
@@ -140,7 +140,7 @@ class States(MutableMapping[str, Array]):
             self._check(wanted, states)
             kept = self._kept = kept._replace(unchecked=frozenset())
         arrays = list(map(self._with_room, wanted))
-        self._given = Given(inputs, kept.arrays, list(map(address, arrays)), arrays)
+        self._given = StateMemory(inputs, kept.arrays, list(map(address, arrays)), arrays)
         return self._given
 
     def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
@@ -150,7 +150,7 @@ class States(MutableMapping[str, Array]):
         changed |= {name: array.shape for name, array in arrays.items()}
         if changed:
             every = {**kept.arrays, **arrays} if arrays else kept.arrays
-            self._kept = _Kept(every, {**kept.shapes, **changed}, kept.unchecked)
+            self._kept = _Snapshot(every, {**kept.shapes, **changed}, kept.unchecked)
 
     def _check(self, wanted: Sequence[TensorSpec], states: Sequence[State]) -> None:
         """Raise NnefError for what a caller has put here and a graph does not take."""

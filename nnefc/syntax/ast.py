@@ -1,6 +1,6 @@
 """The syntax tree: what a document says, with the position of every part.
 
-Positions are character offsets (`at`) into the text; `Source.place` turns one
+Positions are character offsets (`at`) into the text; `SourceText.place` turns one
 into line and column.  Nodes are plain data; nothing here checks meaning.
 Specification: chapter 3.2, appendix A.
 """
@@ -20,7 +20,7 @@ _LINE_END = re.compile(r"\r\n?|\n")
 PrimitiveName = Literal["integer", "scalar", "logical", "string", "?"]
 
 
-class Source:
+class SourceText:
     """A named text and its line starts."""
 
     def __init__(self, text: str, file: str) -> None:
@@ -260,7 +260,7 @@ class Extension:
 class Document:
     """`is_tract`: it is in the dialect of sonos/tract."""
 
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     version: Literal_
     extensions: tuple[Extension, ...]
     fragments: tuple[Fragment, ...]
@@ -279,5 +279,5 @@ class QuantizationEntry:
 
 @dataclass(frozen=True, slots=True)
 class QuantizationFile:
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     entries: tuple[QuantizationEntry, ...]

@@ -2,7 +2,7 @@
 
 One regular expression cuts the text into pieces; each distinct piece is classified
 once, so the cost per token is that of a few C loops.  What is wrong with a piece is
-kept as a `Problem` and the piece becomes an ILLEGAL token, which the parser takes for
+kept as a `LexicalError` and the piece becomes an ILLEGAL token, which the parser takes for
 whatever it needs at that place: a lexical mistake is reported once, without sequels.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from nnefc.support.errors import Diagnostics, NnefError, Place, Severity
 from nnefc.support.limits import Limits, how_to_raise
-from nnefc.syntax.ast import Source
+from nnefc.syntax.ast import SourceText
 
 DEFAULT_LIMITS: Final = Limits()
 
@@ -92,7 +92,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class LexicalError:
     """A finding at a character offset."""
 
     at: int
@@ -112,7 +112,7 @@ class Tokens:
     kinds: list[str]
     texts: list[str]
     starts: list[int]
-    problems: list[Problem]
+    problems: list[LexicalError]
     is_cut: bool
 
 
@@ -140,7 +140,7 @@ def tokenize(text: str, problems: int = 100) -> Tokens:
             kind_of[piece], is_noted = _classify(piece)
             if is_noted:
                 noted.add(piece)
-    found: list[Problem] = []
+    found: list[LexicalError] = []
     left: dict[Severity, int] = {"error": problems, "warning": problems}
     if noted:
         for piece, at in zip(pieces, starts, strict=False):
@@ -184,18 +184,18 @@ def _classify(piece: str) -> tuple[str, bool]:
     return ILLEGAL, True
 
 
-def _diagnose(piece: str, at: int) -> list[Problem]:
+def _diagnose(piece: str, at: int) -> list[LexicalError]:
     first = piece[0]
     if first in "'\"":
         return _diagnose_string(piece, at)
     if piece.startswith('i"'):
         message = f"names in quotes, as {_short(piece)}, are of tract's dialect"
-        return [Problem(at, QUOTED, message, "names consist of letters, digits and _")]
+        return [LexicalError(at, QUOTED, message, "names consist of letters, digits and _")]
     if first == "/":
         hint = "a comment begins with # and ends with the line"
-        return [Problem(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
+        return [LexicalError(at, "syntax/comment", f"{piece[:2]} does not begin a comment", hint)]
     if first in "0123456789" or (first == "." and len(piece) > 1):
-        return [Problem(at, "syntax/number", *_diagnose_number(piece))]
+        return [LexicalError(at, "syntax/number", *_diagnose_number(piece))]
     bad = re.search(rf"[.&|{_BAD}]", piece)
     assert bad is not None
     character = bad.group()
@@ -213,7 +213,7 @@ def _diagnose(piece: str, at: int) -> list[Problem]:
         hint = "identifiers consist of letters, digits and _"
     inside = f" in {_short(piece)!r}" if len(piece) > 1 else ""
     message = f"character {_character(character)} is not allowed here{inside}"
-    return [Problem(at + bad.start(), "syntax/character", message, hint)]
+    return [LexicalError(at + bad.start(), "syntax/character", message, hint)]
 
 
 def _diagnose_number(piece: str) -> tuple[str, str]:
@@ -237,29 +237,31 @@ def _diagnose_number(piece: str) -> tuple[str, str]:
     return f"{short} is not a number", ""
 
 
-def _diagnose_string(piece: str, at: int) -> list[Problem]:
+def _diagnose_string(piece: str, at: int) -> list[LexicalError]:
     if not _IS_STRING(piece):
         if "\n" in piece or "\r" in piece:
             message = f"string {_short(piece)!r} contains a line break"
-            return [Problem(at, "syntax/string", message, "strings must end on the same line")]
+            return [LexicalError(at, "syntax/string", message, "strings must end on the same line")]
         hint = f"close it with {piece[0]}"
         if f"\\{piece[0]}" in piece:
             hint = f"\\{piece[0]} is a quote within the string; write \\\\ for a backslash"
         elif ("'" if piece[0] == '"' else '"') in piece:
             hint += "; the quotes at both ends must be the same"
-        return [Problem(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
-    found: list[Problem] = []
+        return [LexicalError(at, "syntax/string", f"string {_short(piece)} is not closed", hint)]
+    found: list[LexicalError] = []
     if control := _CONTROL.search(piece):
         message = f"character {_character(control.group())} is not allowed in a string"
         hint = "strings contain printable characters only"
-        found.append(Problem(at + control.start(), "syntax/string", message, hint))
+        found.append(LexicalError(at + control.start(), "syntax/string", message, hint))
     if other := _NOT_ASCII.search(piece):
         message = f"string {_short(piece)} contains {_character(other.group())}"
         hint = "strings consist of printable ASCII characters; other tools may refuse this one"
-        found.append(Problem(at + other.start(), "syntax/string", message, hint, "warning"))
+        found.append(LexicalError(at + other.start(), "syntax/string", message, hint, "warning"))
     if lone := _LONE_BACKSLASH.search(piece):
         message = f"the backslash in {_short(piece)} is not escaped; it is taken as it is"
-        found.append(Problem(at + lone.start(1), "syntax/string", message, "write \\\\", "warning"))
+        found.append(
+            LexicalError(at + lone.start(1), "syntax/string", message, "write \\\\", "warning")
+        )
     return found
 
 
@@ -333,11 +335,11 @@ def decode(
         raise NnefError.of(
             "syntax/encoding",
             f"byte 0x{byte:02x} is not valid UTF-8",
-            Source(before, file).place(len(before)),
+            SourceText(before, file).place(len(before)),
             "is this a text file? NNEF is written in ASCII",
         ) from None
     if "\0" in text:
-        place = Source(text, file).place(text.index("\0"))
+        place = SourceText(text, file).place(text.index("\0"))
         hint = "is this a text file?"
         raise NnefError.of("syntax/encoding", "the text contains NUL", place, hint)
     if skipped and diagnostics is not None:

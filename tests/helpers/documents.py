@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nnefc.syntax import ast
-from nnefc.syntax.ast import Source
+from nnefc.syntax.ast import SourceText
 
 NAMES = ("x", "y", "conv1", "_", "X_1", "relu", "true_", "e1", "Version", "shape")
 TYPES: tuple[ast.PrimitiveName, ...] = ("integer", "scalar", "logical", "string", "?")
@@ -178,7 +178,7 @@ class Trees:
                 extensions = tuple(ast.Extension(0, (name,)) for name in enabled)
             fragments = tuple(self.fragment() for _ in self.some(0, 3))
         graph = ast.Graph(0, self.name(), self.names(), self.names(), self.body())
-        source = Source("", "<made up>")
+        source = SourceText("", "<made up>")
         return ast.Document(source, ast.Literal_(0, 1.0), extensions, fragments, graph)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.support.limits import Limits
-from nnefc.syntax.ast import Source
+from nnefc.syntax.ast import SourceText
 from nnefc.syntax.lexer import (
     decode,
     is_identifier,
@@ -157,7 +157,7 @@ def test_lexical_warnings(text: str, at: int) -> None:
 
 def test_lines_and_columns() -> None:
     text = "a\nbb\r\nc\rd\f\ve"
-    places = {c: Source(text, "f").place(text.index(c)) for c in "abcde"}
+    places = {c: SourceText(text, "f").place(text.index(c)) for c in "abcde"}
     assert {c: (p.line, p.column) for c, p in places.items()} == {
         "a": (1, 1),
         "b": (2, 1),

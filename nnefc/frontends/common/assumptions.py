@@ -39,7 +39,7 @@ class NoValue(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
+class SymbolicInput:
     """A graph input as the document has it; an extent is an expression.
 
     `datum_type`: the name of its item type.
@@ -91,7 +91,7 @@ def externals(document: ast.Document) -> Iterator[tuple[ast.Identifier, ast.Invo
             yield target, call
 
 
-def inputs(document: ast.Document) -> Iterator[Input]:
+def inputs(document: ast.Document) -> Iterator[SymbolicInput]:
     """The inputs of the graph whose shapes are written out, in the order of the body."""
     for target, call in externals(document):
         arguments = dict(
@@ -103,7 +103,7 @@ def inputs(document: ast.Document) -> Iterator[Input]:
         if isinstance(datum, ast.Literal_) and isinstance(datum.value, str):
             name = datum.value
         if isinstance(shape, ast.Array):
-            yield Input(target.name, document.source.place(shape.at), shape.items, name)
+            yield SymbolicInput(target.name, document.source.place(shape.at), shape.items, name)
 
 
 def free_symbols(document: ast.Document) -> list[str]:

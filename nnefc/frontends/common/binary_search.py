@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 
 
 def passed(
-    make: Maker, none: Operand, count: int, is_before: Callable[[Operand], Operand]
+    make: OpBuilder, none: Operand, count: int, is_before: Callable[[Operand], Operand]
 ) -> Operand:
     """How many of `count` sorted items lie before what is searched; all but the last at most.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand
 from nnefc.ir import DType
 
@@ -25,7 +25,7 @@ def are_truths(*operands: Operand) -> bool:
     return all(x.type.dtype is DType.BOOL for x in operands)
 
 
-def binary(make: Maker, name: str, x: Operand, y: Operand) -> Any:
+def binary(make: OpBuilder, name: str, x: Operand, y: Operand) -> Any:
     """An operation of two tensors of one rank; None if it has no meaning for truth values."""
     if name == "sub" and x is y:  # a running sum begins so, and its items are integers
         return make.cast(make("xor", x, y), DType.INT64)
@@ -42,7 +42,7 @@ def binary(make: Maker, name: str, x: Operand, y: Operand) -> Any:
             return make(_SAME[name], x, y) if name in _SAME else None
 
 
-def reduction(make: Maker, name: str, x: Operand, axes: Sequence[int]) -> Any:
+def reduction(make: OpBuilder, name: str, x: Operand, axes: Sequence[int]) -> Any:
     """A reduction; of those that count, and of places, the operation for integers."""
     if name in _REDUCTIONS:
         return make(_REDUCTIONS[name], x, axes=axes)

@@ -13,32 +13,32 @@ MOST: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class LinearSum:
     """constant + sum of factor * symbol."""
 
     factors: Mapping[str, int]
     constant: int = 0
 
-    def scaled(self, by: int) -> Sum:
+    def scaled(self, by: int) -> LinearSum:
         factors = {name: by * factor for name, factor in self.factors.items() if by}
-        return Sum(factors, by * self.constant)
+        return LinearSum(factors, by * self.constant)
 
-    def plus(self, other: Sum) -> Sum:
+    def plus(self, other: LinearSum) -> LinearSum:
         factors = dict(self.factors)
         for name, factor in other.factors.items():
             factors[name] = factors.get(name, 0) + factor
-        return Sum({n: f for n, f in factors.items() if f}, self.constant + other.constant)
+        return LinearSum({n: f for n, f in factors.items() if f}, self.constant + other.constant)
 
 
-def linear(expression: ast.Expression, values: Mapping[str, int]) -> Sum | None:
+def linear(expression: ast.Expression, values: Mapping[str, int]) -> LinearSum | None:
     """An extent as a sum of the symbols that have no value yet; None if it is none."""
     match expression:
         case ast.Literal_(value=bool()):
             return None
         case ast.Literal_(value=int(value)):
-            return Sum({}, value)
+            return LinearSum({}, value)
         case ast.Identifier(name=name):
-            return Sum({}, values[name]) if name in values else Sum({name: 1})
+            return LinearSum({}, values[name]) if name in values else LinearSum({name: 1})
         case ast.Unary(operator="-"):
             found = linear(expression.operand, values)
             return found and found.scaled(-1)
@@ -49,7 +49,7 @@ def linear(expression: ast.Expression, values: Mapping[str, int]) -> Sum | None:
             return None
 
 
-def _combined(operator: str, left: Sum, right: Sum) -> Sum | None:
+def _combined(operator: str, left: LinearSum, right: LinearSum) -> LinearSum | None:
     match operator:
         case "+":
             return left.plus(right)
@@ -60,12 +60,12 @@ def _combined(operator: str, left: Sum, right: Sum) -> Sum | None:
         case "*" if not right.factors:
             return left.scaled(right.constant)
         case "/" if not left.factors and not right.factors and right.constant:
-            return Sum({}, left.constant // right.constant)
+            return LinearSum({}, left.constant // right.constant)
         case _:
             return None
 
 
-def solved(equations: Sequence[tuple[Sum, int]]) -> dict[str, int] | None:
+def solved(equations: Sequence[tuple[LinearSum, int]]) -> dict[str, int] | None:
     """The symbols that equations `sum = number` determine; None if no numbers, 0 or more, fulfil
     them.
 

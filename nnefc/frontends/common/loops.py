@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Known, Nothing, Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import EmptyTensor, KnownTensor, Operand, OperatorError
 from nnefc.ir import Graph, TensorType
 from nnefc.ops.internal.scan import build_scan
 
 Body = Callable[
-    [Maker, list[Operand], list[Operand], list[Operand]],
+    [OpBuilder, list[Operand], list[Operand], list[Operand]],
     tuple[Sequence[Operand], Sequence[Operand]],
 ]
 """`body(make, states, slices, shared)`: the new states, and the slices of what is stacked."""
 
 
 def loop(
-    make: Maker,
+    make: OpBuilder,
     turns: int,
     states: Sequence[Operand],
     scanned: Sequence[Operand],
@@ -26,7 +26,7 @@ def loop(
     body: Body,
     *,
     backwards: Sequence[bool] = (),
-    inner: Callable[[Graph], Maker] | None = None,
+    inner: Callable[[Graph], OpBuilder] | None = None,
 ) -> tuple[list[Operand], list[Operand]]:
     """The final states, and what the turns gave, stacked along the first dimension.
 
@@ -36,7 +36,7 @@ def loop(
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
         return _as_before(make, states, finals), list(stacked)
-    if scanned and all(isinstance(x, Known) and not x.type.volume for x in scanned):
+    if scanned and all(isinstance(x, KnownTensor) and not x.type.volume for x in scanned):
         return _of_nothing(make, turns, states, scanned, shared, body)
     graph = Graph("turn")
     within = inner(graph) if inner else make.within(graph)
@@ -45,7 +45,7 @@ def loop(
     places: list[Operand] = []
     passed: list[Operand] = []
     for i, x in enumerate(shared):
-        if isinstance(x, Known):
+        if isinstance(x, KnownTensor):
             places.append(x)
         else:
             places.append(graph.add_input(x.type, f"shared{i}"))
@@ -72,7 +72,7 @@ def loop(
 
 
 def _of_nothing(
-    make: Maker,
+    make: OpBuilder,
     turns: int,
     states: Sequence[Operand],
     scanned: Sequence[Operand],
@@ -80,12 +80,14 @@ def _of_nothing(
     body: Body,
 ) -> tuple[list[Operand], list[Operand]]:
     """`loop` over tensors without items, as those of an empty batch, if that gives no items."""
-    slices: list[Operand] = [Nothing(_slice(x, turns)) for x in scanned]
+    slices: list[Operand] = [EmptyTensor(_slice(x, turns)) for x in scanned]
     finals, stacked = body(make, list(states), slices, list(shared))
     if any(x.type.volume for x in (*finals, *stacked)):
-        raise Wrong("tract/empty", "a loop over tensors without items cannot be computed here")
+        raise OperatorError(
+            "tract/empty", "a loop over tensors without items cannot be computed here"
+        )
     whole: list[Operand] = [
-        Nothing(TensorType(x.type.dtype, (turns * extent, *rest)))
+        EmptyTensor(TensorType(x.type.dtype, (turns * extent, *rest)))
         for x in stacked
         for extent, *rest in [x.type.dims]
     ]
@@ -98,10 +100,12 @@ def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
     for i, (x, y) in enumerate(zip(states, finals, strict=True)):
         if y.type.dims != x.type.dims:
             message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"
-            raise Wrong("argument/scan", message)
+            raise OperatorError("argument/scan", message)
 
 
-def _as_before(make: Maker, states: Sequence[Operand], finals: Sequence[Operand]) -> list[Operand]:
+def _as_before(
+    make: OpBuilder, states: Sequence[Operand], finals: Sequence[Operand]
+) -> list[Operand]:
     """New states, with items of the types of those before."""
     return [make.cast(y, x.type.dtype) for x, y in zip(states, finals, strict=True)]
 
@@ -109,5 +113,5 @@ def _as_before(make: Maker, states: Sequence[Operand], finals: Sequence[Operand]
 def _slice(x: Operand, turns: int) -> TensorType:
     extent, *rest = x.type.dims
     if extent % turns:
-        raise Wrong("argument/scan", f"extent {extent} cannot be cut into {turns} slices")
+        raise OperatorError("argument/scan", f"extent {extent} cannot be cut into {turns} slices")
     return TensorType(x.type.dtype, (extent // turns, *rest))

@@ -12,10 +12,10 @@ import numpy as np
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.values import (
     Array,
-    Known,
-    Nothing,
+    EmptyTensor,
+    KnownTensor,
     Operand,
-    Wrong,
+    OperatorError,
     check_rank,
     common_type,
     integer_array,
@@ -40,7 +40,7 @@ FOLDED: Final = 1 << 16
 """Items of a result up to which it is computed while the model is read."""
 
 
-class Maker:
+class OpBuilder:
     """Makes the operations of one graph.
 
     `location` is that of the statement at hand; operations that are made belong to it.
@@ -59,11 +59,11 @@ class Maker:
         self.known: dict[Value, bool] = {}
         """Tensors of the graph that are computed of what is known alone, as they have many items or
         depend on symbols; whether they are extents."""
-        self._constants: dict[int, tuple[Known, Value]] = {}
+        self._constants: dict[int, tuple[KnownTensor, Value]] = {}
 
-    def within(self, graph: Graph) -> Maker:
+    def within(self, graph: Graph) -> OpBuilder:
         """One for another graph, of the same place in the document."""
-        other = Maker(graph, self.budget)
+        other = OpBuilder(graph, self.budget)
         other.location, other.evaluator = self.location, self.evaluator
         return other
 
@@ -81,7 +81,7 @@ class Maker:
     def __call__(
         self, name: str, /, *operands: Any, dtype: DType | None = None, **attributes: Any
     ) -> Any:
-        """The result of an operation (a tuple of several): a `Value`, or `Known`.
+        """The result of an operation (a tuple of several): a `Value`, or `KnownTensor`.
 
         Operands are tensors or numbers, which get the type of the tensor before them, if there is
         one, or of the first tensor; `dtype` is that of the results where operands do not tell it.
@@ -92,9 +92,9 @@ class Maker:
         is_empty = all(type_.volume == 0 for type_ in types)
         if is_empty or _foldable(spec, tensors, attributes, types):
             if problems := item_type_problems(spec, [x.type.dtype for x in tensors]):
-                raise Wrong("type/operand", "; ".join(problems))
+                raise OperatorError("type/operand", "; ".join(problems))
             if is_empty:
-                empty = tuple(map(Nothing, types))
+                empty = tuple(map(EmptyTensor, types))
                 return empty[0] if len(empty) == 1 else empty
             return self._folded(spec, tensors, attributes, types)
         values = [self.value(x) for x in tensors]
@@ -126,16 +126,16 @@ class Maker:
             self.counted[op.output] = axis, count
         else:
             message = f"{op.name} cannot take a tensor of which only a run tells the extents"
-            raise Wrong("tract/unsupported", message)
+            raise OperatorError("tract/unsupported", message)
 
     def _tensors(self, operands: Iterable[Any]) -> list[Operand]:
         flat: list[Any] = []
         for each in operands:
             flat += each if isinstance(each, list) else [each]
-        like = next((x.type.dtype for x in flat if isinstance(x, Value | Known)), None)
+        like = next((x.type.dtype for x in flat if isinstance(x, Value | KnownTensor)), None)
         tensors: list[Operand] = []
         for x in flat:
-            if isinstance(x, Value | Known):
+            if isinstance(x, Value | KnownTensor):
                 like = x.type.dtype
                 tensors.append(x)
             else:
@@ -159,9 +159,11 @@ class Maker:
             spec, Call(spec.name, spec.operands([x.type for x in given]), filled)
         )
         if problems:
-            raise Wrong(f"argument/{spec.name}", "; ".join(problems))
+            raise OperatorError(f"argument/{spec.name}", "; ".join(problems))
         if types is None:
-            raise Wrong(f"argument/{spec.name}", f"the result of {spec.name} has no known shape")
+            raise OperatorError(
+                f"argument/{spec.name}", f"the result of {spec.name} has no known shape"
+            )
         found = [t.with_dtype(dtype) for t in types] if dtype is not None else types
         self.check_size(*found)
         return found
@@ -174,7 +176,7 @@ class Maker:
             nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
             if nbytes > most:
                 message = f"a tensor of shape {list(type_.dims)} has {nbytes:,} bytes"
-                raise Wrong(
+                raise OperatorError(
                     "limit/tensor", f"{message}, more than {most:,}", how_to_raise("tensor_bytes")
                 )
 
@@ -186,7 +188,7 @@ class Maker:
         types: Sequence[TensorType],
     ) -> Any:
         assert spec.reference is not None
-        known = [x for x in tensors if isinstance(x, Known)]
+        known = [x for x in tensors if isinstance(x, KnownTensor)]
         is_extent = any(x.is_extent for x in known)
         filled = {**interface(spec).defaults, **attributes}
         if spec.name == "cast":
@@ -205,11 +207,11 @@ class Maker:
             except (ArithmeticError, LookupError, ValueError):
                 if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
                     message = f"there is no {spec.name} of a tensor without items"
-                    raise Wrong("tract/empty", message) from None
+                    raise OperatorError("tract/empty", message) from None
                 raise
             several = sequence(results) or [results]
             made = [
-                Known(
+                KnownTensor(
                     _narrowed(np.asarray(array), type_.dtype).reshape(type_.dims),
                     type_.dtype,
                     is_extent and type_.dtype is DType.INT64,
@@ -218,7 +220,7 @@ class Maker:
             ]
         return tuple(made) if isinstance(results, tuple | list) else made[0]
 
-    def _computed(self, compute: Callable[[list[Array]], Any], known: Sequence[Known]) -> Any:
+    def _computed(self, compute: Callable[[list[Array]], Any], known: Sequence[KnownTensor]) -> Any:
         """What a reference gives; for items that depend on symbols, too, if it is arithmetic."""
         plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
         if any(array is None for array in plain):
@@ -241,7 +243,9 @@ class Maker:
             return value
         array = np.ascontiguousarray(x.array, x.dtype.numpy).reshape(x.array.shape)
         if array.size == 0 and not may_be_empty:
-            raise Wrong("tract/empty", "a tensor without items cannot be computed with here")
+            raise OperatorError(
+                "tract/empty", "a tensor without items cannot be computed with here"
+            )
         attributes: dict[str, Any] = {"shape": array.shape, "value": array}
         if array.size == 1:
             attributes["value"] = (array.reshape(()).item(),)
@@ -250,7 +254,7 @@ class Maker:
         self._constants[id(x)] = x, value
         return value
 
-    def _symbolic_value(self, x: Known) -> Value:
+    def _symbolic_value(self, x: KnownTensor) -> Value:
         """Items that depend on symbols, computed when the model runs."""
         items = [self.iota(1, item) for item in x.array.reshape(-1)]
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
@@ -261,36 +265,38 @@ class Maker:
     ) -> Operand:
         """start, start + step, ..., known if the number of items is, and is not large."""
         if isinstance(count, int) and count <= FOLDED and isinstance(start, int):
-            return Known(start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent)
+            return KnownTensor(
+                start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent
+            )
         made = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
         self.known[made] = is_extent
         return made
 
     def is_known(self, x: Operand) -> bool:
         """Whether the items of a tensor do not depend on what a model is given."""
-        return isinstance(x, Known) or x in self.known
+        return isinstance(x, KnownTensor) or x in self.known
 
     def is_extent(self, x: Operand) -> bool:
         """Whether items are extents: they become of whatever type they are combined with."""
-        return x.is_extent if isinstance(x, Known) else self.known.get(x, False)
+        return x.is_extent if isinstance(x, KnownTensor) else self.known.get(x, False)
 
     def cast(self, x: Operand, dtype: DType) -> Operand:
         """A tensor with items of another type."""
         if x.type.dtype is dtype:
             return x
-        if isinstance(x, Known) and x.is_symbolic:
+        if isinstance(x, KnownTensor) and x.is_symbolic:
             x = self.value(x)
-        if isinstance(x, Nothing):
-            return Nothing(TensorType(dtype, x.type.dims))
-        if isinstance(x, Known):
-            return Known(converted(x.array, dtype), dtype)
+        if isinstance(x, EmptyTensor):
+            return EmptyTensor(TensorType(dtype, x.type.dims))
+        if isinstance(x, KnownTensor):
+            return KnownTensor(converted(x.array, dtype), dtype)
         return self("cast", x, dtype=dtype)
 
     def unified(self, *operands: Any) -> list[Operand]:
         """Operands with items of the type in which an operator computes with them."""
         tensors = [operand(x) for x in operands]
         dtype = common_type(tensors, self.is_known, self.is_extent)
-        if all(isinstance(x, Known) and x.is_extent for x in tensors):
+        if all(isinstance(x, KnownTensor) and x.is_extent for x in tensors):
             return tensors
         return [self.cast(x, dtype) for x in tensors]
 
@@ -299,12 +305,12 @@ class Maker:
     def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
         if x.type.dims == tuple(shape):
             return x
-        if isinstance(x, Nothing) and 0 in shape:
+        if isinstance(x, EmptyTensor) and 0 in shape:
             check_rank(len(shape))
-            return Nothing(TensorType(x.dtype, tuple(shape)))
-        if isinstance(x, Known):
+            return EmptyTensor(TensorType(x.dtype, tuple(shape)))
+        if isinstance(x, KnownTensor):
             check_rank(len(shape))
-            return Known(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
+            return KnownTensor(x.array.reshape(tuple(shape)), x.dtype, x.is_extent)
         return self("reshape", x, shape=tuple(shape))
 
     def transpose(self, x: Operand, axes: Sequence[int]) -> Operand:
@@ -326,11 +332,11 @@ class Maker:
     def tiled(self, x: Operand, repeats: tuple[int, ...]) -> Operand:
         if any(statically_equal(n, 0) for n in repeats):
             dims = tuple(r * n for r, n in zip(repeats, x.type.dims, strict=True))
-            return Nothing(TensorType(x.type.dtype, dims))
-        if isinstance(x, Known) and not is_symbolic(repeats):
+            return EmptyTensor(TensorType(x.type.dtype, dims))
+        if isinstance(x, KnownTensor) and not is_symbolic(repeats):
             volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
             if volume <= FOLDED:
-                return Known(np.tile(x.array, repeats), x.dtype, x.is_extent)
+                return KnownTensor(np.tile(x.array, repeats), x.dtype, x.is_extent)
         return self("tile", x, repeats=repeats)
 
 
@@ -365,14 +371,14 @@ def _foldable(
     attributes: Mapping[str, Any],
     types: Sequence[TensorType],
 ) -> bool:
-    if spec.reference is None or not all(isinstance(x, Known) for x in tensors):
+    if spec.reference is None or not all(isinstance(x, KnownTensor) for x in tensors):
         return False
     if is_symbolic(attributes.values()):
         return False
     return all(not is_symbolic(type_.dims) and type_.volume <= FOLDED for type_ in types)
 
 
-def _rewrite(error: NnefError) -> Wrong:
+def _rewrite(error: NnefError) -> OperatorError:
     """What `build` found, for whoever knows the place."""
     first = error.errors[0]
-    return Wrong(first.rule, "; ".join(e.message for e in error.errors), first.hint)
+    return OperatorError(first.rule, "; ".join(e.message for e in error.errors), first.hint)

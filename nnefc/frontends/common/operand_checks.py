@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.ir import DType, TensorType
 
 
@@ -15,7 +15,7 @@ def of_rank(what: str, name: str, x: Operand, *ranks: int) -> tuple[int, ...]:
     if x.type.rank not in ranks:
         listed = " or ".join(map(str, ranks))
         message = f"{name} has shape {list(x.type.dims)}; a tensor of rank {listed} is expected"
-        raise Wrong(f"argument/{what}", message)
+        raise OperatorError(f"argument/{what}", message)
     return x.type.dims
 
 
@@ -25,7 +25,7 @@ def of_rank_at_least(what: str, name: str, x: Operand, rank: int) -> tuple[int, 
         message = (
             f"{name} has shape {list(x.type.dims)}; a tensor of rank {rank} at least is expected"
         )
-        raise Wrong(f"argument/{what}", message)
+        raise OperatorError(f"argument/{what}", message)
     return x.type.dims
 
 
@@ -33,24 +33,24 @@ def of_shape(what: str, name: str, x: Operand, shape: tuple[int, ...]) -> None:
     """Raises Wrong unless argument `name` has a shape."""
     if x.type.dims != shape:
         message = f"{name} has shape {list(x.type.dims)}, not {list(shape)}"
-        raise Wrong(f"argument/{what}", message)
+        raise OperatorError(f"argument/{what}", message)
 
 
-def check_shape(make: Maker, name: str, shape: tuple[int, ...], dtype: DType) -> None:
+def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType) -> None:
     """Raises Wrong unless there can be a tensor of a shape that a document writes."""
     limits = make.budget.limits
     if any(n < 0 for n in shape):
-        raise Wrong("tract/attribute", f"{name} = {list(shape)} has a negative extent")
+        raise OperatorError("tract/attribute", f"{name} = {list(shape)} has a negative extent")
     if len(shape) > limits.rank:
         message = f"{name} = {list(shape)} has rank {len(shape)}; at most {limits.rank}"
-        raise Wrong("limit/rank", message)
+        raise OperatorError("limit/rank", message)
     make.check_size(TensorType(dtype, shape))
 
 
 def not_empty(what: str, name: str, items: Any) -> None:
     """Raises Wrong for an array without items."""
     if not items:
-        raise Wrong(f"argument/{what}", f"{name} has no items")
+        raise OperatorError(f"argument/{what}", f"{name} has no items")
 
 
 def take_room(budget: Budget, *extents: int) -> None:
@@ -60,6 +60,6 @@ def take_room(budget: Budget, *extents: int) -> None:
     count = 1
     for extent in extents:
         if extent < 0:
-            raise Wrong("tract/attribute", f"{extent} cannot be an extent")
+            raise OperatorError("tract/attribute", f"{extent} cannot be an extent")
         count *= extent
     budget.take_items(count)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from nnefc.frontends.common.assumptions import (
-    Input,
     NoValue,
+    SymbolicInput,
     assertion,
     assertions,
     extent_of,
@@ -15,7 +15,7 @@ from nnefc.frontends.common.assumptions import (
     names_of,
     plain,
 )
-from nnefc.frontends.common.linear_equations import MOST, Sum, linear, solved
+from nnefc.frontends.common.linear_equations import MOST, LinearSum, linear, solved
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.syntax import ast
 
@@ -92,7 +92,7 @@ def evaluated(
 
 
 def _solve(
-    pairs: Sequence[tuple[Input, ast.Expression, int]], values: dict[str, int]
+    pairs: Sequence[tuple[SymbolicInput, ast.Expression, int]], values: dict[str, int]
 ) -> dict[str, str]:
     """Add the values that extents tell: those of which there is one first, since a quotient is
     that of several numbers, and one extent may tell a symbol of another one.
@@ -109,13 +109,13 @@ def _solve(
 
 
 def _solve_together(
-    pairs: Sequence[tuple[Input, ast.Expression, int]],
+    pairs: Sequence[tuple[SymbolicInput, ast.Expression, int]],
     values: dict[str, int],
     tellers: dict[str, str],
 ) -> Iterator[Diagnostic]:
     """Add the values that several extents tell together; what is wrong if there are none."""
-    left: list[tuple[Input, ast.Expression, int]] = []
-    equations: list[tuple[Sum, int]] = []
+    left: list[tuple[SymbolicInput, ast.Expression, int]] = []
+    equations: list[tuple[LinearSum, int]] = []
     for each, expression, extent in pairs:
         found = linear(expression, values)
         if found is not None and len(found.factors) > 1:
@@ -144,7 +144,7 @@ def _solve_together(
 
 
 def _tells(
-    pair: tuple[Input, ast.Expression, int], values: dict[str, int], tellers: dict[str, str]
+    pair: tuple[SymbolicInput, ast.Expression, int], values: dict[str, int], tellers: dict[str, str]
 ) -> bool:
     """Whether an extent tells a symbol that was not known, which is added then."""
     each, expression, extent = pair

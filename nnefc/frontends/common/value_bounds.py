@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from nnefc.frontends.common.values import Known, Operand
+from nnefc.frontends.common.values import KnownTensor, Operand
 from nnefc.ir import DType, Op, Value
 
 Bounds = tuple[float, float]
@@ -25,7 +25,7 @@ _MOVED: Final = {
 
 def bounds(x: Operand, depth: int = _DEPTH) -> Bounds:
     """Bounds of all items; infinite where nothing is known."""
-    if isinstance(x, Known):
+    if isinstance(x, KnownTensor):
         return _of_items(x)
     if x.type.dtype is DType.BOOL:
         return 0.0, 1.0
@@ -35,7 +35,7 @@ def bounds(x: Operand, depth: int = _DEPTH) -> Bounds:
     return _rounded(found, x.type.dtype)
 
 
-def _of_items(x: Known) -> Bounds:
+def _of_items(x: KnownTensor) -> Bounds:
     if x.is_symbolic or x.dtype is DType.STRING:
         return _WHOLE if x.dtype.is_integer else _ANY
     if not x.array.size or np.isnan(wide := x.array.astype(np.float64)).any():
@@ -46,7 +46,7 @@ def _of_items(x: Known) -> Bounds:
 def _computed(x: Value, op: Op, depth: int) -> Bounds:
     if op.name == "constant":
         items = np.asarray(op.attributes["value"])
-        return _of_items(Known(items, x.type.dtype))
+        return _of_items(KnownTensor(items, x.type.dtype))
     operands = op.inputs[:1] if op.name == "gather" else op.inputs
     if op.name == "select":
         operands = op.inputs[1:]

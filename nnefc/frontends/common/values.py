@@ -1,7 +1,7 @@
-"""What expressions of the dialect evaluate to, and the item types that tract computes with.
+"""The values of expressions while a graph is built, and the item types of tract.
 
-An expression is a tensor, which is a `Value` of the graph or `Known`; a Python number (a literal,
-or what is computed of literals); a string; or a tuple of these, for arrays and tuples alike.
+An expression is a tensor, either a `Value` of the graph or a `KnownTensor`; a Python number (a
+literal, or computed from literals); a string; or a tuple of these, for arrays and tuples alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nnefc.symbolic.integers import SymInt, hint
 Array = np.ndarray[Any, Any]
 
 
-class Wrong(Exception):
+class OperatorError(Exception):
     """What an operator cannot do with its arguments."""
 
     def __init__(self, rule: str, message: str, hint: str = "") -> None:
@@ -31,7 +31,7 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
+class KnownTensor:
     """A tensor whose items are known now.
 
     `is_extent`: its items are of tract's type `tdim`, for extents; their arithmetic is that of
@@ -55,7 +55,7 @@ class Known:
         return self.array.dtype == object and self.dtype is DType.INT64
 
 
-class Nothing(Known):
+class EmptyTensor(KnownTensor):
     """A tensor without items; its extents are plain numbers only if its array is asked for."""
 
     __slots__ = ("_dims",)
@@ -86,7 +86,7 @@ def check_rank(rank: int) -> None:
     """Raise Wrong for a rank that no array has."""
     if rank > MOST_RANK:
         message = f"a tensor of rank {rank}; those that are known have at most {MOST_RANK}"
-        raise Wrong("limit/rank", message)
+        raise OperatorError("limit/rank", message)
 
 
 Scale = float | tuple[float, ...]
@@ -94,10 +94,10 @@ Scale = float | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Quantized:
+class QuantizedTensor:
     """A tensor of codes that stand for (code - zero_point) * scale."""
 
-    codes: Value | Known
+    codes: Value | KnownTensor
     scale: Scale
     zero_point: int
 
@@ -107,10 +107,10 @@ class Quantized:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Complex:
+class ComplexTensor:
     """A complex tensor: one whose last dimension holds real and imaginary parts."""
 
-    parts: Value | Known
+    parts: Value | KnownTensor
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -122,13 +122,13 @@ class Complex:
         return len(self.dims)
 
     @property
-    def wrong(self) -> Wrong:
+    def wrong(self) -> OperatorError:
         hint = "tract_core_complex_to_inner_dim makes its parts a last dimension"
-        return Wrong("tract/unsupported", "complex tensors are not possible here", hint)
+        return OperatorError("tract/unsupported", "complex tensors are not possible here", hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Strings:
+class StringTensor:
     """Strings of a tensor file, or of literals; operators that look something up take them."""
 
     array: Array
@@ -138,16 +138,18 @@ class Strings:
         return f"'{self.name}'" if self.name else repr(self.array.tolist())
 
     @property
-    def wrong(self) -> Wrong:
-        return Wrong("data/type", f"{self!r} holds strings, which are no tensor to compute with")
+    def wrong(self) -> OperatorError:
+        return OperatorError(
+            "data/type", f"{self!r} holds strings, which are no tensor to compute with"
+        )
 
 
-def strings(value: Any) -> Strings | None:
+def strings(value: Any) -> StringTensor | None:
     """What is strings, or arrays of them alone."""
-    if isinstance(value, Strings):
+    if isinstance(value, StringTensor):
         return value
     if isinstance(value, str):
-        return Strings(np.array(value, object))
+        return StringTensor(np.array(value, object))
     if not isinstance(value, tuple) or not value:
         return None
     items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
@@ -155,11 +157,11 @@ def strings(value: Any) -> Strings | None:
     found = [part.array for part in parts if part is not None]
     if len(found) < len(parts) or len({part.shape for part in found}) > 1:
         return None
-    return Strings(np.stack(found))
+    return StringTensor(np.stack(found))
 
 
 @dataclass(frozen=True, slots=True)
-class Unbound:
+class UnboundSymbol:
     """An extent that no input tells, as symbols of the past are; operators may only ignore it."""
 
     symbol: str
@@ -168,11 +170,13 @@ class Unbound:
         return self.symbol
 
     @property
-    def wrong(self) -> Wrong:
-        return Wrong("tract/symbol", f"symbol '{self.symbol}' has no value: no input tells it")
+    def wrong(self) -> OperatorError:
+        return OperatorError(
+            "tract/symbol", f"symbol '{self.symbol}' has no value: no input tells it"
+        )
 
 
-Operand = Value | Known
+Operand = Value | KnownTensor
 """A tensor, as operators take it."""
 Number = bool | int | float
 Result = Operand | tuple[Operand, ...]
@@ -235,13 +239,13 @@ def datum_type(name: str) -> DatumType:
     if codes is not None:
         kind, bits, zero_point, scale = codes.groups()
         if not 0 < _real(scale) < math.inf:
-            raise Wrong("tract/type", f"{name!r}: the scale is a number greater than 0")
+            raise OperatorError("tract/type", f"{name!r}: the scale is a number greater than 0")
         dtype = DType(_NAMES[kind + bits])
         return DatumType(dtype, False, _real(scale), int(zero_point))
     hint = f"types are {', '.join(_NAMES)}"
     if plain.startswith("complex"):
         hint = "tract_core_inner_dim_to_complex takes real and imaginary parts in a last dimension"
-    raise Wrong("tract/type", f"there is no item type {name!r}", hint)
+    raise OperatorError("tract/type", f"there is no item type {name!r}", hint)
 
 
 def _real(text: str) -> float:
@@ -255,25 +259,25 @@ def _real(text: str) -> float:
 def named_type(name: Any) -> DatumType:
     """The item type that an argument names; raises Wrong."""
     if not isinstance(name, str):
-        raise Wrong("tract/type", f"the name of an item type is expected, not {name!r}")
+        raise OperatorError("tract/type", f"the name of an item type is expected, not {name!r}")
     return datum_type(name)
 
 
-def number(value: Number | SymInt) -> Known:
+def number(value: Number | SymInt) -> KnownTensor:
     """A literal as a tensor of rank 0."""
     if isinstance(value, bool):
-        return Known(np.array(value), DType.BOOL)
+        return KnownTensor(np.array(value), DType.BOOL)
     if isinstance(value, int | SymInt):
         if not -(1 << 63) <= hint(value) < 1 << 63:
-            raise Wrong("tract/number", f"{value} does not fit in 64 bits")
-        return Known(integer_array(value), DType.INT64, is_extent=True)
+            raise OperatorError("tract/number", f"{value} does not fit in 64 bits")
+        return KnownTensor(integer_array(value), DType.INT64, is_extent=True)
     with np.errstate(over="ignore"):
-        return Known(np.array(value, np.float32), DType.FLOAT32)
+        return KnownTensor(np.array(value, np.float32), DType.FLOAT32)
 
 
-def extents(shape: Sequence[int]) -> Known:
+def extents(shape: Sequence[int]) -> KnownTensor:
     """A shape as a tensor of rank 1."""
-    return Known(integer_array(shape), DType.INT64, is_extent=True)
+    return KnownTensor(integer_array(shape), DType.INT64, is_extent=True)
 
 
 def integer_array(items: Any) -> Array:
@@ -285,37 +289,39 @@ def integer_array(items: Any) -> Array:
 
 def operand(value: Any) -> Operand:
     """Any value as a tensor: numbers have rank 0, arrays of numbers one more than their items."""
-    if isinstance(value, Value | Known):
+    if isinstance(value, Value | KnownTensor):
         return value
     if isinstance(value, bool | int | float | SymInt):
         return number(value)
-    if isinstance(value, Quantized):
-        raise Wrong("tract/quantized", "this operator does not take quantized tensors")
+    if isinstance(value, QuantizedTensor):
+        raise OperatorError("tract/quantized", "this operator does not take quantized tensors")
     if isinstance(value, tuple):
         return _stacked(value)  # pyright: ignore[reportUnknownArgumentType]
-    if isinstance(value, Unbound | Strings | Complex):
+    if isinstance(value, UnboundSymbol | StringTensor | ComplexTensor):
         raise value.wrong
     if value is None:
-        raise Wrong("tract/argument", "there is no tensor")
-    raise Wrong("tract/argument", f"{_shown(value)} is no tensor")
+        raise OperatorError("tract/argument", "there is no tensor")
+    raise OperatorError("tract/argument", f"{_shown(value)} is no tensor")
 
 
-def _stacked(items: tuple[Any, ...]) -> Known:
+def _stacked(items: tuple[Any, ...]) -> KnownTensor:
     parts = [operand(item) for item in items]
-    known = [part for part in parts if isinstance(part, Known)]
+    known = [part for part in parts if isinstance(part, KnownTensor)]
     if len(known) < len(parts):
-        raise Wrong("tract/array", "an array of tensors is no tensor", "stack or concat makes one")
+        raise OperatorError(
+            "tract/array", "an array of tensors is no tensor", "stack or concat makes one"
+        )
     if len({part.array.shape for part in known}) > 1:
-        raise Wrong("tract/array", "the items of the array have different shapes")
+        raise OperatorError("tract/array", "the items of the array have different shapes")
     if not known:
-        return Known(np.zeros(0, np.float32), DType.FLOAT32)
+        return KnownTensor(np.zeros(0, np.float32), DType.FLOAT32)
     check_rank(1 + known[0].array.ndim)
     dtype = widest([part.dtype for part in known])
     if any(part.is_symbolic for part in known) and dtype is DType.INT64:
         array = np.stack([part.array.astype(object) for part in known])
     else:
         array = np.stack([part.array.astype(dtype.numpy) for part in known])
-    return Known(array, dtype, all(part.is_extent for part in known))
+    return KnownTensor(array, dtype, all(part.is_extent for part in known))
 
 
 def _shown(value: Any) -> str:
@@ -333,31 +339,31 @@ def integers(value: Any) -> tuple[int, ...]:
         return (int(value),)
     if isinstance(value, float) and value.is_integer():
         return (int(value),)
-    if isinstance(value, Known) and value.dtype is not DType.STRING:
+    if isinstance(value, KnownTensor) and value.dtype is not DType.STRING:
         items = tuple(value.array.reshape(-1).tolist())
         return tuple(i for item in items for i in integers(item))
     raise _not_known(value, "integers")
 
 
-def _not_known(value: Any, what: str) -> Wrong:
-    if isinstance(value, Unbound | Strings | Complex):
+def _not_known(value: Any, what: str) -> OperatorError:
+    if isinstance(value, UnboundSymbol | StringTensor | ComplexTensor):
         return value.wrong
     if isinstance(value, Value):
         which = f"'{value.name}'" if value.name else "this tensor"
-        return Wrong(
+        return OperatorError(
             "tract/attribute",
             f"{what} are expected that are known before the model runs, but {which} is "
             "computed from its inputs",
         )
-    shown = value.array.tolist() if isinstance(value, Known) else _shown(value)
-    return Wrong("tract/attribute", f"{shown} is no array of {what}")
+    shown = value.array.tolist() if isinstance(value, KnownTensor) else _shown(value)
+    return OperatorError("tract/attribute", f"{shown} is no array of {what}")
 
 
 def scalar(value: Any) -> float:
     """A known number."""
     if isinstance(value, bool | int | float | SymInt):
         return float(value)
-    if isinstance(value, Known) and value.array.size == 1 and value.dtype is not DType.STRING:
+    if isinstance(value, KnownTensor) and value.array.size == 1 and value.dtype is not DType.STRING:
         return float(value.array.reshape(()))
     if isinstance(value, tuple) and len(value) == 1:  # pyright: ignore[reportUnknownArgumentType]
         return scalar(value[0])

@@ -14,7 +14,7 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.check_operators import OperatorChecker
-from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, Scope
+from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, DeclaredOperations
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types
 from nnefc.frontends.nnef.results import target_lengths
 from nnefc.frontends.nnef.types import (
@@ -39,7 +39,7 @@ from nnefc.support.errors import Diagnostics, Step
 from nnefc.syntax import ast
 
 
-class Checker:
+class TypeChecker:
     """Checks one body.
 
     `names`: types of the identifiers known so far.  `parameters`: those among them that
@@ -49,8 +49,8 @@ class Checker:
 
     def __init__(
         self,
-        scope: Scope,
-        source: ast.Source,
+        scope: DeclaredOperations,
+        source: ast.SourceText,
         budget: Budget,
         diagnostics: Diagnostics,
         *,
@@ -92,23 +92,23 @@ class Checker:
     def error(self, rule: str, message: str, at: int, *, hint: str = "") -> None:
         self.diagnostics.error(rule, message, self.source.place(at), hint=hint, chain=self.chain)
 
-    def _wrong(self, rule: str, message: str, at: int, *, hint: str = "") -> tree.Wrong:
+    def _wrong(self, rule: str, message: str, at: int, *, hint: str = "") -> tree.ErrorNode:
         self.error(rule, message, at, hint=hint)
-        return tree.Wrong(at)
+        return tree.ErrorNode(at)
 
     # -- assignments
 
     def assignment(self, node: ast.Assignment) -> tree.Assign:
         """Check a statement and define what it assigns."""
         value = self.expression(node.value)
-        if isinstance(node.value, ast.Invocation) and not isinstance(value, tree.Wrong):
+        if isinstance(node.value, ast.Invocation) and not isinstance(value, tree.ErrorNode):
             fits = self._equivalent(node.target, value.type, node.value.name)
             if isinstance(value, tree.Call):
                 value.lengths = target_lengths(node.target, len(value.callee.results))
         else:
             fits = True
         if not self._define(node.target, value.type if fits else ANY) or not fits:
-            value = tree.Wrong(value.at)
+            value = tree.ErrorNode(value.at)
         return tree.Assign(node.at, node.target, value)
 
     def _equivalent(self, target: ast.Expression, type_: Type, name: str) -> bool:
@@ -211,7 +211,7 @@ class Checker:
         return self._methods[type(node)](node)
 
     def _literal(self, node: ast.Literal_) -> tree.Typed:
-        return tree.Known(node.at, LITERALS[type(node.value)], node.value)
+        return tree.ConstantNode(node.at, LITERALS[type(node.value)], node.value)
 
     def _identifier(self, node: ast.Identifier) -> tree.Typed:
         type_ = self.names.get(node.name)
@@ -228,7 +228,7 @@ class Checker:
                 node.at,
                 hint=hint or suggestion(node.name, self.names),
             )
-        return tree.Wrong(node.at)
+        return tree.ErrorNode(node.at)
 
     def _array(self, node: ast.Array) -> tree.Typed:
         items = [self.expression(item) for item in node.items]
@@ -285,7 +285,9 @@ class Checker:
         node = ast.Invocation(at, name, None, ())
         dtype = bind_dtype(callee, node, given, self.dtype, self.error)
         return (
-            tree.Wrong(at) if dtype is None else check_types(callee, dtype, at, given, self.error)
+            tree.ErrorNode(at)
+            if dtype is None
+            else check_types(callee, dtype, at, given, self.error)
         )
 
     # -- the rest of 3.3.3
@@ -301,7 +303,7 @@ class Checker:
                 message = "a condition must be known at compile time; this one is a tensor"
                 hint = "use select(condition, a, b) to choose item by item"
             self.error("type/condition", message, condition.at, hint=hint)
-            condition = tree.Wrong(node.at)
+            condition = tree.ErrorNode(node.at)
         type_ = common(value.type, other.type)
         if type_ is None:
             message = f"the branches of if-else have no common type: {value.type} and {other.type}"
@@ -322,7 +324,7 @@ class Checker:
                 hint = "iterate range_of(...)" if array.type in (STRING, INTEGER) else ""
                 message = f"only arrays can be iterated, not {array.type}"
                 self.error("type/iterate", message, array.at, hint=hint)
-                array = tree.Wrong(array.at)
+                array = tree.ErrorNode(array.at)
                 item = ANY
             if name.name in local:
                 message = f"loop variable '{name.name}' occurs twice"
@@ -334,7 +336,7 @@ class Checker:
         if condition is not None and not castable(condition.type, LOGICAL):
             message = f"a condition is a logical value, not {condition.type}"
             self.error("type/condition", message, condition.at)
-            condition = tree.Wrong(condition.at)
+            condition = tree.ErrorNode(condition.at)
         item_value = self.expression(node.item)
         self.names = outer
         return tree.Loop(
@@ -363,7 +365,7 @@ class Checker:
                 hint=suggestion(node.name, self.scope.names),
             )
         if callee.malformed:
-            return tree.Wrong(node.at)
+            return tree.ErrorNode(node.at)
         self.scope.note_use(callee, node, self.source, self.diagnostics)
         if node.name in ONLY_IN_GRAPH and callee.spec is not None and not self.in_graph:
             return self._wrong(
@@ -374,10 +376,10 @@ class Checker:
             )
         operands = bind_arguments(callee, node, arguments, self.error)
         if operands is None:
-            return tree.Wrong(node.at)
+            return tree.ErrorNode(node.at)
         dtype = bind_dtype(callee, node, operands, self.dtype, self.error)
         if dtype is None:
-            return tree.Wrong(node.at)
+            return tree.ErrorNode(node.at)
         return check_types(callee, dtype, node.at, operands, self.error)
 
 
@@ -388,10 +390,10 @@ def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
     """An array or tuple; a known one if all its items are."""
     values: list[Any] = []
     for item in items:
-        if not isinstance(item, tree.Known):
+        if not isinstance(item, tree.ConstantNode):
             return tree.Sequence(at, type_, items)
         values.append(item.value)
-    return tree.Known(at, type_, tuple(values))
+    return tree.ConstantNode(at, type_, tuple(values))
 
 
 def _describe(target: ast.Expression) -> str:

@@ -36,9 +36,9 @@ class OperatorChecker:
         self.budget = budget
         self.error = error
 
-    def _wrong(self, rule: str, message: str, at: int, *, hint: str = "") -> tree.Wrong:
+    def _wrong(self, rule: str, message: str, at: int, *, hint: str = "") -> tree.ErrorNode:
         self.error(rule, message, at, hint=hint)
-        return tree.Wrong(at)
+        return tree.ErrorNode(at)
 
     def binary(self, node: ast.Binary, left: tree.Typed, right: tree.Typed) -> tree.Typed:
         symbol = node.operator
@@ -49,7 +49,7 @@ class OperatorChecker:
                 return tree.Logic(node.at, LOGICAL, symbol == "||", [left, right])
         elif isinstance(left.type, Any_) or isinstance(right.type, Any_):
             type_ = LOGICAL if symbol in COMPARISONS else unknown(left.type, right.type)
-            return tree.Wrong(node.at, type_, (left, right))
+            return tree.ErrorNode(node.at, type_, (left, right))
         elif symbol in ("==", "!="):
             if left.type == right.type and isinstance(left.type, Primitive):
                 function = partial(operators.EQUALITY[symbol], self.budget)
@@ -82,7 +82,7 @@ class OperatorChecker:
 
     def _contains(self, node: ast.Binary, left: tree.Typed, right: tree.Typed) -> tree.Typed:
         if isinstance(right.type, Any_):
-            return tree.Wrong(node.at, LOGICAL, (left, right))
+            return tree.ErrorNode(node.at, LOGICAL, (left, right))
         if not isinstance(right.type, Array):
             message = f"'in' looks into an array, not into {right.type}"
             return self._wrong("type/operator", message, node.at)
@@ -97,7 +97,7 @@ class OperatorChecker:
 
     def unary(self, node: ast.Unary, operand: tree.Typed) -> tree.Typed:
         if isinstance(operand.type, Any_):
-            return tree.Wrong(node.at, operand.type, (operand,))
+            return tree.ErrorNode(node.at, operand.type, (operand,))
         match node.operator, operand.type:
             case "!", Primitive("logical"):
                 return _operate(node.at, LOGICAL, "", _negate_logical, [operand])
@@ -121,7 +121,7 @@ class OperatorChecker:
     ) -> tree.Typed:
         type_ = operand.type
         if isinstance(type_, Any_):
-            return tree.Wrong(node.at, type_, (operand,))
+            return tree.ErrorNode(node.at, type_, (operand,))
         if isinstance(type_, Tuple):
             return self._tuple_item(node, operand, type_)
         if not _is_sequence(type_):
@@ -132,7 +132,7 @@ class OperatorChecker:
             if bound is not None and not castable(bound.type, INTEGER):
                 message = f"a subscript is an integer, not {bound.type}"
                 return self._wrong("type/subscript", message, bound.at)
-        opened = tree.Known(node.at, INTEGER, None)
+        opened = tree.ConstantNode(node.at, INTEGER, None)
         if node.is_range:
             function = partial(operators.item_range, self.budget)
             bounds = [opened if begin is None else begin, opened if end is None else end]
@@ -149,7 +149,7 @@ class OperatorChecker:
                 if index >= len(type_.items):
                     message = f"index {index} is outside {type_}"
                     return self._wrong("type/subscript", message, node.at)
-                known = tree.Known(node.at, INTEGER, index)
+                known = tree.ConstantNode(node.at, INTEGER, index)
                 return tree.Operate(
                     node.at, type_.items[index], "argument/index", operators.item, [operand, known]
                 )
@@ -162,11 +162,11 @@ class OperatorChecker:
         if node.name == "shape_of":
             if isinstance(type_, Tensor | Any_):
                 return tree.ShapeOf(node.at, INTEGERS, operand)
-            return tree.Known(node.at, INTEGERS, ())
+            return tree.ConstantNode(node.at, INTEGERS, ())
         if node.name in ("length_of", "range_of"):
             result = INTEGER if node.name == "length_of" else INTEGERS
             if isinstance(type_, Any_):
-                return tree.Wrong(node.at, result, (operand,))
+                return tree.ErrorNode(node.at, result, (operand,))
             if not _is_sequence(type_):
                 message = f"{node.name} takes an array or a string, not {type_}"
                 hint = "shape_of gives the extents of a tensor" if isinstance(type_, Tensor) else ""
@@ -175,7 +175,7 @@ class OperatorChecker:
             return tree.Operate(node.at, result, "argument/array", function, [operand])
         result, function = operators.CASTS[node.name]
         if isinstance(type_, Any_):
-            return tree.Wrong(node.at, result, (operand,))
+            return tree.ErrorNode(node.at, result, (operand,))
         if not isinstance(type_, Primitive):
             message = f"{node.name}(...) converts primitive values, not {type_}"
             return self._wrong("type/cast", message, node.at)

@@ -132,7 +132,7 @@ def standard(name: str) -> Declaration | None:
     return Declaration(spec.declaration, spec)
 
 
-class Scope:
+class DeclaredOperations:
     """All operations that a document may invoke."""
 
     def __init__(self, declared: Mapping[str, Declaration]) -> None:
@@ -153,7 +153,7 @@ class Scope:
         return [*self.declared, *table.standard()]
 
     def note_use(
-        self, callee: Declaration, node: ast.Invocation, source: ast.Source, report: Diagnostics
+        self, callee: Declaration, node: ast.Invocation, source: ast.SourceText, report: Diagnostics
     ) -> None:
         """Warn, once per operation, of what NNEF 1.0.2 does not have."""
         if callee.spec is None or callee.name in self.declared:
@@ -173,8 +173,8 @@ class Scope:
 
 
 def declare(
-    fragments: Sequence[ast.Fragment], source: ast.Source, diagnostics: Diagnostics
-) -> Scope:
+    fragments: Sequence[ast.Fragment], source: ast.SourceText, diagnostics: Diagnostics
+) -> DeclaredOperations:
     """Check the declarations of a document and collect them; the first of a name counts."""
     declared: dict[str, Declaration] = {}
     for fragment in fragments:
@@ -215,7 +215,7 @@ def declare(
             if same_signature(ours, declaration):
                 declaration.spec = known
         declared[fragment.name] = declaration
-    return Scope(declared)
+    return DeclaredOperations(declared)
 
 
 def same_signature(left: Declaration, right: Declaration) -> bool:
@@ -228,7 +228,7 @@ def same_signature(left: Declaration, right: Declaration) -> bool:
     return signature(left) == signature(right)
 
 
-def _check(declaration: Declaration, source: ast.Source, diagnostics: Diagnostics) -> None:
+def _check(declaration: Declaration, source: ast.SourceText, diagnostics: Diagnostics) -> None:
     fragment = declaration.fragment
     seen: dict[str, str] = {}
     for kind, part in [
@@ -285,7 +285,7 @@ def _check(declaration: Declaration, source: ast.Source, diagnostics: Diagnostic
 
 
 def _check_default(
-    parameter: Parameter, part: ast.Parameter, source: ast.Source, diagnostics: Diagnostics
+    parameter: Parameter, part: ast.Parameter, source: ast.SourceText, diagnostics: Diagnostics
 ) -> None:
     assert part.default is not None
     type_ = literal_type(part.default)
@@ -300,7 +300,9 @@ def _check_default(
         )
 
 
-def _check_generic(declaration: Declaration, source: ast.Source, diagnostics: Diagnostics) -> None:
+def _check_generic(
+    declaration: Declaration, source: ast.SourceText, diagnostics: Diagnostics
+) -> None:
     fragment = declaration.fragment
     types = [p.type for p in declaration.parameters] + [t for _, t in declaration.results]
     used = any(map(is_generic, types))

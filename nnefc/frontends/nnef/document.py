@@ -8,11 +8,11 @@ from typing import Any
 
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import tree
-from nnefc.frontends.nnef.check import Checker
+from nnefc.frontends.nnef.check import TypeChecker
 from nnefc.frontends.nnef.custom_fragments import resolve
-from nnefc.frontends.nnef.declare import Declaration, Scope, declare
-from nnefc.frontends.nnef.elaborate import Choice, Elaborator, abstract
-from nnefc.frontends.nnef.evaluate import Evaluator, Frame, RecursionTooDeep
+from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, declare
+from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices, abstract
+from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator, RecursionTooDeep
 from nnefc.frontends.nnef.types import OPAQUE
 from nnefc.ir import Graph, Value
 from nnefc.ops.tools.table import declared
@@ -38,7 +38,7 @@ class Elaboration:
 
     graph: Graph
     names: dict[str, Any]
-    scope: Scope
+    scope: DeclaredOperations
     complete: bool
 
 
@@ -47,7 +47,7 @@ def elaborate(
     *,
     limits: Limits,
     diagnostics: Diagnostics,
-    choice: Choice | None = None,
+    choice: ImportChoices | None = None,
 ) -> Elaboration:
     """Check a document and expand its graph; errors and warnings go to `diagnostics`.
 
@@ -55,12 +55,16 @@ def elaborate(
     """
     frames = FRAMES_OF_NESTING * limits.nesting + FRAMES_OF_INVOCATION * limits.recursion
     with no_collection(), room_for_recursion(frames):
-        return _Document(document, limits, diagnostics, choice or Choice()).elaborate()
+        return _Document(document, limits, diagnostics, choice or ImportChoices()).elaborate()
 
 
 class _Document:
     def __init__(
-        self, document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: Choice
+        self,
+        document: ast.Document,
+        limits: Limits,
+        diagnostics: Diagnostics,
+        choice: ImportChoices,
     ) -> None:
         self._document = document
         self._source = document.source
@@ -85,7 +89,7 @@ class _Document:
                 self._check_fragment(declaration)
             checker = self._checker(graph.body, in_graph=True)
             self._check_lists(graph)
-            frame = Frame({})
+            frame = CallFrame({})
             for statement in graph.body:
                 evaluator.run(checker.assignment(statement), frame)
             checker.finish([(r.name, r.at) for r in graph.results])
@@ -143,7 +147,7 @@ class _Document:
         elaborator = self._elaborator(Graph(fragment.name))
         evaluator = self._evaluator(elaborator)
         values = {p.name: abstract(p.type) for p in declaration.parameters}
-        frame = Frame(values, dict(declaration.results), real=False)
+        frame = CallFrame(values, dict(declaration.results), real=False)
         for statement in body:
             evaluator.run(statement, frame)
         if len(self._diagnostics.errors) > before:
@@ -232,14 +236,14 @@ class _Document:
         *,
         in_graph: bool = False,
         chain: tuple[Step, ...] = (),
-    ) -> Checker:
+    ) -> TypeChecker:
         parameters = {}
         results = {}
         if declaration is not None:
             types, _ = declaration.types(dtype)
             parameters = {p.name: t for p, t in zip(declaration.parameters, types)}
             results = declaration.result_types(dtype)
-        return Checker(
+        return TypeChecker(
             self._scope,
             self._source,
             self._budget,
@@ -264,4 +268,4 @@ def _assigned(body: Sequence[ast.Assignment]) -> Iterator[str]:
             stack.extend(target.items)  # pyright: ignore[reportArgumentType]
 
 
-__all__ = ["Choice", "Elaboration", "elaborate"]
+__all__ = ["Elaboration", "ImportChoices", "elaborate"]

@@ -26,7 +26,7 @@ PRIMITIVES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
+class ImportChoices:
     """What the user chooses of what the document leaves open: item types, shapes of inputs."""
 
     scalar: DType = DType.FLOAT32
@@ -56,7 +56,7 @@ class Elaborator:
         self,
         graph: Graph,
         parameters: Sequence[str],
-        choice: Choice,
+        choice: ImportChoices,
         limits: Limits,
         budget: Budget,
         diagnostics: Diagnostics,

@@ -20,7 +20,7 @@ from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.nnef import tree
 from nnefc.frontends.nnef.declare import Declaration
 from nnefc.frontends.nnef.elaborate import Elaborator, abstract
-from nnefc.frontends.nnef.operators import Undefined
+from nnefc.frontends.nnef.operators import UndefinedResult
 from nnefc.frontends.nnef.types import Array, Primitive, Tensor, Tuple, Type
 from nnefc.ir import Location, Value
 from nnefc.ops.core.spec import UNKNOWN
@@ -32,7 +32,7 @@ CHAIN = 16
 
 
 @dataclass(slots=True)
-class Frame:
+class CallFrame:
     """The body that is being evaluated.
 
     `values` of its identifiers; None: nothing is known of any.  `certain`: whether what is
@@ -46,7 +46,7 @@ class Frame:
     depth: int = 0
     chain: tuple[Step, ...] = ()
 
-    def unsure(self) -> Frame:
+    def unsure(self) -> CallFrame:
         """The same place, where it is not known whether it is reached."""
         return replace(self, certain=False) if self.certain else self
 
@@ -70,7 +70,7 @@ class Evaluator:
         self,
         elaborator: Elaborator,
         bodies: Bodies,
-        source: ast.Source,
+        source: ast.SourceText,
         budget: Budget,
     ) -> None:
         self._elaborator = elaborator
@@ -78,17 +78,17 @@ class Evaluator:
         self._source = source
         self._budget = budget
         self._looked_at: dict[int, tree.Choose] = {}
-        self._methods: dict[type, Callable[[Any, Frame], Any]] = {
-            tree.Known: self._known,
+        self._methods: dict[type, Callable[[Any, CallFrame], Any]] = {
+            tree.ConstantNode: self._known,
             tree.Local: self._local,
             tree.Sequence: self._sequence,
             tree.Choose: self._choose,
             tree.Loop: self._loop,
             tree.ShapeOf: self._shape_of,
             tree.AsTensor: self._as_tensor,
-            tree.Wrong: self._wrong,
+            tree.ErrorNode: self._wrong,
         }
-        self._chained: dict[type, Callable[[Any, Any, Frame], Any]] = {
+        self._chained: dict[type, Callable[[Any, Any, CallFrame], Any]] = {
             tree.Operate: self._operate,
             tree.Logic: self._logic,
             tree.Call: self._call,
@@ -96,7 +96,7 @@ class Evaluator:
 
     # -- statements
 
-    def run(self, statement: tree.Assign, frame: Frame) -> None:
+    def run(self, statement: tree.Assign, frame: CallFrame) -> None:
         """Evaluate the right-hand side and bind the identifiers on the left."""
         try:
             value = self.evaluate(statement.value, frame)
@@ -107,7 +107,7 @@ class Evaluator:
                 exhausted.chain = frame.chain
             raise
 
-    def _bind(self, target: ast.Expression, value: Any, type_: Type, frame: Frame) -> None:
+    def _bind(self, target: ast.Expression, value: Any, type_: Type, frame: CallFrame) -> None:
         assert frame.values is not None
         if isinstance(target, ast.Identifier):
             declared = frame.results.get(target.name)
@@ -137,7 +137,7 @@ class Evaluator:
 
     # -- expressions
 
-    def evaluate(self, node: tree.Typed, frame: Frame) -> Any:
+    def evaluate(self, node: tree.Typed, frame: CallFrame) -> Any:
         self._budget.take_steps()
         method = self._methods.get(type(node))
         if method is not None:
@@ -157,33 +157,33 @@ class Evaluator:
             value = self._chained[type(link)](link, value, frame)
         return value
 
-    def _known(self, node: tree.Known, frame: Frame) -> Any:
+    def _known(self, node: tree.ConstantNode, frame: CallFrame) -> Any:
         del frame
         return node.value
 
-    def _local(self, node: tree.Local, frame: Frame) -> Any:
+    def _local(self, node: tree.Local, frame: CallFrame) -> Any:
         if frame.values is None:
             return abstract(node.type)
         value = frame.values.get(node.name, UNKNOWN)
         return abstract(node.type) if value is UNKNOWN else value
 
-    def _wrong(self, node: tree.Wrong, frame: Frame) -> Any:
+    def _wrong(self, node: tree.ErrorNode, frame: CallFrame) -> Any:
         for operand in node.operands:
             self.evaluate(operand, frame)
         return self._unknown(node.type, frame)
 
-    def _unknown(self, type_: Type, frame: Frame) -> Any:
+    def _unknown(self, type_: Type, frame: CallFrame) -> Any:
         """What stands for a value that is not known; the graph lacks it then."""
         self._elaborator.incomplete |= frame.real
         return abstract(type_)
 
-    def _sequence(self, node: tree.Sequence, frame: Frame) -> Any:
+    def _sequence(self, node: tree.Sequence, frame: CallFrame) -> Any:
         items: list[Any] = []
         for item in node.items:
             items.append(self.evaluate(item, frame))
         return tuple(items)
 
-    def _operate(self, node: tree.Operate, first: Any, frame: Frame) -> Any:
+    def _operate(self, node: tree.Operate, first: Any, frame: CallFrame) -> Any:
         values = [first]
         for operand in node.operands[1:]:
             values.append(self.evaluate(operand, frame))
@@ -192,18 +192,18 @@ class Evaluator:
                 return self._unknown(node.type, frame)
         try:
             return node.function(*values)
-        except Undefined as undefined:
+        except UndefinedResult as undefined:
             if frame.certain:
                 self._error(node.rule, undefined.message, node.at, frame, undefined.hint)
             return abstract(node.type)
 
-    def _logic(self, node: tree.Logic, first: Any, frame: Frame) -> Any:
+    def _logic(self, node: tree.Logic, first: Any, frame: CallFrame) -> Any:
         if first is node.until:
             return first
         second = self.evaluate(node.operands[1], frame.unsure() if first is UNKNOWN else frame)
         return second if first is not UNKNOWN or second is node.until else UNKNOWN
 
-    def _choose(self, node: tree.Choose, frame: Frame) -> Any:
+    def _choose(self, node: tree.Choose, frame: CallFrame) -> Any:
         condition = self.evaluate(node.condition, frame)
         if condition is UNKNOWN:
             if frame.real:
@@ -216,10 +216,10 @@ class Evaluator:
         # in fragments that is done when they are checked
         if (not frame.real or frame.depth == 0) and id(node) not in self._looked_at:
             self._looked_at[id(node)] = node
-            self.evaluate(other, Frame(None, real=False, certain=False, chain=frame.chain))
+            self.evaluate(other, CallFrame(None, real=False, certain=False, chain=frame.chain))
         return self.evaluate(chosen, frame)
 
-    def _loop(self, node: tree.Loop, frame: Frame) -> Any:
+    def _loop(self, node: tree.Loop, frame: CallFrame) -> Any:
         arrays: list[Any] = []
         for array in node.arrays:
             arrays.append(self.evaluate(array, frame))
@@ -253,7 +253,7 @@ class Evaluator:
         frame.values.update(outer)
         return UNKNOWN if items is None else tuple(items)
 
-    def _look_at_item(self, node: tree.Loop, frame: Frame) -> None:
+    def _look_at_item(self, node: tree.Loop, frame: CallFrame) -> None:
         """Look at the parts of a comprehension over arrays that are not known."""
         values = None
         if frame.values is not None:
@@ -263,16 +263,16 @@ class Evaluator:
             self.evaluate(node.condition, inner)
         self.evaluate(node.item, inner)
 
-    def _shape_of(self, node: tree.ShapeOf, frame: Frame) -> Any:
+    def _shape_of(self, node: tree.ShapeOf, frame: CallFrame) -> Any:
         value = self.evaluate(node.operand, frame)
         shape = value.type.shape if isinstance(value, Value) else None
         return UNKNOWN if shape is None else shape
 
-    def _as_tensor(self, node: tree.AsTensor, frame: Frame) -> Any:
+    def _as_tensor(self, node: tree.AsTensor, frame: CallFrame) -> Any:
         value = self.evaluate(node.operand, frame)
         return self._converted(value, node.operand.type, node.type, node.at, frame)
 
-    def _converted(self, value: Any, source: Type, target: Type, at: int, frame: Frame) -> Any:
+    def _converted(self, value: Any, source: Type, target: Type, at: int, frame: CallFrame) -> Any:
         """Primitive values inside `value` as constant tensors, where `target` has tensors."""
         match source, target:
             case Primitive(name), Tensor():
@@ -289,7 +289,7 @@ class Evaluator:
 
     # -- invocations
 
-    def _call(self, node: tree.Call, first: Any, frame: Frame) -> Any:
+    def _call(self, node: tree.Call, first: Any, frame: CallFrame) -> Any:
         callee = node.callee
         types, _ = callee.types(node.dtype)
         values: list[Any] = []
@@ -312,7 +312,7 @@ class Evaluator:
             node, values, self._location(node.at, frame), real=frame.real
         )
 
-    def _expand(self, node: tree.Call, values: list[Any], frame: Frame) -> Any:
+    def _expand(self, node: tree.Call, values: list[Any], frame: CallFrame) -> Any:
         callee = node.callee
         place = self._source.place(node.at)
         chain = _extended(frame.chain, Step(f"in '{callee.name}', invoked here", place))
@@ -325,7 +325,7 @@ class Evaluator:
             return abstract(node.type)
         results = callee.result_types(node.dtype)
         inner = {p.name: value for p, value in zip(callee.parameters, values)}
-        callee_frame = Frame(inner, results, True, True, depth, chain)
+        callee_frame = CallFrame(inner, results, True, True, depth, chain)
         self._budget.invocations[callee.name] += 1
         for statement in body:
             self.run(statement, callee_frame)
@@ -334,10 +334,10 @@ class Evaluator:
 
     # -- reports
 
-    def _location(self, at: int, frame: Frame) -> Location:
+    def _location(self, at: int, frame: CallFrame) -> Location:
         return Location(self._source.place(at), frame.chain)
 
-    def _error(self, rule: str, message: str, at: int, frame: Frame, hint: str = "") -> None:
+    def _error(self, rule: str, message: str, at: int, frame: CallFrame, hint: str = "") -> None:
         self._elaborator.problem(rule, message, self._location(at, frame), hint)
 
 

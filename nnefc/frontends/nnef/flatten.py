@@ -66,7 +66,7 @@ class _Flattener:
         fragments = tuple(d.fragment for d in self._declared.values())
         extensions = (ast.Extension(0, (ast.Identifier(0, FRAGMENTS),)),) if fragments else ()
         return ast.Document(
-            ast.Source("", "<flattened>"),
+            ast.SourceText("", "<flattened>"),
             ast.Literal_(0, 1.0),
             extensions,
             fragments,

@@ -192,7 +192,7 @@ def check_types(
             )
             wrong = True
     if wrong:
-        return tree.Wrong(at)
+        return tree.ErrorNode(at)
     return tree.Call(at, result, callee, dtype, operands)
 
 

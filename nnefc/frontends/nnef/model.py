@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnefc.formats.container import Container
-from nnefc.frontends.nnef.document import Choice, Elaboration, elaborate
+from nnefc.frontends.nnef.document import Elaboration, ImportChoices, elaborate
 from nnefc.ir import Graph
 from nnefc.ops.custom import unregistered
 from nnefc.options.import_config import DEFAULT, ImportConfig
@@ -63,11 +63,11 @@ def check_document(
 def graph_of(document: ast.Document) -> Graph:
     """The graph of a document that stands by itself."""
     diagnostics = Diagnostics()
-    return _elaborated(document, Limits(), diagnostics, Choice()).graph
+    return _elaborated(document, Limits(), diagnostics, ImportChoices()).graph
 
 
 def _elaborated(
-    document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: Choice
+    document: ast.Document, limits: Limits, diagnostics: Diagnostics, choice: ImportChoices
 ) -> Elaboration:
     elaboration = elaborate(document, limits=limits, diagnostics=diagnostics, choice=choice)
     diagnostics.raise_errors()
@@ -108,7 +108,7 @@ def _attach(
     diagnostics.raise_errors()
 
 
-def _choice(document: ast.Document, config: ImportConfig) -> Choice:
+def _choice(document: ast.Document, config: ImportConfig) -> ImportChoices:
     """The types and shapes to elaborate with; raises NnefError `input/shape` with all problems."""
     chosen: dict[str, tuple[int, ...]] = {}
     problems: list[str] = []
@@ -126,4 +126,4 @@ def _choice(document: ast.Document, config: ImportConfig) -> Choice:
         chosen[name] = extents
     if problems:
         raise NnefError(Diagnostic("input/shape", problem) for problem in problems)
-    return Choice(scalar=config.scalar, integer=config.integer, shapes=chosen)
+    return ImportChoices(scalar=config.scalar, integer=config.integer, shapes=chosen)

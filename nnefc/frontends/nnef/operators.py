@@ -3,7 +3,7 @@
 Integers are exact and stay within 64 bits; division of integers drops the fraction (as C
 and the reference parser do), so `-7 / 2` is `-3`; `^` of integers is exact, and an error if
 the result is no integer.  Scalars are float64 and stay finite.  Where there is no result,
-the functions raise `Undefined`.
+the functions raise `UndefinedResult`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SCALAR_LITERAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _INTEGER_LITERAL = re.compile(r"-?[0-9]{1,19}")
 
 
-class Undefined(Exception):
+class UndefinedResult(Exception):
     """An expression has no value."""
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -45,13 +45,13 @@ class Undefined(Exception):
 
 def _bounded(value: int, how: str) -> int:
     if not INTEGER_MIN <= value <= INTEGER_MAX:
-        raise Undefined(f"{how} does not fit in 64 bits")
+        raise UndefinedResult(f"{how} does not fit in 64 bits")
     return value
 
 
 def _finite(value: float, how: str) -> float:
     if not math.isfinite(value):
-        raise Undefined(f"{how} is not finite")
+        raise UndefinedResult(f"{how} is not finite")
     return value
 
 
@@ -67,7 +67,7 @@ def _integer(function: Callable[[int, int], int], symbol: str) -> Callable[[int,
 
 def _integer_divide(x: int, y: int) -> int:
     if y == 0:
-        raise Undefined(f"{x} / 0: division by zero")
+        raise UndefinedResult(f"{x} / 0: division by zero")
     quotient = abs(x) // abs(y)
     return _bounded(quotient if (x < 0) == (y < 0) else -quotient, f"{x} / {y}")
 
@@ -76,11 +76,11 @@ def _integer_power(x: int, y: int) -> int:
     if x in (1, -1):
         return 1 if x == 1 or y % 2 == 0 else -1
     if y < 0:
-        raise Undefined(f"{x} ^ {y} is not an integer", "use scalars, as in 2.0 ^ -1.0")
+        raise UndefinedResult(f"{x} ^ {y} is not an integer", "use scalars, as in 2.0 ^ -1.0")
     if x == 0:
         return 1 if y == 0 else 0
     if y > 63:
-        raise Undefined(f"{x} ^ {y} does not fit in 64 bits")
+        raise UndefinedResult(f"{x} ^ {y} does not fit in 64 bits")
     return _bounded(x**y, f"{x} ^ {y}")
 
 
@@ -96,7 +96,7 @@ def _scalar(function: Callable[[float, float], float], symbol: str) -> Any:
 
 def _scalar_divide(x: float, y: float) -> float:
     if y == 0.0:
-        raise Undefined(f"{x} / {y}: division by zero")
+        raise UndefinedResult(f"{x} / {y}: division by zero")
     return _finite(x / y, f"{x} / {y}")
 
 
@@ -104,9 +104,9 @@ def _scalar_power(x: float, y: float) -> float:
     try:
         return _finite(math.pow(x, y), f"{x} ^ {y}")
     except ValueError:
-        raise Undefined(f"{x} ^ {y} is not a real number") from None
+        raise UndefinedResult(f"{x} ^ {y} is not a real number") from None
     except OverflowError:
-        raise Undefined(f"{x} ^ {y} is too large") from None
+        raise UndefinedResult(f"{x} ^ {y} is too large") from None
 
 
 ARITHMETIC: Final[Mapping[tuple[str, Primitive], Callable[[Any, Any], Any]]] = {
@@ -146,7 +146,7 @@ def concatenate(budget: Budget, x: Any, y: Any) -> Any:
 
 def duplicate(budget: Budget, x: Any, times: int) -> Any:
     if times < 0:
-        raise Undefined(f"cannot be duplicated {times} times")
+        raise UndefinedResult(f"cannot be duplicated {times} times")
     budget.take_items(len(x) * times)
     return x * times
 
@@ -154,7 +154,7 @@ def duplicate(budget: Budget, x: Any, times: int) -> Any:
 def item(x: Any, index: int) -> Any:
     if not 0 <= index < len(x):
         hint = "indexing starts from 0" if index < 0 else ""
-        raise Undefined(f"index {index} is outside an array of {len(x)} items", hint)
+        raise UndefinedResult(f"index {index} is outside an array of {len(x)} items", hint)
     return x[index]
 
 
@@ -164,9 +164,9 @@ def item_range(budget: Budget, x: Any, begin: int | None, end: int | None) -> An
     if first >= last:
         return x[:0]
     if first < 0:
-        raise Undefined(f"range [{first}:{last}] begins below 0", "indexing starts from 0")
+        raise UndefinedResult(f"range [{first}:{last}] begins below 0", "indexing starts from 0")
     if last > len(x):
-        raise Undefined(f"range [{first}:{last}] is outside an array of {len(x)} items")
+        raise UndefinedResult(f"range [{first}:{last}] is outside an array of {len(x)} items")
     budget.take_items(last - first)
     return x[first:last]
 
@@ -212,7 +212,7 @@ def _size(x: Any) -> int:
 def _to_integer(x: Any) -> int:
     if isinstance(x, str):
         if not _INTEGER_LITERAL.fullmatch(x):
-            raise Undefined(f"{print_literal(x)} is not an integer literal")
+            raise UndefinedResult(f"{print_literal(x)} is not an integer literal")
         return _bounded(int(x), x)
     if isinstance(x, float):
         return _bounded(math.floor(x), f"integer({x})")
@@ -222,7 +222,7 @@ def _to_integer(x: Any) -> int:
 def _to_scalar(x: Any) -> float:
     if isinstance(x, str):
         if not _SCALAR_LITERAL.fullmatch(x):
-            raise Undefined(f"{print_literal(x)} is not a scalar literal")
+            raise UndefinedResult(f"{print_literal(x)} is not a scalar literal")
         return _finite(float(x), x)
     return float(x)
 

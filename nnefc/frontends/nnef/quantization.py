@@ -16,11 +16,11 @@ import numpy as np
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.nnef import tree
-from nnefc.frontends.nnef.check import Checker
-from nnefc.frontends.nnef.declare import Declaration, Scope, standard
+from nnefc.frontends.nnef.check import TypeChecker
+from nnefc.frontends.nnef.declare import Declaration, DeclaredOperations, standard
 from nnefc.frontends.nnef.document import Elaboration
-from nnefc.frontends.nnef.elaborate import Choice, Elaborator
-from nnefc.frontends.nnef.evaluate import Evaluator, Frame
+from nnefc.frontends.nnef.elaborate import Elaborator, ImportChoices
+from nnefc.frontends.nnef.evaluate import CallFrame, Evaluator
 from nnefc.frontends.nnef.invoke import bind_arguments
 from nnefc.frontends.nnef.types import Array, Tensor, Type, castable
 from nnefc.ir import DType, Graph, Location, Op, TensorType, Value
@@ -90,10 +90,10 @@ class _Reader:
         self._labels = {v.label: v for v in elaboration.graph.variables.values()}
         self._diagnostics = diagnostics
         budget = Budget(limits, len(file.source.text))
-        self._checker = Checker(
-            Scope({}), file.source, budget, diagnostics, parameters={}, results={}
+        self._checker = TypeChecker(
+            DeclaredOperations({}), file.source, budget, diagnostics, parameters={}, results={}
         )
-        elaborator = Elaborator(Graph(), (), Choice(), limits, budget, diagnostics)
+        elaborator = Elaborator(Graph(), (), ImportChoices(), limits, budget, diagnostics)
         self._evaluator = Evaluator(elaborator, _no_body, file.source, budget)
 
     def _error(self, rule: str, message: str, at: int, *, hint: str = "") -> None:
@@ -156,7 +156,7 @@ class _Reader:
         if bound is None:
             return None
         values: dict[str, Any] = {}
-        frame = Frame({})
+        frame = CallFrame({})
         for index, operand in bound.items():
             if index == 0:
                 continue

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Known:
+class ConstantNode:
     """A value that the text gives."""
 
     at: int
@@ -122,7 +122,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Wrong:
+class ErrorNode:
     """An expression without a value: its error has been reported (type `ANY`), or will be
     when its operands are evaluated (type `NOTHING`: an item of an empty array).
     """
@@ -133,7 +133,17 @@ class Wrong:
 
 
 Typed = (
-    Known | Local | Sequence | Operate | Logic | Choose | Loop | ShapeOf | AsTensor | Call | Wrong
+    ConstantNode
+    | Local
+    | Sequence
+    | Operate
+    | Logic
+    | Choose
+    | Loop
+    | ShapeOf
+    | AsTensor
+    | Call
+    | ErrorNode
 )
 
 

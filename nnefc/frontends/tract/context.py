@@ -10,13 +10,13 @@ from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.values import DatumType
 from nnefc.frontends.tract.invocations import unknown
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
-from nnefc.frontends.tract.scopes import Context
+from nnefc.frontends.tract.scopes import EvaluationContext
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, Place
 from nnefc.syntax import ast
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import Model
+    from nnefc.frontends.tract.model import ModelContext
 
 ALIASES: Final = {"pulse": "tract_pulse"}
 """Other names of registries."""
@@ -24,13 +24,13 @@ ALIASES: Final = {"pulse": "tract_pulse"}
 
 def context_of(
     document: ast.Document,
-    model: Model,
+    model: ModelContext,
     types: Mapping[str, DatumType],
     budget: Budget,
     diagnostics: Diagnostics,
-) -> Context:
+) -> EvaluationContext:
     """That of a document, which becomes `model`."""
-    return Context(
+    return EvaluationContext(
         document.source,
         {f.name: f for f in document.fragments},
         _declared_operators(document, diagnostics),
@@ -64,7 +64,7 @@ def _declared_operators(document: ast.Document, diagnostics: Diagnostics) -> Map
     return {name: op for name, op in operators().items() if op.registry in declared}
 
 
-def report_unknown(context: Context, document: ast.Document) -> None:
+def report_unknown(context: EvaluationContext, document: ast.Document) -> None:
     """All operators that are not known, each once, with how often it is used.
 
     If evaluation has met any the document is searched for others, which it does not come to.

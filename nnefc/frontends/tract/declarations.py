@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from nnefc.frontends.common import assumptions
-from nnefc.frontends.common.values import Wrong, datum_type
+from nnefc.frontends.common.values import OperatorError, datum_type
 from nnefc.ir import DType
 from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, NnefError
@@ -59,8 +59,8 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
         try:
             if datum_type(each.datum_type).dtype is DType.STRING:
                 message = "there are no inputs of strings, which serve as attributes only"
-                raise Wrong("tract/type", message)
-        except Wrong as wrong:
+                raise OperatorError("tract/type", message)
+        except OperatorError as wrong:
             message = f"input '{each.name}': {wrong.message}"
             diagnostics.error(wrong.rule, message, each.place, hint=wrong.hint)
 

@@ -8,10 +8,10 @@ from nnefc.frontends.common import assumptions, symbols
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
-from nnefc.frontends.tract.model import Common, Model
+from nnefc.frontends.tract.model import ModelContext, SourceState
 from nnefc.frontends.tract.quantization import quantized_types
 from nnefc.frontends.tract.sample_shapes import sample_shapes
-from nnefc.frontends.tract.scopes import Frame
+from nnefc.frontends.tract.scopes import Scope
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph
 from nnefc.support.errors import Diagnostics, NnefError
@@ -30,7 +30,7 @@ def elaborate(
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
     in_place: bool = True,
-    common: Common | None = None,
+    common: SourceState | None = None,
 ) -> Graph:
     """The graph of a document for `shapes` of its inputs and `states`, by name.
 
@@ -45,14 +45,14 @@ def elaborate(
         shapes = symbols.evaluated(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
-    model = Model(graph, document, shapes, states, types, weights, limits, in_place)
-    model.symbols, model.common = values, common or Common()
+    model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
+    model.symbols, model.common = values, common or SourceState()
     budget = Budget(limits, len(document.source.text))
     context = context_of(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)
     diagnostics.raise_errors()
     evaluator = Evaluator(context, graph)
-    frame = Frame()
+    frame = Scope()
     try:
         with room_for_recursion():
             evaluator.run(document.graph.body, frame, names=True)

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nnefc.frontends.common.budget import Exhausted
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
-    Complex,
-    Quantized,
-    Wrong,
+    ComplexTensor,
+    OperatorError,
+    QuantizedTensor,
 )
 from nnefc.frontends.tract.expressions import Expressions
 from nnefc.frontends.tract.registry import bind, of_complex
-from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
+from nnefc.frontends.tract.scopes import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.core.common import sequence
 from nnefc.support.errors import Diagnostic, NnefError, Step
@@ -32,9 +32,9 @@ CHAIN: Final = 16
 class Evaluator(Expressions):
     """Evaluates bodies into one graph."""
 
-    def __init__(self, context: Context, graph: Graph) -> None:
+    def __init__(self, context: EvaluationContext, graph: Graph) -> None:
         super().__init__(context)
-        self.make = Maker(graph, context.budget)
+        self.make = OpBuilder(graph, context.budget)
         self.make.evaluator = self
 
     def within(self, graph: Graph) -> Evaluator:
@@ -50,16 +50,16 @@ class Evaluator(Expressions):
         if location is not None:
             step = Step(f"in {fragment.name}, invoked here", location.place)
             chain = (step, *location.chain)[:CHAIN]
-        frame = Frame(dict(values), 1, chain)
+        frame = Scope(dict(values), 1, chain)
         self.run(fragment.body, frame)
         results = [frame.values.get(result.name, BROKEN) for result in fragment.results]
         if any(result is BROKEN for result in results):
-            raise Wrong("argument/scan", f"the body '{fragment.name}' is wrong")
+            raise OperatorError("argument/scan", f"the body '{fragment.name}' is wrong")
         return results
 
     # -- statements
 
-    def run(self, body: Sequence[ast.Assignment], frame: Frame, *, names: bool = False) -> None:
+    def run(self, body: Sequence[ast.Assignment], frame: Scope, *, names: bool = False) -> None:
         """Evaluate the statements of a body.
 
         `names`: the values get the names of their identifiers, as in the body of the graph.
@@ -77,7 +77,7 @@ class Evaluator(Expressions):
                 raise
             self._bind(statement.target, value, frame, names=names)
 
-    def _bind(self, target: ast.LValue, value: Any, frame: Frame, *, names: bool) -> None:
+    def _bind(self, target: ast.LValue, value: Any, frame: Scope, *, names: bool) -> None:
         if isinstance(target, ast.Identifier):
             if names:
                 value = self._named(target, value, frame)
@@ -88,31 +88,31 @@ class Evaluator(Expressions):
             items = [BROKEN] * len(target.items)
         if len(items) != len(target.items):
             message = f"{len(items)} values cannot be assigned to {len(target.items)} identifiers"
-            self._report(Wrong("type/unpack", message), target.at, frame)
+            self._report(OperatorError("type/unpack", message), target.at, frame)
             items = [BROKEN] * len(target.items)
         for part, item in zip(target.items, items, strict=True):
             assert isinstance(part, ast.Identifier | ast.Array | ast.Tuple)
             self._bind(part, item, frame, names=names)
 
-    def _named(self, target: ast.Identifier, value: Any, frame: Frame) -> Any:
+    def _named(self, target: ast.Identifier, value: Any, frame: Scope) -> Any:
         """A value of the body of the graph, quantized if a file says that it is."""
         datum = self.context.quantized.get(target.name)
         if datum is not None and value is not BROKEN:
             with self.make.at(self._location(target.at, frame)):
                 try:
                     value = self.context.model.quantized(self.make, value, datum)
-                except Wrong as wrong:
+                except OperatorError as wrong:
                     self._report(wrong, target.at, frame)
                     return BROKEN
-        tensor = value.codes if isinstance(value, Quantized) else value
-        tensor = value.parts if isinstance(value, Complex) else tensor
+        tensor = value.codes if isinstance(value, QuantizedTensor) else value
+        tensor = value.parts if isinstance(value, ComplexTensor) else tensor
         if isinstance(tensor, Value) and not tensor.name:
             tensor.name = self.context.model.free_name(target.name)
         return value
 
     # -- invocations
 
-    def _invocation(self, node: ast.Invocation, frame: Frame) -> Any:
+    def _invocation(self, node: ast.Invocation, frame: Scope) -> Any:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         known = self._parameters(node.name)
@@ -122,7 +122,9 @@ class Evaluator(Expressions):
                 continue
             if argument.name in named:
                 message = f"{node.name}: argument '{argument.name}' is given twice"
-                return self._report(Wrong("invocation/arguments", message), argument.at, frame)
+                return self._report(
+                    OperatorError("invocation/arguments", message), argument.at, frame
+                )
             value = self.evaluate(argument.value, frame)
             if argument.name is None:
                 positional.append(value)
@@ -157,7 +159,7 @@ class Evaluator(Expressions):
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Frame,
+        frame: Scope,
         dtype: str | None = None,
     ) -> Any:
         fragment = self.context.fragments.get(name)
@@ -180,9 +182,11 @@ class Evaluator(Expressions):
                 result = found.function(self.make, **bind(found, positional, named, frame.values))
                 self._check_rank(name, result)
                 return result
-        except Wrong as wrong:
+        except OperatorError as wrong:
             what = "" if wrong.message.startswith(f"{name}:") else f"{name}: "
-            return self._report(Wrong(wrong.rule, what + wrong.message, wrong.hint), at, frame)
+            return self._report(
+                OperatorError(wrong.rule, what + wrong.message, wrong.hint), at, frame
+            )
         except NnefError as error:
             location = self._location(at, frame)
             for diagnostic in error.errors:
@@ -191,11 +195,11 @@ class Evaluator(Expressions):
         except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
             message = f"{name} fails with these arguments: {type(error).__name__}: {error}"
             hint = "this is an error in nnefc, which should say what is wrong with them"
-            return self._report(Wrong("internal/operator", message, hint), at, frame)
+            return self._report(OperatorError("internal/operator", message, hint), at, frame)
 
     def _decoded(self, value: Any) -> Any:
         """An argument with numbers in the place of codes."""
-        if isinstance(value, Quantized):
+        if isinstance(value, QuantizedTensor):
             return self.context.model.decoded(self.make, value)
         items = sequence(value)
         return value if items is None else tuple(self._decoded(item) for item in items)
@@ -203,9 +207,11 @@ class Evaluator(Expressions):
     def _check_rank(self, name: str, result: Any) -> None:
         most = self.context.budget.limits.rank
         for each in sequence(result) or (result,):
-            each = each.parts if isinstance(each, Complex) else each
+            each = each.parts if isinstance(each, ComplexTensor) else each
             if isinstance(each, Value) and each.type.rank > most:
-                raise Wrong("limit/rank", f"the result has rank {each.type.rank}; at most {most}")
+                raise OperatorError(
+                    "limit/rank", f"the result has rank {each.type.rank}; at most {most}"
+                )
 
     def _expanded(
         self,
@@ -213,23 +219,23 @@ class Evaluator(Expressions):
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Frame,
+        frame: Scope,
     ) -> Any:
         """The results of a fragment of the document."""
         limits = self.context.budget.limits
         if frame.depth >= min(limits.recursion, 200):
             message = f"'{fragment.name}' is invoked more than {frame.depth} levels deep"
             hint = "a recursive fragment needs an if-else that ends it"
-            self._report(Wrong("limit/recursion", message, hint), at, frame)
+            self._report(OperatorError("limit/recursion", message, hint), at, frame)
             self.context.diagnostics.raise_errors()  # one that invokes itself twice has no end
         self.context.budget.invocations[fragment.name] += 1
         step = Step(f"in {fragment.name}, invoked here", self.context.source.place(at))
         chain = (step, *frame.chain)[:CHAIN]
-        inner = Frame({}, frame.depth + 1, chain)
+        inner = Scope({}, frame.depth + 1, chain)
         try:
             self._arguments(fragment, positional, named, inner)
-        except Wrong as wrong:
-            wrong = Wrong(wrong.rule, f"{fragment.name}: {wrong.message}", wrong.hint)
+        except OperatorError as wrong:
+            wrong = OperatorError(wrong.rule, f"{fragment.name}: {wrong.message}", wrong.hint)
             return self._report(wrong, at, frame)
         assert fragment.body is not None
         self.run(fragment.body, inner)
@@ -237,7 +243,7 @@ class Evaluator(Expressions):
         for result in fragment.results:
             if result.name not in inner.values:
                 message = f"result '{result.name}' of {fragment.name} is never assigned"
-                return self._report(Wrong("identifier/result", message), result.at, inner)
+                return self._report(OperatorError("identifier/result", message), result.at, inner)
             results.append(inner.values[result.name])
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -246,30 +252,32 @@ class Evaluator(Expressions):
         fragment: ast.Fragment,
         positional: Sequence[Any],
         named: Mapping[str, Any],
-        inner: Frame,
+        inner: Scope,
     ) -> None:
         names = [p.name for p in fragment.parameters]
         if len(positional) > len(names):
             message = f"takes at most {len(names)} arguments, not {len(positional)}"
-            raise Wrong("invocation/arguments", message)
+            raise OperatorError("invocation/arguments", message)
         inner.values.update(zip(names, positional, strict=False))
         for name, value in named.items():
             if name not in names:
                 hint = f"the parameters are {', '.join(names)}"
-                raise Wrong("invocation/arguments", f"there is no parameter '{name}'", hint)
+                raise OperatorError("invocation/arguments", f"there is no parameter '{name}'", hint)
             if name in inner.values:
-                raise Wrong("invocation/arguments", f"argument '{name}' is given twice")
+                raise OperatorError("invocation/arguments", f"argument '{name}' is given twice")
             inner.values[name] = value
         for parameter in fragment.parameters:
             if parameter.name in inner.values:
                 continue
             if parameter.default is None:
-                raise Wrong("invocation/arguments", f"argument '{parameter.name}' is missing")
+                raise OperatorError(
+                    "invocation/arguments", f"argument '{parameter.name}' is missing"
+                )
             inner.values[parameter.name] = self.evaluate(parameter.default, inner)
 
     # -- places
 
-    def _location(self, at: int, frame: Frame) -> Location:
+    def _location(self, at: int, frame: Scope) -> Location:
         return Location(self.context.source.place(at), frame.chain)
 
 
@@ -278,7 +286,7 @@ def _has_complex(value: Any) -> bool:
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return any(map(_has_complex, items))
-    return isinstance(value, Complex)
+    return isinstance(value, ComplexTensor)
 
 
 def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:

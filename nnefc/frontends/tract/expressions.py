@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPERATIONS
 from nnefc.frontends.common.values import (
-    Complex,
-    Known,
-    Quantized,
-    Unbound,
-    Wrong,
+    ComplexTensor,
+    KnownTensor,
+    OperatorError,
+    QuantizedTensor,
+    UnboundSymbol,
     integers,
     operand,
 )
-from nnefc.frontends.tract.scopes import BROKEN, Context, Frame
+from nnefc.frontends.tract.scopes import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Value
 from nnefc.ops.core.common import sequence
 from nnefc.symbolic.integers import SymInt
@@ -30,9 +30,9 @@ EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 class Expressions(ABC):
     """Evaluates expressions; what is invoked in them is left to `_invocation` and `_call`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: EvaluationContext) -> None:
         self.context = context
-        self._methods: dict[type, Callable[[Any, Frame], Any]] = {
+        self._methods: dict[type, Callable[[Any, Scope], Any]] = {
             ast.Identifier: self._identifier,
             ast.Literal_: self._literal,
             ast.Array: self._items,
@@ -47,7 +47,7 @@ class Expressions(ABC):
         }
 
     @abstractmethod
-    def _invocation(self, node: ast.Invocation, frame: Frame) -> Any:
+    def _invocation(self, node: ast.Invocation, frame: Scope) -> Any:
         """The results of an invocation."""
 
     @abstractmethod
@@ -57,58 +57,58 @@ class Expressions(ABC):
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Frame,
+        frame: Scope,
         dtype: str | None = None,
     ) -> Any:
         """The results of what a fragment or an operator of this name does with values."""
 
-    def evaluate(self, node: ast.Expression, frame: Frame) -> Any:
+    def evaluate(self, node: ast.Expression, frame: Scope) -> Any:
         """The value of an expression; what is wrong with it is told here, once for all kinds."""
         self.context.budget.take_steps()
         try:
             return self._methods[type(node)](node, frame)
-        except Wrong as wrong:
+        except OperatorError as wrong:
             return self._report(wrong, node.at, frame)
 
-    def _identifier(self, node: ast.Identifier, frame: Frame) -> Any:
+    def _identifier(self, node: ast.Identifier, frame: Scope) -> Any:
         found = frame.values.get(node.name, self)
         if found is not self:
             return found
         if node.name in self.context.symbols:
             return operand(self.context.symbols[node.name])
         if node.name in self.context.unbound:
-            return Unbound(node.name)
+            return UnboundSymbol(node.name)
         if node.name == "inf":
             return float("inf")
         if node.name == "nan":
             return float("nan")
-        raise Wrong("identifier/undefined", f"'{node.name}' is not defined")
+        raise OperatorError("identifier/undefined", f"'{node.name}' is not defined")
 
-    def _literal(self, node: ast.Literal_, frame: Frame) -> Any:
+    def _literal(self, node: ast.Literal_, frame: Scope) -> Any:
         return node.value
 
-    def _items(self, node: ast.Array | ast.Tuple, frame: Frame) -> Any:
+    def _items(self, node: ast.Array | ast.Tuple, frame: Scope) -> Any:
         self.context.budget.take_items(len(node.items))
         items: tuple[Any, ...] = tuple([self.evaluate(item, frame) for item in node.items])
         return BROKEN if any(item is BROKEN for item in items) else items
 
-    def _unary(self, node: ast.Unary, frame: Frame) -> Any:
+    def _unary(self, node: ast.Unary, frame: Scope) -> Any:
         value = self.evaluate(node.operand, frame)
         if value is BROKEN:
             return BROKEN
-        if isinstance(value, Unbound):
+        if isinstance(value, UnboundSymbol):
             return value
         if isinstance(value, int | float | SymInt):
             return {"-": -value, "+": value, "!": not value}[node.operator]
         return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
 
-    def _binary(self, node: ast.Binary, frame: Frame) -> Any:
+    def _binary(self, node: ast.Binary, frame: Scope) -> Any:
         left = self.evaluate(node.left, frame)
         right = self.evaluate(node.right, frame)
         if left is BROKEN or right is BROKEN:
             return BROKEN
-        if isinstance(left, Unbound) or isinstance(right, Unbound):
-            return left if isinstance(left, Unbound) else right
+        if isinstance(left, UnboundSymbol) or isinstance(right, UnboundSymbol):
+            return left if isinstance(left, UnboundSymbol) else right
         if node.operator == "in":
             return left in (sequence(right) or ())
         first, second = sequence(left), sequence(right)
@@ -119,20 +119,20 @@ class Expressions(ABC):
         if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
             exact = EXACT[node.operator](left, right)
             if not -(1 << 63) <= exact < 1 << 63:
-                raise Wrong("tract/number", f"{exact} does not fit in 64 bits")
+                raise OperatorError("tract/number", f"{exact} does not fit in 64 bits")
         if isinstance(left, int | float | SymInt) and isinstance(right, int | float | SymInt):
             # numbers stay numbers, which take the type of what they meet
-            return value.array.reshape(()).item() if isinstance(value, Known) else value
+            return value.array.reshape(()).item() if isinstance(value, KnownTensor) else value
         return value
 
-    def _if_else(self, node: ast.IfElse, frame: Frame) -> Any:
+    def _if_else(self, node: ast.IfElse, frame: Scope) -> Any:
         condition = self.evaluate(node.condition, frame)
         if condition is BROKEN:
             return BROKEN
         chosen = node.value if integers(condition) == (1,) else node.other
         return self.evaluate(chosen, frame)
 
-    def _comprehension(self, node: ast.Comprehension, frame: Frame) -> Any:
+    def _comprehension(self, node: ast.Comprehension, frame: Scope) -> Any:
         lists = [self.evaluate(array, frame) for _, array in node.iterators]
         if any(each is BROKEN for each in lists):
             return BROKEN
@@ -140,7 +140,7 @@ class Expressions(ABC):
         if len(set(map(len, iterated))) > 1:
             listed = " and ".join(str(len(items)) for items in iterated)
             message = f"the arrays of a comprehension have the same length, not {listed}"
-            raise Wrong("argument/comprehension", message)
+            raise OperatorError("argument/comprehension", message)
         found: list[Any] = []
         outer = dict(frame.values)
         try:
@@ -157,7 +157,7 @@ class Expressions(ABC):
             frame.values = outer
         return BROKEN if any(item is BROKEN for item in found) else tuple(found)
 
-    def _subscript(self, node: ast.Subscript, frame: Frame) -> Any:
+    def _subscript(self, node: ast.Subscript, frame: Scope) -> Any:
         parts = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
         values = [self.evaluate(part, frame) for part in parts]
         if any(value is BROKEN for value in values):
@@ -172,9 +172,9 @@ class Expressions(ABC):
             return items[bounds[0]]
         except IndexError:
             message = f"index {bounds[0]} is outside an array of {len(items)} items"
-            raise Wrong("argument/index", message) from None
+            raise OperatorError("argument/index", message) from None
 
-    def _builtin(self, node: ast.Builtin, frame: Frame) -> Any:
+    def _builtin(self, node: ast.Builtin, frame: Scope) -> Any:
         value = self.evaluate(node.argument, frame)
         if value is BROKEN:
             return BROKEN
@@ -190,15 +190,21 @@ class Expressions(ABC):
                 case "integer":
                     return integers(value)[0]
                 case "scalar":
-                    return float(integers(value)[0]) if isinstance(value, Known) else float(value)
+                    return (
+                        float(integers(value)[0])
+                        if isinstance(value, KnownTensor)
+                        else float(value)
+                    )
                 case "logical":
                     return bool(integers(value)[0])
                 case _:
                     return str(value)
         except (TypeError, ValueError):
-            raise Wrong("type/argument", f"{node.name} does not apply to {value!r}") from None
+            raise OperatorError(
+                "type/argument", f"{node.name} does not apply to {value!r}"
+            ) from None
 
-    def _report(self, wrong: Wrong, at: int, frame: Frame) -> Any:
+    def _report(self, wrong: OperatorError, at: int, frame: Scope) -> Any:
         """Tell what is wrong; the value of what could not be had."""
         place = self.context.source.place(at)
         hint = wrong.hint
@@ -214,18 +220,20 @@ def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
     """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Known) and value.array.ndim == 1:
+    if isinstance(value, KnownTensor) and value.array.ndim == 1:
         each = (value.array[i, ...] for i in range(value.array.size))
-        return tuple(Known(item, value.dtype, value.is_extent) for item in each)
+        return tuple(KnownTensor(item, value.dtype, value.is_extent) for item in each)
     items = sequence(value)
     if items is None:
         shown = (
-            "a tensor" if isinstance(value, Value | Known | Quantized | Complex) else repr(value)
+            "a tensor"
+            if isinstance(value, Value | KnownTensor | QuantizedTensor | ComplexTensor)
+            else repr(value)
         )
-        raise Wrong(rule, f"only an array {what}, not {shown}")
+        raise OperatorError(rule, f"only an array {what}, not {shown}")
     return tuple(items)
 
 
 def _length(value: Any) -> int:
     """The number of items of an array, a string, or a tensor of rank 1 that is known."""
-    return len(value.array if isinstance(value, Known) else value)
+    return len(value.array if isinstance(value, KnownTensor) else value)

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nnefc.frontends.common.graph_names import count_name, room_for, state_name, unused_name
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
-    Complex,
+    ComplexTensor,
     DatumType,
-    Known,
+    KnownTensor,
     Operand,
-    Quantized,
-    Wrong,
+    OperatorError,
+    QuantizedTensor,
     integers,
     operand,
 )
 from nnefc.frontends.tract.quantization import decoded, encoded
-from nnefc.frontends.tract.scopes import BROKEN, Frame
+from nnefc.frontends.tract.scopes import BROKEN, Scope
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Count, DType, Graph, State, TensorType, Value
 from nnefc.ops.extended import append
@@ -33,7 +33,7 @@ from nnefc.syntax import ast
 
 
 @dataclass(slots=True, eq=False)
-class Common:
+class SourceState:
     """What the graphs of a document for several calls have in common."""
 
     entropy: int = 0
@@ -59,7 +59,7 @@ class _StateUpdate(NamedTuple):
     axis: int | None = None
 
 
-class Model:
+class ModelContext:
     """What operators ask of the model they are in: its inputs, weights and symbols."""
 
     def __init__(
@@ -79,9 +79,9 @@ class Model:
         self.in_place = in_place
         """Whether states that grow do so in the memory of inputs."""
         self.container = weights.container
-        self.inputs: dict[str, Value | Quantized | Known] = {}
+        self.inputs: dict[str, Value | QuantizedTensor | KnownTensor] = {}
         self.symbols: Mapping[str, int] = {}
-        self.common = Common()
+        self.common = SourceState()
         self.depth = 0
         """How many models it is within."""
         self._parameters = [p.name for p in document.graph.parameters]
@@ -119,8 +119,10 @@ class Model:
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
         if 0 in dims:  # nothing has to be computed of it
-            return Known(np.zeros(dims, datum.dtype.numpy), datum.dtype)
-        return value if datum.scale is None else Quantized(value, datum.scale, datum.zero_point)
+            return KnownTensor(np.zeros(dims, datum.dtype.numpy), datum.dtype)
+        return (
+            value if datum.scale is None else QuantizedTensor(value, datum.scale, datum.zero_point)
+        )
 
     def about_empty_inputs(self) -> str:
         """Which inputs have no items, for messages; empty if all have some."""
@@ -130,15 +132,17 @@ class Model:
 
     def _check_size(self, name: str, type_: TensorType) -> None:
         if any(extent < 0 for extent in type_.dims):
-            raise Wrong("input/shape", f"'{name}' has a negative extent: {list(type_.dims)}")
+            raise OperatorError(
+                "input/shape", f"'{name}' has a negative extent: {list(type_.dims)}"
+            )
         if type_.rank > self.limits.rank:
             message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
-            raise Wrong("limit/rank", message, how_to_raise("rank"))
+            raise OperatorError("limit/rank", message, how_to_raise("rank"))
         # those without items, too: their other extents are those of other tensors
         nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
         if nbytes > self.limits.tensor_bytes:
             message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
-            raise Wrong("limit/tensor", message, how_to_raise("tensor_bytes"))
+            raise OperatorError("limit/tensor", message, how_to_raise("tensor_bytes"))
 
     def state_name(self, kind: str) -> str:
         """A name for a state that the document does not name."""
@@ -159,13 +163,13 @@ class Model:
         """
         shape = self._states.get(name)
         if name in self._updates:
-            raise Wrong("tract/state", f"the state '{name}' is kept by two operators")
+            raise OperatorError("tract/state", f"the state '{name}' is kept by two operators")
         if shape is None:
             return None
         dims = tuple(shape)
         if rank is not None and len(dims) != rank:
             message = f"the state '{name}' has shape {list(dims)}, but must have rank {rank}"
-            raise Wrong("input/state", message)
+            raise OperatorError("input/state", message)
         if room is not None:
             dims = room_for(dims, *room)
         return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
@@ -174,26 +178,28 @@ class Model:
         """Store a state for the next call."""
         self._updates[name] = _StateUpdate(before and before.value, after)
 
-    def append(self, make: Maker, name: str, before: PriorState, more: Operand, axis: int) -> None:
+    def append(
+        self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
+    ) -> None:
         """Append items along an axis to a state that has room for them."""
         self._updates[name] = _StateUpdate(before.value, None, axis)
         if more.type.dims[axis] > 0:
             make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
 
-    def quantized(self, make: Maker, value: Any, datum: DatumType) -> Quantized:
+    def quantized(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
         """A result as the codes that a quantization file says it has."""
         scale = datum.scale or 1.0
-        if isinstance(value, Quantized):
+        if isinstance(value, QuantizedTensor):
             same = (value.type.dtype, value.scale, value.zero_point)
             if same == (datum.dtype, scale, datum.zero_point):
                 return value
             value = decoded(make, value)
         return encoded(make, operand(value), datum)
 
-    def decoded(self, make: Maker, value: Quantized) -> Operand:
+    def decoded(self, make: OpBuilder, value: QuantizedTensor) -> Operand:
         return decoded(make, value)
 
-    def connect(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
+    def connect(self, document: ast.Document, frame: Scope, make: OpBuilder) -> list[OperatorError]:
         """Add the inputs, outputs, states and counts to the graph; returns the problems."""
         wrong = self._connect_inputs()
         for update in self._updates.values():
@@ -204,43 +210,47 @@ class Model:
         self._connect_counts(make)
         return wrong
 
-    def _connect_inputs(self) -> list[Wrong]:
-        wrong: list[Wrong] = []
+    def _connect_inputs(self) -> list[OperatorError]:
+        wrong: list[OperatorError] = []
         for name, times in Counter(self._parameters).items():
             value = self.inputs.get(name)
             if times > 1:
-                wrong.append(Wrong("identifier/parameter", f"'{name}' is a parameter twice"))
+                wrong.append(
+                    OperatorError("identifier/parameter", f"'{name}' is a parameter twice")
+                )
             elif value is None:
                 hint = f"write {name} = tract_core_external(shape = [...], datum_type = 'f32');"
                 message = f"parameter '{name}' of the graph is never introduced"
-                wrong.append(Wrong("identifier/parameter", message, hint))
+                wrong.append(OperatorError("identifier/parameter", message, hint))
             else:
                 self._add_input(value)
         return wrong
 
-    def _connect_results(self, document: ast.Document, frame: Frame, make: Maker) -> list[Wrong]:
-        wrong: list[Wrong] = []
+    def _connect_results(
+        self, document: ast.Document, frame: Scope, make: OpBuilder
+    ) -> list[OperatorError]:
+        wrong: list[OperatorError] = []
         for result in document.graph.results:
             value = frame.values.get(result.name)
             if value is None:
                 message = f"result '{result.name}' of the graph is never assigned"
-                wrong.append(Wrong("identifier/result", message))
+                wrong.append(OperatorError("identifier/result", message))
             elif value is not BROKEN:
                 try:
                     match value:
-                        case Quantized():
+                        case QuantizedTensor():
                             tensor = value.codes
-                        case Complex():
+                        case ComplexTensor():
                             tensor = value.parts
                         case _:
                             tensor = operand(value)
                     self._add_output(make.value(tensor, may_be_empty=True), result.name)
-                except Wrong as what:
+                except OperatorError as what:
                     message = f"result '{result.name}' of the graph: {what.message}"
-                    wrong.append(Wrong(what.rule, message, what.hint))
+                    wrong.append(OperatorError(what.rule, message, what.hint))
         return wrong
 
-    def _connect_states(self, make: Maker) -> None:
+    def _connect_states(self, make: OpBuilder) -> None:
         """Add the new values of states as outputs, and record all states."""
         for name, (before, after, axis) in self._updates.items():
             output = None
@@ -250,7 +260,7 @@ class Model:
             taken = None if before is None else before.index
             self.graph.states.append(State(name, taken, output, axis))
 
-    def _connect_counts(self, make: Maker) -> None:
+    def _connect_counts(self, make: OpBuilder) -> None:
         """Add the outputs that count the items of others."""
         outputs = list(zip(self.graph.outputs, self.graph.output_names, strict=True))
         for of, (value, name) in enumerate(outputs):
@@ -260,7 +270,7 @@ class Model:
                 self.graph.add_output(count, count_name(name, axis))
 
     def _add_input(self, value: Any) -> None:
-        tensor = value.codes if isinstance(value, Quantized) else value
+        tensor = value.codes if isinstance(value, QuantizedTensor) else value
         assert isinstance(tensor, Value)
         tensor.index = len(self.graph.inputs)
         self.graph.inputs.append(tensor)

@@ -34,7 +34,7 @@ Operations of the standard that mean something else in this dialect, or more; `n
 those that a document uses."""
 
 
-class Described(NamedTuple):
+class OperatorEntry(NamedTuple):
     """One operator; `refused`: why it is not possible, or empty."""
 
     registry: str
@@ -44,18 +44,18 @@ class Described(NamedTuple):
     refused: str = ""
 
 
-def described(registry: str) -> list[Described]:
+def described(registry: str) -> list[OperatorEntry]:
     """All operators of a registry by name, then those that are not possible."""
     found = [
-        Described(registry, name, _parameters(operator), _summary(name, operator))
+        OperatorEntry(registry, name, _parameters(operator), _summary(name, operator))
         for name, operator in sorted(operators().items())
         if operator.registry == registry
     ]
     owned = [name for name in sorted(refused()) if _owner(name) == registry]
-    return found + [Described(registry, name, "", "", refused()[name]) for name in owned]
+    return found + [OperatorEntry(registry, name, "", "", refused()[name]) for name in owned]
 
 
-def named(name: str) -> list[Described]:
+def named(name: str) -> list[OperatorEntry]:
     """The operators of this name in all registries, or else those called so without theirs."""
     rows = [row for registry in REGISTRIES for row in described(registry)]
     return [row for row in rows if row.name == name] or [

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from nnefc.formats.container import Container
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import (
     DatumType,
-    Known,
+    KnownTensor,
     Operand,
-    Quantized,
+    OperatorError,
+    QuantizedTensor,
     Scale,
-    Wrong,
     operand,
 )
 from nnefc.ir import DType
@@ -97,16 +97,16 @@ def _literal(expression: ast.Expression) -> Any:
             return None
 
 
-def encoded(make: Maker, x: Operand, datum: DatumType) -> Quantized:
+def encoded(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
     """Codes of real items: round to nearest, ties to even, kept in range."""
     assert datum.scale is not None
     factor = along(make, _reciprocal(datum.scale), x.type.rank, 0)
     scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
     codes = rounded(make, scaled, datum.zero_point, datum.dtype)
-    return Quantized(codes, datum.scale, datum.zero_point)
+    return QuantizedTensor(codes, datum.scale, datum.zero_point)
 
 
-def rounded(make: Maker, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
+def rounded(make: OpBuilder, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
     """Codes of items in units of the scale: round to nearest, ties to even, kept in range."""
     low, high = bounds(dtype)
     whole = make("round_even", scaled)
@@ -114,12 +114,12 @@ def rounded(make: Maker, scaled: Operand, zero_point: int, dtype: DType) -> Oper
     return make.cast(codes, dtype)
 
 
-def plain(make: Maker, x: Any) -> Operand:
+def plain(make: OpBuilder, x: Any) -> Operand:
     """A tensor of real items: of codes, what they stand for."""
-    return decoded(make, x) if isinstance(x, Quantized) else operand(x)
+    return decoded(make, x) if isinstance(x, QuantizedTensor) else operand(x)
 
 
-def decoded(make: Maker, x: Quantized) -> Operand:
+def decoded(make: OpBuilder, x: QuantizedTensor) -> Operand:
     """Real items of codes."""
     real = make.cast(x.codes, DType.FLOAT32)
     if x.zero_point:
@@ -127,21 +127,21 @@ def decoded(make: Maker, x: Quantized) -> Operand:
     return make("mul", real, along(make, x.scale, real.type.rank, 0))
 
 
-def of_codes(make: Maker, codes: Operand, datum: DatumType) -> Quantized:
+def of_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTensor:
     """Items that are codes already, as those of a tensor file are."""
     assert datum.scale is not None
     if isinstance(datum.scale, tuple) and codes.type.dims[:1] != (len(datum.scale),):
         message = f"{len(datum.scale)} scales for a tensor of shape {list(codes.type.dims)}"
-        raise Wrong("quantization/scale", message)
-    return Quantized(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
+        raise OperatorError("quantization/scale", message)
+    return QuantizedTensor(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
 
 
-def along(make: Maker, scale: Scale, rank: int, axis: int) -> Any:
+def along(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Any:
     """A scale as an operand: scales of an axis of a tensor."""
     if not isinstance(scale, tuple):
         return scale
     dims = [len(scale) if i == axis else 1 for i in range(rank)]
-    return make.reshape(Known(np.array(scale, np.float32), DType.FLOAT32), dims)
+    return make.reshape(KnownTensor(np.array(scale, np.float32), DType.FLOAT32), dims)
 
 
 def times(scale: Scale, factor: float) -> Scale:
@@ -152,7 +152,9 @@ def _reciprocal(scale: Scale) -> Scale:
     return tuple(1.0 / s for s in scale) if isinstance(scale, tuple) else 1.0 / scale
 
 
-def products(make: Maker, sums: Operand, a: Quantized, b: Quantized, axis: int) -> Any:
+def products(
+    make: OpBuilder, sums: Operand, a: QuantizedTensor, b: QuantizedTensor, axis: int
+) -> Any:
     """Sums of products of codes, less their zero points, as what they stand for: codes of 32 bits,
     or reals if b has a scale for each index of an axis of the result.
     """
@@ -160,7 +162,7 @@ def products(make: Maker, sums: Operand, a: Quantized, b: Quantized, axis: int) 
     scale = times(b.scale, a.scale)
     if isinstance(scale, tuple):
         return make("mul", sums, along(make, scale, sums.type.rank, axis))
-    return Quantized(make.cast(sums, DType.INT32), scale, 0)
+    return QuantizedTensor(make.cast(sums, DType.INT32), scale, 0)
 
 
 def bounds(dtype: DType) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Operators of the dialect: Python functions, found by name and called with what documents give.
 
     @operator("tract_core")
-    def tract_core_gather(make: Maker, input: Operand, indices: Operand, axis: int) -> Result: ...
+    def tract_core_gather(make: OpBuilder, input: Operand, indices: Operand, axis: int) -> Any: ...
 
 is the operator of that name.  Its parameters behind the first one are those of the dialect, in
 their order and with their defaults; their annotations say how arguments are converted.
@@ -19,11 +19,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NewType, TypeVar
 
 from nnefc.frontends.common.values import (
-    Complex,
-    Known,
+    ComplexTensor,
+    KnownTensor,
     Operand,
-    Quantized,
-    Wrong,
+    OperatorError,
+    QuantizedTensor,
     integers,
     named_type,
     operand,
@@ -148,7 +148,7 @@ def of_complex(operator: Operator) -> Operator:
     function = _of_complex.get(operator.name)
     if function is None:
         hint = "tract_core_complex_to_inner_dim makes their parts a last dimension"
-        raise Wrong("tract/unsupported", "it does not take complex tensors", hint)
+        raise OperatorError("tract/unsupported", "it does not take complex tensors", hint)
     return Operator(operator.name, operator.registry, function, takes_quantized=True)
 
 
@@ -193,24 +193,24 @@ def bind(
     """
     parameters = operator.parameters
     if len(positional) > len(parameters):
-        raise Wrong(
+        raise OperatorError(
             "invocation/arguments",
             f"takes at most {len(parameters)} arguments, not {len(positional)}",
         )
     given = dict(zip((p.name for p in parameters), positional, strict=False))
     for name, value in named.items():
         if name in given:
-            raise Wrong("invocation/arguments", f"argument '{name}' is given twice")
+            raise OperatorError("invocation/arguments", f"argument '{name}' is given twice")
         if name not in {p.name for p in parameters}:
             listed = ", ".join(p.name for p in parameters)
             hint = f"the parameters are {listed}"
-            raise Wrong("invocation/arguments", f"there is no parameter '{name}'", hint)
+            raise OperatorError("invocation/arguments", f"there is no parameter '{name}'", hint)
         given[name] = value
     missing = [
         p.name for p in parameters if p.name not in given and p.default is inspect.Parameter.empty
     ]
     if missing:
-        raise Wrong("invocation/arguments", f"argument '{missing[0]}' is missing")
+        raise OperatorError("invocation/arguments", f"argument '{missing[0]}' is missing")
     found: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.name not in given:
@@ -222,8 +222,10 @@ def bind(
             value = tuple(values.get(x, x) if isinstance(x, str) else x for x in items)
         try:
             found[parameter.name] = parameter.convert(value)
-        except Wrong as wrong:
-            raise Wrong(wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint) from None
+        except OperatorError as wrong:
+            raise OperatorError(
+                wrong.rule, f"{parameter.name}: {wrong.message}", wrong.hint
+            ) from None
     return found
 
 
@@ -238,7 +240,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         str: _text,
         TypeName: _type_name,
         Operand: operand,
-        Complex: _complex,
+        ComplexTensor: _complex,
         Operands: _operands,
         tuple[int, ...]: integers,
         Pairs: _pairs,
@@ -251,16 +253,16 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         parts = typing.get_args(hint)
         if type(None) in parts:
             rest = [part for part in parts if part is not type(None)]
-            inner = operand if set(rest) == {Value, Known} else _converter(rest[0])
+            inner = operand if set(rest) == {Value, KnownTensor} else _converter(rest[0])
             return lambda value: None if _absent(value) else inner(value)
-        if set(parts) == {Value, Known, Quantized}:
-            return lambda value: value if isinstance(value, Quantized) else operand(value)
+        if set(parts) == {Value, KnownTensor, QuantizedTensor}:
+            return lambda value: value if isinstance(value, QuantizedTensor) else operand(value)
     raise TypeError(f"no argument can be converted to {hint}")
 
 
 def _absent(value: Any) -> bool:
     """Whether an optional argument says that it is not there."""
-    if isinstance(value, Known) and value.array.size == 1:
+    if isinstance(value, KnownTensor) and value.array.size == 1:
         value = value.array.reshape(()).item()
     return value is False or value is None
 
@@ -272,21 +274,21 @@ def _itself(value: Any) -> Any:
 def _integer(value: Any) -> int:
     found = integers(value)
     if len(found) != 1:
-        raise Wrong("tract/attribute", f"one integer is expected, not {len(found)}")
+        raise OperatorError("tract/attribute", f"one integer is expected, not {len(found)}")
     return found[0]
 
 
 def _flag(value: Any) -> bool:
     found = value if isinstance(value, str) else list(integers(value))
     if found not in ([0], [1]):
-        raise Wrong("tract/attribute", f"true or false is expected, not {found!r}")
+        raise OperatorError("tract/attribute", f"true or false is expected, not {found!r}")
     return found == [1]
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise Wrong("tract/attribute", f"a string is expected, not {value!r}")
+    raise OperatorError("tract/attribute", f"a string is expected, not {value!r}")
 
 
 def _type_name(value: Any) -> TypeName:
@@ -298,10 +300,10 @@ def _type_name(value: Any) -> TypeName:
     return TypeName(value)
 
 
-def _complex(value: Any) -> Complex:
-    if isinstance(value, Complex):
+def _complex(value: Any) -> ComplexTensor:
+    if isinstance(value, ComplexTensor):
         return value
-    raise Wrong("tract/attribute", "a complex tensor is expected")
+    raise OperatorError("tract/attribute", "a complex tensor is expected")
 
 
 def _operands(value: Any) -> Operands:
@@ -314,5 +316,7 @@ def _operands(value: Any) -> Operands:
 def _pairs(value: Any) -> Pairs:
     flat = integers(value)
     if len(flat) % 2:
-        raise Wrong("tract/attribute", f"pairs of integers are expected, not {len(flat)} integers")
+        raise OperatorError(
+            "tract/attribute", f"pairs of integers are expected, not {len(flat)} integers"
+        )
     return tuple(zip(flat[::2], flat[1::2], strict=True))

@@ -43,7 +43,7 @@ def sample_shapes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Demand:
+class _Constraint:
     """What values of symbols have to do; `fulfilled`: with which of those that were tried, as bits.
 
     `why`: why there is none, if it has no value at all.
@@ -61,7 +61,7 @@ def _impossible(
     """What is said if no values fulfil all demands: those of them that contradict each other."""
     tried = [{**values, **given} for values in _combinations(free)]
     demands = [
-        _demand(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
+        _constraint(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
         for each in assumptions.inputs(document)
         for text, extent in zip(each.written, each.extents, strict=True)
     ]
@@ -69,7 +69,7 @@ def _impossible(
         expression = assumptions.assertion(text)
         if expression is not None:
             place = document.source.place(extension.at)
-            demands.append(_demand(text, place, expression, tried))
+            demands.append(_constraint(text, place, expression, tried))
     for one in list(demands):
         others = [demand for demand in demands if demand is not one]
         if not _together(others, tried):
@@ -89,12 +89,12 @@ def _impossible(
     )  # fmt: skip
 
 
-def _demand(
+def _constraint(
     text: str,
     place: Place,
     expression: ast.Expression,
     tried: Sequence[Mapping[str, int]],
-) -> _Demand:
+) -> _Constraint:
     """Of an expression that has to be 1 or more, as truth is."""
     fulfilled, why = 0, ""
     for i, values in enumerate(tried):
@@ -102,10 +102,10 @@ def _demand(
             fulfilled |= (assumptions.extent_of(expression, values) >= 1) << i
         except assumptions.NoValue as reason:
             why = str(reason)
-    return _Demand(text, place, fulfilled, "" if fulfilled else why)
+    return _Constraint(text, place, fulfilled, "" if fulfilled else why)
 
 
-def _together(demands: Sequence[_Demand], tried: Sequence[object]) -> bool:
+def _together(demands: Sequence[_Constraint], tried: Sequence[object]) -> bool:
     """Whether something that was tried fulfils all demands."""
     left = (1 << len(tried)) - 1
     for demand in demands:

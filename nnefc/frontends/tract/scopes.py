@@ -24,7 +24,7 @@ BROKEN: Final = Broken()
 
 
 @dataclass(slots=True)
-class Frame:
+class Scope:
     """The body that is being evaluated: its identifiers, and how it was reached."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -33,14 +33,14 @@ class Frame:
 
 
 @dataclass(slots=True)
-class Context:
+class EvaluationContext:
     """What evaluation has of the model around it.
 
     `fragments` of the document; `operators` of the registries it declares; `symbols` with
     values.  `external`, `variable` make inputs and weights.
     """
 
-    source: ast.Source
+    source: ast.SourceText
     fragments: Mapping[str, ast.Fragment]
     operators: Mapping[str, Operator]
     symbols: Mapping[str, int]
@@ -53,6 +53,6 @@ class Context:
     unknown: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
     """Operators that are in no registry that was declared, and where they are used."""
     model: Any = None
-    """What operators of inputs, weights and states ask (`nnefc.frontends.tract.model.Model`)."""
+    """The `nnefc.frontends.tract.model.ModelContext`: inputs, weights and states of the graph."""
     target: str = ""
     """The identifier that is being assigned to in the body of the graph."""

@@ -13,7 +13,7 @@ from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
 from nnefc.frontends.tract.invocations import labels, readings
-from nnefc.frontends.tract.model import Common
+from nnefc.frontends.tract.model import SourceState
 from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Graph, TensorType
@@ -45,7 +45,7 @@ class TractSource:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.free = assumptions.free_symbols(document)
-        self._common = Common(entropy=int.from_bytes(os.urandom(8), "little"))
+        self._common = SourceState(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
         """Shapes of the inputs and values of symbols, of the last call."""
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from nnefc.formats.container import Container
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import DatumType, Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import DatumType, Operand, OperatorError
 from nnefc.frontends.tract.context import context_of, report_unknown
 from nnefc.frontends.tract.document_text import rendered
 from nnefc.frontends.tract.evaluate import Evaluator
-from nnefc.frontends.tract.model import Model, PriorState
+from nnefc.frontends.tract.model import ModelContext, PriorState
 from nnefc.frontends.tract.quantization import quantized_types, read_quantization
-from nnefc.frontends.tract.scopes import Frame
+from nnefc.frontends.tract.scopes import Scope
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import DType
 from nnefc.support.errors import Diagnostics
@@ -24,12 +24,12 @@ SUBMODELS: Final = 8
 """Models within each other, at most."""
 
 
-class Embedded(Model):
+class Submodel(ModelContext):
     """A model within another: its inputs are given, and what it keeps the other one keeps."""
 
     def __init__(
         self,
-        outer: Model,
+        outer: ModelContext,
         document: ast.Document,
         given: Mapping[str, Any],
         quantized: Mapping[str, DatumType],
@@ -46,7 +46,7 @@ class Embedded(Model):
 
     def external(self, name: str, datum: DatumType, shape: Any) -> Any:
         if name not in self._given:
-            raise Wrong("tract/submodel", f"input '{name}' is not given")
+            raise OperatorError("tract/submodel", f"input '{name}' is not given")
         return self._given[name]
 
     def state(
@@ -64,27 +64,29 @@ class Embedded(Model):
     def keep(self, name: str, before: PriorState | None, after: Operand) -> None:
         self._outer.keep(name, before, after)
 
-    def append(self, make: Maker, name: str, before: PriorState, more: Operand, axis: int) -> None:
+    def append(
+        self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
+    ) -> None:
         self._outer.append(make, name, before, more, axis)
 
 
-def submodel(outer: Model, make: Maker, label: str, given: Sequence[Any]) -> Any:
+def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[Any]) -> Any:
     """The results of a model beside the document of another one for some inputs, in its graph.
 
     Raises Wrong, or NnefError with all that is wrong in its document.
     """
     if outer.container is None or outer.depth >= SUBMODELS:
-        raise Wrong("tract/submodel", f"there is no model '{label}'")
+        raise OperatorError("tract/submodel", f"there is no model '{label}'")
     container = outer.container.submodel(label)
     if container is None:
         hint = f"{outer.container.name} has neither {label}/graph.nnef nor {label}.nnef.tgz"
-        raise Wrong("tract/submodel", f"there is no model '{label}'", hint)
+        raise OperatorError("tract/submodel", f"there is no model '{label}'", hint)
     with container:
         return _embedded(outer, make, label, container, given)
 
 
 def _embedded(
-    outer: Model, make: Maker, label: str, container: Container, given: Sequence[Any]
+    outer: ModelContext, make: OpBuilder, label: str, container: Container, given: Sequence[Any]
 ) -> Any:
     limits = outer.limits
     diagnostics = Diagnostics(limit=limits.errors)
@@ -94,14 +96,16 @@ def _embedded(
     document = parse(text, file, limits=limits, diagnostics=diagnostics, tract=True)
     names = [p.name for p in document.graph.parameters]
     if len(names) != len(given):
-        raise Wrong("tract/submodel", f"'{label}' takes {len(names)} tensors, not {len(given)}")
+        raise OperatorError(
+            "tract/submodel", f"'{label}' takes {len(names)} tensors, not {len(given)}"
+        )
     types = quantized_types(read_quantization(container, limits, diagnostics), diagnostics)
     weights = outer.weights.within(container, label)
     inputs = dict(zip(names, given, strict=True))
-    model = Embedded(outer, document, inputs, types, weights)
+    model = Submodel(outer, document, inputs, types, weights)
     context = context_of(document, model, types, make.budget, diagnostics)
     evaluator = Evaluator(context, make.graph)
-    frame = Frame()
+    frame = Scope()
     evaluator.run(document.graph.body, frame, names=True)
     report_unknown(context, document)
     diagnostics.raise_errors()

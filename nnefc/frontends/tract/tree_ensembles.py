@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from nnefc.frontends.common.budget import STEPS_OF_OPERATION, Budget
-from nnefc.frontends.common.values import Array, Wrong
+from nnefc.frontends.common.values import Array, OperatorError
 
 RULE: Final = "argument/ml_tree_ensemble_classifier"
 _EQUAL, _NOT_EQUAL, _LESS, _GREATER, _AT_MOST, _AT_LEAST = range(1, 7)
@@ -29,7 +29,7 @@ _BRANCHES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Forest:
+class TreeEnsemble:
     """Trees whose leaves are nodes 0 to l - 1, with up to v votes each; from a leaf a walk goes to
     the same leaf.
     """
@@ -52,7 +52,7 @@ class Forest:
 
 def forest_of(
     trees: Array, nodes: Array, leaves: Array, *, features: int, classes: int, budget: Budget
-) -> Forest:
+) -> TreeEnsemble:
     """Raises Wrong for what is no forest, for so many features and classes; `classes` itself is
     no class.
     """
@@ -66,7 +66,7 @@ def forest_of(
     steady = np.repeat(np.arange(ends.size), _BRANCHES).reshape(-1, _BRANCHES)
     every = np.concatenate([steady, targets])
     votes, weights = _votes(nodes[ends], leaves, classes, budget)
-    return Forest(
+    return TreeEnsemble(
         number[trees].astype(np.int32),
         np.concatenate([np.zeros(ends.size), about]).astype(np.int32),
         np.concatenate([np.zeros(ends.size), thresholds]).astype(np.float32),
@@ -85,17 +85,17 @@ def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array
     while new.size:
         budget.take_steps(STEPS_OF_OPERATION)
         if (outside := new[new >= len(nodes)]).size:
-            raise Wrong(RULE, f"there is no node {outside[0]}: there are {len(nodes)}")
+            raise OperatorError(RULE, f"there is no node {outside[0]}: there are {len(nodes)}")
         seen[new] = True
         found.append(new)
         kinds = nodes[new, 4] & _KIND
         if (unknown := new[kinds > _AT_LEAST]).size:
             kind = nodes[unknown[0], 4] & _KIND
-            raise Wrong(RULE, f"node {unknown[0]} has comparison {kind}; 1 to 6 are known")
+            raise OperatorError(RULE, f"node {unknown[0]} has comparison {kind}; 1 to 6 are known")
         branches = new[kinds != 0]
         if (wrong := branches[nodes[branches, 0] >= features]).size:
             message = f"node {wrong[0]} asks for feature {nodes[wrong[0], 0]} of {features}"
-            raise Wrong(RULE, message)
+            raise OperatorError(RULE, message)
         new = np.unique(nodes[branches, 1:3])
         inside = new < len(nodes)
         new = new[~inside | ~seen[np.where(inside, new, 0)]]
@@ -148,7 +148,7 @@ def _depth(targets: Array, leaves: int, budget: Budget) -> int:
         waiting[passed] -= times
         ready = passed[(waiting[passed] == 0) & (passed >= leaves)]
     if done < len(targets) - leaves:
-        raise Wrong(RULE, "the nodes are no trees: from some a walk comes back to them")
+        raise OperatorError(RULE, "the nodes are no trees: from some a walk comes back to them")
     return depth
 
 
@@ -157,7 +157,9 @@ def _votes(ends: Array, leaves: Array, classes: int, budget: Budget) -> tuple[Ar
     begin, end = ends[:, 0], ends[:, 1]
     if (wrong := ((begin > end) | (end > len(leaves))).nonzero()[0]).size:
         first, last = begin[wrong[0]], end[wrong[0]]
-        raise Wrong(RULE, f"a leaf has the votes {first} to {last}: there are {len(leaves)}")
+        raise OperatorError(
+            RULE, f"a leaf has the votes {first} to {last}: there are {len(leaves)}"
+        )
     most = int((end - begin).max(initial=0))
     budget.take_items(most * len(ends))
     if most == 0:
@@ -167,6 +169,6 @@ def _votes(ends: Array, leaves: Array, classes: int, budget: Budget) -> tuple[Ar
     found: Array = leaves[np.where(is_there, place, 0)]
     votes = np.where(is_there, found[..., 0], classes)
     if (outside := votes[is_there & (votes >= classes)]).size:
-        raise Wrong(RULE, f"a vote is for class {outside[0]} of {classes}")
+        raise OperatorError(RULE, f"a vote is for class {outside[0]} of {classes}")
     weights = found[..., 1].astype(np.uint32).view(np.float32)
     return votes.astype(np.int32), weights

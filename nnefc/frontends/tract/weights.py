@@ -12,13 +12,20 @@ from nnefc.formats.container import Container
 from nnefc.formats.tensor_file import StoredTensor
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.random_data import random_data
-from nnefc.frontends.common.values import Array, Complex, Known, Operand, Strings, Wrong
+from nnefc.frontends.common.values import (
+    Array,
+    ComplexTensor,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    StringTensor,
+)
 from nnefc.ir import DType, TensorType, Value
 from nnefc.ir.graph import Variable
 from nnefc.support.errors import Diagnostics, Place, collecting
 
 if TYPE_CHECKING:
-    from nnefc.frontends.common.op_builder import Maker
+    from nnefc.frontends.common.op_builder import OpBuilder
 
 SMALL: Final = 64
 FEW: Final = 8
@@ -77,8 +84,8 @@ class Weights:
         return [stored.array for stored in self._known.values()]
 
     def variable(
-        self, make: Maker, label: str, shape: tuple[int, ...]
-    ) -> Operand | Complex | Strings:
+        self, make: OpBuilder, label: str, shape: tuple[int, ...]
+    ) -> Operand | ComplexTensor | StringTensor:
         """The weight of a label as a tensor of a graph, or known if it is small.
 
         Blocks of quantized items stay as they are in the file, in a variable of bytes.
@@ -91,7 +98,7 @@ class Weights:
         if (is_blocks and stored.shape != shape) or math.prod(stored.shape) != math.prod(shape):
             have, want = list(stored.shape), list(shape)
             message = f"'{label}' has shape {have}, but the document says {want}"
-            raise Wrong("data/shape", message)
+            raise OperatorError("data/shape", message)
         if stored.blocks is not None:
             raw = self._value(make, label, stored.array, DType.UINT8)
             return make("dequantize_blocks", raw, format=stored.blocks, shape=shape)
@@ -99,14 +106,14 @@ class Weights:
             pairs = (*shape, 2)
             check_shape(make, "shape", pairs, DType.UINT8)
             array = stored.array.reshape(pairs)
-            return Complex(self._value(make, label, array, DType(array.dtype.name)))
+            return ComplexTensor(self._value(make, label, array, DType(array.dtype.name)))
         array = stored.array.reshape(shape)
         if array.dtype.kind == "O":
-            return Strings(array, label)
+            return StringTensor(array, label)
         dtype = DType(array.dtype.name)
         few = array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2
         if few or not array.size:
-            return Known(array, dtype)
+            return KnownTensor(array, dtype)
         return self._value(make, label, array, dtype)
 
     def items(self, value: Value) -> Array | None:
@@ -121,7 +128,7 @@ class Weights:
                 stored = self.container.stored(label) or stored
         return None if stored is None else stored.array.reshape(value.type.dims)
 
-    def _value(self, make: Maker, label: str, array: Array, dtype: DType) -> Value:
+    def _value(self, make: OpBuilder, label: str, array: Array, dtype: DType) -> Value:
         graph = make.evaluator.context.model.graph
         type_ = TensorType(dtype, array.shape)
         name = self._name(self.prefix + label)
@@ -129,7 +136,7 @@ class Weights:
         if shared.type != type_:
             have, other = list(shared.type.dims), list(array.shape)
             message = f"'{self.prefix}{label}' is used with shapes {have} and {other}"
-            raise Wrong("data/shape", message)
+            raise OperatorError("data/shape", message)
         make.graph.variables[name.lower()] = shared
         attributes: Mapping[str, Any] = {"shape": array.shape, "label": name}
         return make("variable", dtype=dtype, **attributes)
@@ -166,4 +173,4 @@ class Weights:
             f"{place or 'the model'} has no file {label}.dat, and no *.safetensors file has a"
             " tensor of that name; or use random values"
         )
-        raise Wrong("data/missing", f"there is no data for '{label}'", hint)
+        raise OperatorError("data/missing", f"there is no data for '{label}'", hint)

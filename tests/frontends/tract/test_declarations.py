@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.frontends.common.graph_source import sample_graph
-from nnefc.frontends.common.linear_equations import Sum, solved
+from nnefc.frontends.common.linear_equations import LinearSum, solved
 from nnefc.frontends.read_model import read_model
 from nnefc.frontends.tract.source import TractSource
 from nnefc.support.errors import Diagnostics, NnefError
@@ -232,7 +232,7 @@ def test_equations_against_all_small_numbers(
     if possible:
         right = sums(chosen)
     equations = [
-        (Sum({n: a for n, a in zip("abc", row, strict=True) if a}), number)
+        (LinearSum({n: a for n, a in zip("abc", row, strict=True) if a}), number)
         for row, number in zip(rows, right, strict=False)
     ]
     found = solved(equations)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from nnefc.frontends.common import boolean_arithmetic
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, take_room
-from nnefc.frontends.common.values import Known, Operand, Wrong, operand
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
 from nnefc.symbolic.integers import specialized
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import Model
+    from nnefc.frontends.tract.model import ModelContext
 
 # -- one operand: operations that mean what they mean in the standard
 
@@ -31,7 +31,7 @@ _UNCHANGED: Final = {"floor", "ceil", "round"}
 """Those that leave integers as they are."""
 
 
-def _unary(name: str, x: Operand, make: Maker) -> Operand:
+def _unary(name: str, x: Operand, make: OpBuilder) -> Operand:
     if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_truths(x):
         return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
@@ -43,7 +43,7 @@ def _unary(name: str, x: Operand, make: Maker) -> Operand:
 
 
 def _register(name: str) -> None:
-    def function(make: Maker, x: Operand) -> Any:
+    def function(make: OpBuilder, x: Operand) -> Any:
         return _unary(name, x, make)
 
     function.__name__ = name
@@ -55,18 +55,18 @@ for _name in _REAL:
 
 
 @operator("tract_nnef", "rcp")
-def recip(make: Maker, x: Operand) -> Any:
+def recip(make: OpBuilder, x: Operand) -> Any:
     """1 / x."""
     return make("rcp", x)
 
 
 @operator("tract_nnef")
-def not_(make: Maker, x: Operand) -> Any:
+def not_(make: OpBuilder, x: Operand) -> Any:
     return make("not", make.cast(x, DType.BOOL))
 
 
 @operator("tract_core")
-def tract_core_round_even(make: Maker, input: Operand, decimals: int = 0) -> Any:
+def tract_core_round_even(make: OpBuilder, input: Operand, decimals: int = 0) -> Any:
     """`decimals` are beyond tract: the digits behind the point that are kept."""
     if input.type.dtype.is_integer:
         return input
@@ -77,41 +77,41 @@ def tract_core_round_even(make: Maker, input: Operand, decimals: int = 0) -> Any
 
 
 @operator("tract_core")
-def tract_core_erf(make: Maker, input: Operand) -> Any:
+def tract_core_erf(make: OpBuilder, input: Operand) -> Any:
     return make("erf", input)
 
 
 @operator("tract_core")
-def tract_core_bitnot(make: Maker, input: Operand) -> Any:
+def tract_core_bitnot(make: OpBuilder, input: Operand) -> Any:
     return make("bitnot", input)
 
 
 @operator("tract_core")
-def tract_core_is_nan(make: Maker, input: Operand) -> Any:
+def tract_core_is_nan(make: OpBuilder, input: Operand) -> Any:
     return make("is_nan", input)
 
 
 @operator("tract_core", "tract_onnx_isinf")
 def tract_core_is_inf(
-    make: Maker, input: Operand, detect_positive: bool = True, detect_negative: bool = True
+    make: OpBuilder, input: Operand, detect_positive: bool = True, detect_negative: bool = True
 ) -> Any:
     return make("is_inf", input, detect_positive=detect_positive, detect_negative=detect_negative)
 
 
 @operator("tract_core")
-def tract_core_hard_swish(make: Maker, input: Operand) -> Any:
+def tract_core_hard_swish(make: OpBuilder, input: Operand) -> Any:
     """x * min(max(x / 6 + 1/2, 0), 1)."""
     gate = make("add", make("mul", input, 1.0 / 6.0), 0.5)
     return make("mul", input, make("clamp", gate, 0.0, 1.0))
 
 
 @operator("tract_core", "tract_transformers_silu")
-def tract_core_silu(make: Maker, input: Operand) -> Any:
+def tract_core_silu(make: OpBuilder, input: Operand) -> Any:
     return make("silu", input)
 
 
 @operator("tract_core", "tract_transformers_gelu_approx")
-def tract_core_gelu_approx(make: Maker, input: Operand, fast_impl: bool = False) -> Any:
+def tract_core_gelu_approx(make: OpBuilder, input: Operand, fast_impl: bool = False) -> Any:
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^p))), p = 2 if fast, otherwise 3."""
     power = make("mul", input, input)
     if not fast_impl:
@@ -122,7 +122,7 @@ def tract_core_gelu_approx(make: Maker, input: Operand, fast_impl: bool = False)
 
 
 @operator("tract_core")
-def tract_core_pow_const(make: Maker, input: Operand, exponent: float) -> Any:
+def tract_core_pow_const(make: OpBuilder, input: Operand, exponent: float) -> Any:
     """x to a power that is a number."""
     return pow_(make, input, exponent)
 
@@ -130,7 +130,7 @@ def tract_core_pow_const(make: Maker, input: Operand, exponent: float) -> Any:
 # -- several operands
 
 
-def _aligned(make: Maker, *operands: Any) -> list[Operand]:
+def _aligned(make: OpBuilder, *operands: Any) -> list[Operand]:
     """Operands of one item type and of one rank: missing dimensions are at the end."""
     tensors = make.unified(*operands)
     rank = max(x.type.rank for x in tensors)
@@ -140,7 +140,7 @@ def _aligned(make: Maker, *operands: Any) -> list[Operand]:
     ]
 
 
-def _broadcast(make: Maker, name: str, *operands: Any) -> Any:
+def _broadcast(make: OpBuilder, name: str, *operands: Any) -> Any:
     aligned = _aligned(make, *operands)
     if boolean_arithmetic.are_truths(*aligned):
         found = boolean_arithmetic.binary(make, name, *aligned)
@@ -150,44 +150,46 @@ def _broadcast(make: Maker, name: str, *operands: Any) -> Any:
 
 
 @operator("tract_nnef", quantized=True)
-def add(make: Maker, x: Any, y: Any) -> Any:
+def add(make: OpBuilder, x: Any, y: Any) -> Any:
     return _real(make, "add", x, y)
 
 
 @operator("tract_nnef", quantized=True)
-def sub(make: Maker, x: Any, y: Any) -> Any:
+def sub(make: OpBuilder, x: Any, y: Any) -> Any:
     return _real(make, "sub", x, y)
 
 
 @operator("tract_nnef", quantized=True)
-def mul(make: Maker, x: Any, y: Any) -> Any:
+def mul(make: OpBuilder, x: Any, y: Any) -> Any:
     return _real(make, "mul", x, y)
 
 
-def _real(make: Maker, name: str, x: Any, y: Any) -> Any:
+def _real(make: OpBuilder, name: str, x: Any, y: Any) -> Any:
     """Codes are decoded; what the result has for codes, if any, follows from its name."""
     return _broadcast(make, name, plain(make, x), plain(make, y))
 
 
 @operator("tract_nnef")
-def div(make: Maker, x: Operand, y: Operand) -> Any:
+def div(make: OpBuilder, x: Operand, y: Operand) -> Any:
     x, y = _aligned(make, x, y)
-    if isinstance(y, Known) and y.dtype.is_integer and not y.array.all():
-        raise Wrong("tract/division", "integers are divided by zero")
+    if isinstance(y, KnownTensor) and y.dtype.is_integer and not y.array.all():
+        raise OperatorError("tract/division", "integers are divided by zero")
     if isinstance(y, Value) and y.type.dtype.is_integer and make.is_known(y) and _is_pattern(make):
-        raise Wrong("tract/division", "whether integers are divided by zero depends on symbols")
+        raise OperatorError(
+            "tract/division", "whether integers are divided by zero depends on symbols"
+        )
     return make("div", x, y)
 
 
-def _is_pattern(make: Maker) -> bool:
+def _is_pattern(make: OpBuilder) -> bool:
     """Whether the graph is for several values of symbols, where plain numbers can take over."""
-    model: Model = make.evaluator.context.model
+    model: ModelContext = make.evaluator.context.model
     return model.is_pattern
 
 
 @operator("tract_nnef")
-def pow_(make: Maker, x: Operand, y: Any) -> Any:
-    if isinstance(y, Known) and y.array.size == 1:
+def pow_(make: OpBuilder, x: Operand, y: Any) -> Any:
+    if isinstance(y, KnownTensor) and y.array.size == 1:
         y = specialized(
             y.array.reshape(()).item()
         )  # real powers of plain numbers, as literals have
@@ -212,7 +214,7 @@ def pow_(make: Maker, x: Operand, y: Any) -> Any:
 def _binary(registry: str, name: str, *aliases: str, logical: bool = False, text: str = "") -> None:
     ir_name = aliases[0] if aliases else name
 
-    def function(make: Maker, x: Operand, y: Operand) -> Any:
+    def function(make: OpBuilder, x: Operand, y: Operand) -> Any:
         if logical:
             x, y = make.cast(x, DType.BOOL), make.cast(y, DType.BOOL)
         return _broadcast(make, ir_name, x, y)
@@ -233,14 +235,14 @@ _binary("tract_core", "tract_shr", "shift_right", text="x shifted by y bits to t
 
 
 @operator("tract_core")
-def tract_core_remainder(make: Maker, x: Operand, y: Operand) -> Any:
+def tract_core_remainder(make: OpBuilder, x: Operand, y: Operand) -> Any:
     return _broadcast(make, "remainder", x, y)
 
 
 @operator("tract_nnef")
-def select(make: Maker, condition: Operand, true_value: Operand, false_value: Operand) -> Any:
+def select(make: OpBuilder, condition: Operand, true_value: Operand, false_value: Operand) -> Any:
     condition = make.cast(condition, DType.BOOL)
-    if isinstance(condition, Known) and condition.array.size == 1:
+    if isinstance(condition, KnownTensor) and condition.array.size == 1:
         chosen = true_value if condition.array.reshape(()) else false_value
         other = false_value if chosen is true_value else true_value
         if chosen.type.volume == 1 and other.type.volume == 1:
@@ -255,53 +257,55 @@ def select(make: Maker, condition: Operand, true_value: Operand, false_value: Op
 
 
 @operator("tract_nnef")
-def clamp(make: Maker, x: Operand, a: Operand, b: Operand) -> Any:
+def clamp(make: OpBuilder, x: Operand, a: Operand, b: Operand) -> Any:
     tensors = make.unified(x, a, b)
     return make("min", make("max", *_aligned(make, *tensors[:2])), tensors[2])
 
 
 @operator("tract_nnef")
-def leaky_relu(make: Maker, x: Operand, alpha: float) -> Any:
+def leaky_relu(make: OpBuilder, x: Operand, alpha: float) -> Any:
     return make("leaky_relu", x, alpha=alpha)
 
 
 @operator("tract_nnef")
-def prelu(make: Maker, x: Operand, alpha: Operand) -> Any:
+def prelu(make: OpBuilder, x: Operand, alpha: Operand) -> Any:
     return _broadcast(make, "prelu", x, alpha)
 
 
 @operator("tract_nnef")
-def elu(make: Maker, x: Operand, alpha: float = 1.0) -> Any:
+def elu(make: OpBuilder, x: Operand, alpha: float = 1.0) -> Any:
     return make("elu", x, alpha=alpha)
 
 
 @operator("tract_nnef")
-def selu(make: Maker, x: Operand, alpha: float = 1.67326319, lambda_: float = 1.05070102) -> Any:
+def selu(
+    make: OpBuilder, x: Operand, alpha: float = 1.67326319, lambda_: float = 1.05070102
+) -> Any:
     attributes: dict[str, Any] = {"alpha": alpha, "lambda": lambda_}
     return make("selu", x, **attributes)
 
 
 @operator("tract_nnef")
-def gelu(make: Maker, x: Operand) -> Any:
+def gelu(make: OpBuilder, x: Operand) -> Any:
     return make("gelu", x)
 
 
 @operator("tract_nnef")
-def silu(make: Maker, x: Operand) -> Any:
+def silu(make: OpBuilder, x: Operand) -> Any:
     return make("silu", x)
 
 
 @operator("tract_nnef")
-def softabs(make: Maker, x: Operand, epsilon: float) -> Any:
+def softabs(make: OpBuilder, x: Operand, epsilon: float) -> Any:
     return make("softabs", x, epsilon=epsilon)
 
 
 @operator("tract_nnef")
-def add_n(make: Maker, x: tuple[Operand, ...]) -> Any:
+def add_n(make: OpBuilder, x: tuple[Operand, ...]) -> Any:
     return sum_of(make, x)
 
 
-def sum_of(make: Maker, x: Sequence[Operand]) -> Operand:
+def sum_of(make: OpBuilder, x: Sequence[Operand]) -> Operand:
     not_empty("add_n", "x", x)
     total = x[0]
     for each in x[1:]:
@@ -310,11 +314,11 @@ def sum_of(make: Maker, x: Sequence[Operand]) -> Operand:
 
 
 @operator("tract_nnef", quantized=True)
-def copy(make: Maker, x: Any) -> Any:
+def copy(make: OpBuilder, x: Any) -> Any:
     return x
 
 
 @operator("tract_nnef")
-def copy_n(make: Maker, x: Operand, times: int) -> Any:
+def copy_n(make: OpBuilder, x: Operand, times: int) -> Any:
     take_room(make.budget, times)
     return (x,) * times

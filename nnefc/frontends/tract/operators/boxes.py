@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.frontends.common.loops import loop
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, take_room
-from nnefc.frontends.common.values import Known, Operand, Wrong, operand
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.onnx import places_of
 from nnefc.frontends.tract.registry import operator
@@ -22,7 +22,7 @@ _NEVER: Final = -math.inf
 
 @operator("tract_onnx")
 def tract_onnx_non_max_suppression(
-    make: Maker,
+    make: OpBuilder,
     boxes: Operand,
     scores: Operand,
     max_output_boxes_per_class: int = 0,
@@ -40,13 +40,13 @@ def tract_onnx_non_max_suppression(
     batch_of_scores, classes, of_scores = of_rank(name, "scores", scores, 3)
     if corners != 4 or batch_of_scores != batch or of_scores != count:
         message = f"boxes {list(boxes.type.dims)} and scores {list(scores.type.dims)} do not fit"
-        raise Wrong(
+        raise OperatorError(
             f"argument/{name}", message, "boxes are [n, boxes, 4], scores [n, classes, boxes]"
         )
     turns = min(max_output_boxes_per_class, count)
     room = batch * classes * max(turns, 0)
     if room == 0:
-        return Known(np.zeros((0, 3), np.int64), DType.INT64)
+        return KnownTensor(np.zeros((0, 3), np.int64), DType.INT64)
     take_room(make.budget, batch * classes * count)
     boxes, scores = make.unified(boxes, scores)
     if score_threshold is not None:
@@ -54,10 +54,10 @@ def tract_onnx_non_max_suppression(
     sides = _sides(make, boxes, center_point_box)
     shared = [make.repeated(side, (batch, classes, count)) for side in sides]
     never = make.cast(operand(_NEVER), scores.type.dtype)
-    numbers = Known(np.arange(count, dtype=np.int64).reshape(1, 1, count), DType.INT64)
+    numbers = KnownTensor(np.arange(count, dtype=np.int64).reshape(1, 1, count), DType.INT64)
 
     def turn(
-        within: Maker, before: list[Operand], slices: list[Operand], whole: list[Operand]
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
     ) -> tuple[list[Operand], list[Operand]]:
         """The best box of each class, and the scores of those that may come after it."""
         del slices
@@ -85,7 +85,7 @@ def tract_onnx_non_max_suppression(
     return result
 
 
-def _sides(make: Maker, boxes: Operand, is_centered: bool) -> list[Any]:
+def _sides(make: OpBuilder, boxes: Operand, is_centered: bool) -> list[Any]:
     """Lower bounds along two axes, then upper ones, each [n, 1, boxes]."""
     batch, count, _ = boxes.type.dims
     first, second, third, fourth = (
@@ -103,7 +103,7 @@ def _sides(make: Maker, boxes: Operand, is_centered: bool) -> list[Any]:
     return [make(name, *pair) for name in ("min", "max") for pair in pairs]
 
 
-def _overlap(make: Maker, boxes: list[Any], others: list[Any]) -> Any:
+def _overlap(make: OpBuilder, boxes: list[Any], others: list[Any]) -> Any:
     """The area that boxes have in common, over that of both together; 0 where there is none."""
     extents = [
         make("sub", make("min", upper, other_upper), make("max", lower, other_lower))
@@ -116,6 +116,6 @@ def _overlap(make: Maker, boxes: list[Any], others: list[Any]) -> Any:
     return make("select", make("gt", common, 0.0), make("div", common, union), 0.0)
 
 
-def _area(make: Maker, boxes: list[Any]) -> Any:
+def _area(make: OpBuilder, boxes: list[Any]) -> Any:
     sides = (make("sub", boxes[i + 2], boxes[i]) for i in range(2))
     return make("mul", *sides)

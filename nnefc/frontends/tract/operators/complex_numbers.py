@@ -11,8 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Complex, Known, Operand, Wrong, extents, operand
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import (
+    ComplexTensor,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    extents,
+    operand,
+)
 from nnefc.frontends.tract.operators import movement, signals
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of, part
@@ -25,29 +32,29 @@ _WHOLE: Final = (DType.INT16, DType.INT32, DType.INT64)
 
 
 @operator("tract_core")
-def tract_core_inner_dim_to_complex(make: Maker, input: Operand) -> Any:
+def tract_core_inner_dim_to_complex(make: OpBuilder, input: Operand) -> Any:
     """Complex numbers of real and imaginary parts in a last dimension of two."""
     del make
     if input.type.rank == 0 or input.type.dims[-1] != 2:
         message = f"input has shape {list(input.type.dims)}; a last extent of 2 is expected"
-        raise Wrong("argument/inner_dim_to_complex", message)
+        raise OperatorError("argument/inner_dim_to_complex", message)
     dtype = input.type.dtype
     if not dtype.is_float and dtype not in _WHOLE:
         message = f"there are no complex numbers of {dtype}"
-        raise Wrong("argument/inner_dim_to_complex", message)
-    return Complex(input)
+        raise OperatorError("argument/inner_dim_to_complex", message)
+    return ComplexTensor(input)
 
 
 @operator("tract_core")
-def tract_core_complex_to_inner_dim(make: Maker, input: Operand) -> Any:
+def tract_core_complex_to_inner_dim(make: OpBuilder, input: Operand) -> Any:
     """Real and imaginary parts of complex numbers, in a last dimension of two."""
     del make
     message = f"input, of shape {list(input.type.dims)}, is no complex tensor"
-    raise Wrong("argument/complex_to_inner_dim", message)
+    raise OperatorError("argument/complex_to_inner_dim", message)
 
 
 @on_complex("tract_core_complex_to_inner_dim")
-def _parts(make: Maker, input: Complex) -> Any:
+def _parts(make: OpBuilder, input: ComplexTensor) -> Any:
     del make
     return input.parts
 
@@ -56,193 +63,204 @@ def _parts(make: Maker, input: Complex) -> Any:
 
 
 @on_complex()
-def copy(make: Maker, x: Complex) -> Any:
+def copy(make: OpBuilder, x: ComplexTensor) -> Any:
     del make
     return x
 
 
 @on_complex()
-def tract_core_shape_of(make: Maker, input: Complex) -> Any:
+def tract_core_shape_of(make: OpBuilder, input: ComplexTensor) -> Any:
     del make
     return extents(input.dims)
 
 
 @on_complex()
 def reshape(
-    make: Maker, input: Complex, shape: tuple[int, ...], axis_start: int = 0, axis_count: int = -1
+    make: OpBuilder,
+    input: ComplexTensor,
+    shape: tuple[int, ...],
+    axis_start: int = 0,
+    axis_count: int = -1,
 ) -> Any:
     start = axis_of(axis_start, input.rank, extra=1) if axis_start < 0 else axis_start
     count = max(input.rank - start, 0) if axis_count < 0 else axis_count
     if start + count > input.rank:
         message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {input.rank}"
-        raise Wrong("argument/reshape", message)
-    return Complex(movement.reshape(make, input.parts, shape, start, count))
+        raise OperatorError("argument/reshape", message)
+    return ComplexTensor(movement.reshape(make, input.parts, shape, start, count))
 
 
 @on_complex()
-def squeeze(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
-    return Complex(movement.squeeze(make, input.parts, axes_of(axes, input.rank)))
+def squeeze(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
+    return ComplexTensor(movement.squeeze(make, input.parts, axes_of(axes, input.rank)))
 
 
 @on_complex()
-def unsqueeze(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
+def unsqueeze(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
     parts: Operand = input.parts
     for added, axis in enumerate(sorted(axes)):
         at = axis_of(axis, input.rank + added, extra=1)
         parts = movement.unsqueeze(make, parts, (at,))
-    return Complex(parts)
+    return ComplexTensor(parts)
 
 
 @on_complex()
-def transpose(make: Maker, input: Complex, axes: tuple[int, ...]) -> Any:
-    return Complex(movement.transpose(make, input.parts, axes_of(axes, input.rank)))
+def transpose(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
+    return ComplexTensor(movement.transpose(make, input.parts, axes_of(axes, input.rank)))
 
 
 @on_complex()
 def slice_(
-    make: Maker,
-    input: Complex,
+    make: OpBuilder,
+    input: ComplexTensor,
     axes: tuple[int, ...],
     begin: tuple[int, ...],
     end: Any,
     stride: tuple[int, ...] = (),
 ) -> Any:
     where = axes_of(axes, input.rank)
-    return Complex(movement.slice_(make, input.parts, where, begin, end, stride))
+    return ComplexTensor(movement.slice_(make, input.parts, where, begin, end, stride))
 
 
 @on_complex()
-def concat(make: Maker, values: Any, axis: int) -> Any:
+def concat(make: OpBuilder, values: Any, axis: int) -> Any:
     items = sequence(values)
     return _joined(make, [values] if items is None else items, axis)
 
 
-def _joined(make: Maker, items: Sequence[Any], axis: int) -> Complex:
+def _joined(make: OpBuilder, items: Sequence[Any], axis: int) -> ComplexTensor:
     values = [_complex(make, x) for x in items]
     parts = [x.parts if x.rank else make.reshape(x.parts, (1, 2)) for x in values]
     at = axis_of(axis, parts[0].type.rank - 1)
-    return Complex(movement.concat(make, tuple(parts), at))
+    return ComplexTensor(movement.concat(make, tuple(parts), at))
 
 
 @on_complex()
-def stack(make: Maker, values: Any, axis: int) -> Any:
+def stack(make: OpBuilder, values: Any, axis: int) -> Any:
     items = [_complex(make, x) for x in sequence(values) or [values]]
     at = axis_of(axis, items[0].rank, extra=1)
     return _joined(make, [unsqueeze(make, x, (at,)) for x in items], at)
 
 
 @on_complex()
-def unstack(make: Maker, value: Complex, axis: int) -> Any:
+def unstack(make: OpBuilder, value: ComplexTensor, axis: int) -> Any:
     parts = movement.unstack(make, value.parts, axis_of(axis, value.rank))
-    return tuple(map(Complex, parts))
+    return tuple(map(ComplexTensor, parts))
 
 
 @on_complex()
-def split(make: Maker, value: Complex, axis: int, ratios: tuple[int, ...]) -> Any:
+def split(make: OpBuilder, value: ComplexTensor, axis: int, ratios: tuple[int, ...]) -> Any:
     parts = movement.split(make, value.parts, axis_of(axis, value.rank), ratios)
-    return tuple(map(Complex, parts))
+    return tuple(map(ComplexTensor, parts))
 
 
 @on_complex()
-def tile(make: Maker, input: Complex, repeats: tuple[int, ...]) -> Any:
+def tile(make: OpBuilder, input: ComplexTensor, repeats: tuple[int, ...]) -> Any:
     if len(repeats) != input.rank:
         message = f"repeats = {list(repeats)} for a tensor of rank {input.rank}"
-        raise Wrong("argument/tile", message)
-    return Complex(movement.tile(make, input.parts, (*repeats, 1)))
+        raise OperatorError("argument/tile", message)
+    return ComplexTensor(movement.tile(make, input.parts, (*repeats, 1)))
 
 
 @on_complex()
-def tract_core_broadcast(make: Maker, input: Complex, shape: tuple[int, ...]) -> Any:
-    return Complex(movement.tract_core_broadcast(make, input.parts, (*shape, 2)))
+def tract_core_broadcast(make: OpBuilder, input: ComplexTensor, shape: tuple[int, ...]) -> Any:
+    return ComplexTensor(movement.tract_core_broadcast(make, input.parts, (*shape, 2)))
 
 
 @on_complex("tract_core_gather")
-def _gather(make: Maker, input: Complex, indices: Operand, axis: int = 0) -> Any:
-    return Complex(tract_core_gather(make, input.parts, indices, axis_of(axis, input.rank)))
+def _gather(make: OpBuilder, input: ComplexTensor, indices: Operand, axis: int = 0) -> Any:
+    return ComplexTensor(tract_core_gather(make, input.parts, indices, axis_of(axis, input.rank)))
 
 
 # -- arithmetic
 
 
-def _complex(make: Maker, x: Any) -> Complex:
+def _complex(make: OpBuilder, x: Any) -> ComplexTensor:
     """Any tensor as a complex one."""
-    if isinstance(x, Complex):
+    if isinstance(x, ComplexTensor):
         return x
     real = operand(x)
     pairs = make.reshape(real, (*real.type.dims, 1))
-    nothing = make.cast(Known(np.zeros((1,) * pairs.type.rank), DType.FLOAT64), real.type.dtype)
+    nothing = make.cast(
+        KnownTensor(np.zeros((1,) * pairs.type.rank), DType.FLOAT64), real.type.dtype
+    )
     imaginary = make.repeated(nothing, pairs.type.dims)
-    return Complex(make("concat", [pairs, imaginary], axis=pairs.type.rank - 1))
+    return ComplexTensor(make("concat", [pairs, imaginary], axis=pairs.type.rank - 1))
 
 
-def _aligned(make: Maker, x: Operand, rank: int) -> Operand:
+def _aligned(make: OpBuilder, x: Operand, rank: int) -> Operand:
     """Parts of a tensor of fewer dimensions: those that are missing are before the parts."""
     *dims, parts = x.type.dims
     return make.reshape(x, (*dims, *(1,) * (rank + 1 - x.type.rank), parts))
 
 
-def _of_one_rank(make: Maker, x: Any, y: Any) -> tuple[Operand, Operand]:
+def _of_one_rank(make: OpBuilder, x: Any, y: Any) -> tuple[Operand, Operand]:
     """The parts of two tensors, of one item type; of a real one an only part."""
-    pairs = [z.parts if isinstance(z, Complex) else _alone(make, operand(z)) for z in (x, y)]
+    pairs = [z.parts if isinstance(z, ComplexTensor) else _alone(make, operand(z)) for z in (x, y)]
     first, second = make.unified(*pairs)
     rank = max(first.type.rank, second.type.rank) - 1
     return _aligned(make, first, rank), _aligned(make, second, rank)
 
 
-def _alone(make: Maker, x: Operand) -> Operand:
+def _alone(make: OpBuilder, x: Operand) -> Operand:
     return make.reshape(x, (*x.type.dims, 1))
 
 
 @on_complex()
-def neg(make: Maker, x: Complex) -> Any:
-    return Complex(make("neg", x.parts))
+def neg(make: OpBuilder, x: ComplexTensor) -> Any:
+    return ComplexTensor(make("neg", x.parts))
 
 
 @on_complex()
-def add(make: Maker, x: Any, y: Any) -> Any:
-    return Complex(make("add", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
+def add(make: OpBuilder, x: Any, y: Any) -> Any:
+    return ComplexTensor(make("add", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
 
 
 @on_complex()
-def sub(make: Maker, x: Any, y: Any) -> Any:
-    return Complex(make("sub", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
+def sub(make: OpBuilder, x: Any, y: Any) -> Any:
+    return ComplexTensor(make("sub", *_of_one_rank(make, _complex(make, x), _complex(make, y))))
 
 
 @on_complex()
-def mul(make: Maker, x: Any, y: Any) -> Any:
+def mul(make: OpBuilder, x: Any, y: Any) -> Any:
     first, second = _of_one_rank(make, x, y)
     last = first.type.rank - 1
-    if not (isinstance(x, Complex) and isinstance(y, Complex)):
-        return Complex(make("mul", first, second))
+    if not (isinstance(x, ComplexTensor) and isinstance(y, ComplexTensor)):
+        return ComplexTensor(make("mul", first, second))
     a, b = (part(make, first, last, i, i + 1) for i in range(2))
     c, d = (part(make, second, last, i, i + 1) for i in range(2))
     real = make("sub", make("mul", a, c), make("mul", b, d))
     imaginary = make("add", make("mul", a, d), make("mul", b, c))
-    return Complex(make("concat", [real, imaginary], axis=last))
+    return ComplexTensor(make("concat", [real, imaginary], axis=last))
 
 
 @on_complex()
-def div(make: Maker, x: Any, y: Any) -> Any:
-    if isinstance(y, Complex):
-        raise Wrong("tract/unsupported", "nothing is divided by complex numbers")
+def div(make: OpBuilder, x: Any, y: Any) -> Any:
+    if isinstance(y, ComplexTensor):
+        raise OperatorError("tract/unsupported", "nothing is divided by complex numbers")
     first, second = _of_one_rank(make, x, y)
-    if isinstance(second, Known) and second.dtype.is_integer and not second.array.all():
-        raise Wrong("tract/division", "integers are divided by zero")
-    return Complex(make("div", first, second))
+    if isinstance(second, KnownTensor) and second.dtype.is_integer and not second.array.all():
+        raise OperatorError("tract/division", "integers are divided by zero")
+    return ComplexTensor(make("div", first, second))
 
 
 # -- transforms
 
 
 @on_complex()
-def tract_core_fft(make: Maker, input: Complex, axis: int, inverse: bool = False) -> Any:
+def tract_core_fft(make: OpBuilder, input: ComplexTensor, axis: int, inverse: bool = False) -> Any:
     at = axis_of(axis, input.rank)
-    return Complex(signals.tract_core_fft(make, input.parts, at, inverse))
+    return ComplexTensor(signals.tract_core_fft(make, input.parts, at, inverse))
 
 
 @on_complex()
 def tract_core_stft(
-    make: Maker, input: Complex, axis: int, frame: int, stride: int, window: Operand | None = None
+    make: OpBuilder,
+    input: ComplexTensor,
+    axis: int,
+    frame: int,
+    stride: int,
+    window: Operand | None = None,
 ) -> Any:
     at = axis_of(axis, input.rank)
-    return Complex(signals.tract_core_stft(make, input.parts, at, frame, stride, window))
+    return ComplexTensor(signals.tract_core_stft(make, input.parts, at, frame, stride, window))

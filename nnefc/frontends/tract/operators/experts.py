@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_shape
-from nnefc.frontends.common.values import Operand, Wrong, scalar
+from nnefc.frontends.common.values import Operand, OperatorError, scalar
 from nnefc.frontends.tract.operators.arithmetic import tract_core_gelu_approx
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
 from nnefc.frontends.tract.operators.products import matmul
@@ -22,7 +22,7 @@ _LAYOUTS: Final = ("canonical", "linear")
 
 @operator("tract_transformers")
 def tract_moe_ffn(
-    make: Maker,
+    make: OpBuilder,
     x: Operand,
     wg: Operand,
     w1: Operand,
@@ -50,12 +50,14 @@ def tract_moe_ffn(
         ("expert_layout", expert_layout, _LAYOUTS),
     ):
         if value not in known:
-            raise Wrong("argument/moe_ffn", f"{name} = {value!r} is none of {', '.join(known)}")
+            raise OperatorError(
+                "argument/moe_ffn", f"{name} = {value!r} is none of {', '.join(known)}"
+            )
     shape = of_rank("moe_ffn", "x", x, 2, 3)
     width = shape[-1]
     experts = of_rank("moe_ffn", "wg", wg, 2)[0]
     if not 0 < k <= experts:
-        raise Wrong("argument/moe_ffn", f"k = {k} of {experts} experts")
+        raise OperatorError("argument/moe_ffn", f"k = {k} of {experts} experts")
     dtype = x.type.dtype
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     tokens = make.cast(make.reshape(x, (x.type.volume // width, width)), wide)
@@ -73,7 +75,7 @@ def tract_moe_ffn(
 
 
 def _routed(
-    make: Maker, tokens: Operand, wg: Operand, bias: Operand | None, k: int, gate: str
+    make: OpBuilder, tokens: Operand, wg: Operand, bias: Operand | None, k: int, gate: str
 ) -> tuple[Operand, Operand]:
     """Weights and numbers of the experts of each token, both [n, k]."""
     logits = matmul(make, tokens, make.cast(wg, tokens.type.dtype), False, True)
@@ -90,11 +92,11 @@ def _routed(
     return best, chosen
 
 
-def _floats(make: Maker, weight: Operand, dtype: DType) -> Operand:
+def _floats(make: OpBuilder, weight: Operand, dtype: DType) -> Operand:
     return make.cast(weight, dtype) if weight.type.dtype.is_float else weight
 
 
-def _clamped(make: Maker, gate: Operand, up: Operand, alpha: Any, limit: Any) -> Operand:
+def _clamped(make: OpBuilder, gate: Operand, up: Operand, alpha: Any, limit: Any) -> Operand:
     """(u + 1) g sigmoid(alpha g) with g = min(gate, limit) and u = clamp(up, -limit, limit)."""
     gate = make("min", gate, limit)
     up = make("add", make("clamp", up, -limit, limit), 1.0)
@@ -103,7 +105,7 @@ def _clamped(make: Maker, gate: Operand, up: Operand, alpha: Any, limit: Any) ->
 
 @operator("tract_core")
 def tract_core_clamped_swiglu(
-    make: Maker, gate: Operand, up: Operand, alpha: float, limit: float
+    make: OpBuilder, gate: Operand, up: Operand, alpha: float, limit: float
 ) -> Any:
     """(u + 1) g sigmoid(alpha g) in float32, g = min(gate, limit), u = clamp(up, -limit, limit)."""
     of_shape("clamped_swiglu", "up", up, gate.type.dims)
@@ -111,7 +113,7 @@ def tract_core_clamped_swiglu(
         message = (
             f"alpha = {alpha} and limit = {limit} are not finite, or the limit is not positive"
         )
-        raise Wrong("argument/clamped_swiglu", message)
+        raise OperatorError("argument/clamped_swiglu", message)
     g, u = (make.cast(x, DType.FLOAT32) for x in (gate, up))
     return _clamped(make, g, u, alpha, limit)
 
@@ -124,7 +126,7 @@ Weights = tuple[Operand | None, ...]
 class _Experts:
     """What an expert computes; `limit` is of OpenAI's clamped SwiGLU, with its `alpha`."""
 
-    make: Maker
+    make: OpBuilder
     activation: str
     alpha: Any
     limit: Any

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import FOLDED, Maker, converted
+from nnefc.frontends.common.op_builder import FOLDED, OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.values import (
-    Complex,
+    ComplexTensor,
     DatumType,
-    Known,
+    KnownTensor,
     Operand,
-    Quantized,
-    Strings,
-    Wrong,
+    OperatorError,
+    QuantizedTensor,
+    StringTensor,
     datum_type,
     extents,
     integers,
@@ -33,35 +33,39 @@ from nnefc.symbolic.integers import is_symbolic, largest
 
 
 @operator("tract_nnef")
-def external(make: Maker, shape: Any) -> Any:
+def external(make: OpBuilder, shape: Any) -> Any:
     context = make.evaluator.context
     return context.model.external(context.target, datum_type(make.dtype or "scalar"), shape)
 
 
 @operator("tract_core")
-def tract_core_external(make: Maker, shape: Any, datum_type: Any = "f32") -> Any:
+def tract_core_external(make: OpBuilder, shape: Any, datum_type: Any = "f32") -> Any:
     context = make.evaluator.context
     return context.model.external(context.target, named_type(datum_type), shape)
 
 
 @operator("tract_nnef", quantized=True)
-def variable(make: Maker, label: Any, shape: tuple[int, ...]) -> Any:
+def variable(make: OpBuilder, label: Any, shape: tuple[int, ...]) -> Any:
     if not isinstance(label, str):
-        raise Wrong("tract/attribute", f"label: a string is expected, not {label!r}")
+        raise OperatorError("tract/attribute", f"label: a string is expected, not {label!r}")
     check_shape(make, "shape", shape, DType.UINT8)
     context = make.evaluator.context
     items = context.model.weights.variable(make, label, shape)
     datum: DatumType | None = context.quantized.get(context.target)
-    if datum is None or isinstance(items, Complex | Strings) or not items.type.dtype.is_integer:
+    if (
+        datum is None
+        or isinstance(items, ComplexTensor | StringTensor)
+        or not items.type.dtype.is_integer
+    ):
         return items
     return of_codes(make, items, datum)
 
 
 @operator("tract_nnef")
-def constant(make: Maker, shape: tuple[int, ...], value: Any) -> Any:
+def constant(make: OpBuilder, shape: tuple[int, ...], value: Any) -> Any:
     items = operand(value)
-    if not isinstance(items, Known):
-        raise Wrong("tract/attribute", "the items of a constant are literals")
+    if not isinstance(items, KnownTensor):
+        raise OperatorError("tract/attribute", "the items of a constant are literals")
     array = items.array.reshape(-1)
     dtype = datum_type(make.dtype).dtype if make.dtype else items.dtype
     check_shape(make, "shape", shape, dtype)
@@ -72,12 +76,12 @@ def constant(make: Maker, shape: tuple[int, ...], value: Any) -> Any:
         full = np.broadcast_to(array, shape) if array.size == 1 else array.reshape(shape)
     except ValueError:
         message = f"{array.size} values do not fill a tensor of shape {list(shape)}"
-        raise Wrong("argument/constant", message) from None
-    return make.cast(Known(full, items.dtype), dtype)
+        raise OperatorError("argument/constant", message) from None
+    return make.cast(KnownTensor(full, items.dtype), dtype)
 
 
 @operator("tract_core", quantized=True)
-def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
+def tract_core_cast(make: OpBuilder, input: Any, to: Any = "") -> Any:
     """Without `to` the type is that of the result in graph.quant, as its name says."""
     if to == "":
         return input
@@ -85,8 +89,8 @@ def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
     if datum.scale is not None:
         return encoded(make, plain(make, input), datum)
     x = make.cast(plain(make, input), datum.dtype)
-    if isinstance(x, Known):
-        return Known(x.array, x.dtype, datum.is_extent)
+    if isinstance(x, KnownTensor):
+        return KnownTensor(x.array, x.dtype, datum.is_extent)
     if make.known.get(x, datum.is_extent) is not datum.is_extent:
         x = make("cast", x, dtype=datum.dtype)  # a tensor of its own
         make.known[x] = datum.is_extent
@@ -94,34 +98,38 @@ def tract_core_cast(make: Maker, input: Any, to: Any = "") -> Any:
 
 
 @operator("tract_core", quantized=True)
-def tract_core_shape_of(make: Maker, input: Any) -> Any:
+def tract_core_shape_of(make: OpBuilder, input: Any) -> Any:
     """The extents of a tensor, which are known."""
-    tensor = input.codes if isinstance(input, Quantized) else operand(input)
+    tensor = input.codes if isinstance(input, QuantizedTensor) else operand(input)
     return extents(tensor.type.dims)
 
 
 @operator("tract_core")
-def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
+def tract_core_range(make: OpBuilder, start: Any, end: Any, step: Any = 1) -> Any:
     """Numbers from `start` up to `end`, which is not among them.
 
     A start that only a run tells is not below 0: there is room for all numbers from 0 on, and how
     many are meant is counted by the model.
     """
     bounds = [operand(x) for x in (start, end, step)]
-    if isinstance(bounds[0], Value) and isinstance(bounds[1], Known) and integers(step) == (1,):
+    if (
+        isinstance(bounds[0], Value)
+        and isinstance(bounds[1], KnownTensor)
+        and integers(step) == (1,)
+    ):
         return _last_ones(make, bounds[0], integers(end)[0])
     dtype = make.unified(*bounds)[0].type.dtype
     if any(x.type.dtype.is_float for x in bounds):
         first, last, stride = (scalar(x) for x in bounds)
         if not all(map(math.isfinite, (first, last, stride))):
             given = f"start = {first}, end = {last}, step = {stride}"
-            raise Wrong("tract/attribute", f"a range is between finite numbers: {given}")
+            raise OperatorError("tract/attribute", f"a range is between finite numbers: {given}")
         count = math.ceil((last - first) / stride) if stride else 0
     else:
         first, last, stride = (integers(x)[0] for x in bounds)
         count = -((first - last) // stride) if stride else 0
     if stride == 0:
-        raise Wrong("tract/attribute", "step must not be 0")
+        raise OperatorError("tract/attribute", "step must not be 0")
     count = largest([0, count])
     is_extent = all(map(make.is_extent, bounds))
     if is_symbolic([count]):
@@ -129,16 +137,16 @@ def tract_core_range(make: Maker, start: Any, end: Any, step: Any = 1) -> Any:
         return make.cast(numbers, dtype)
     make.budget.take_items(count)
     if is_symbolic([first, stride]):
-        items = Known(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent)
+        items = KnownTensor(first + stride * np.arange(count, dtype=object), DType.INT64, is_extent)
         return make.cast(items, dtype)
     steps = np.arange(count, dtype=np.int64)
-    return Known((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
+    return KnownTensor((first + stride * steps).astype(dtype.numpy), dtype, is_extent)
 
 
-def _last_ones(make: Maker, start: Operand, end: int) -> Operand:
+def _last_ones(make: OpBuilder, start: Operand, end: int) -> Operand:
     first = make.cast(make.reshape(start, (1,)), DType.INT64)
     if end <= 0:
-        return Known(np.zeros(0, np.int64), DType.INT64)
+        return KnownTensor(np.zeros(0, np.int64), DType.INT64)
     result = make("add", make.iota(end), first)
     count = make("clamp", make("sub", end, first), 0, end)
     make.counted[result] = 0, make.value(make.reshape(count, ()))
@@ -146,7 +154,7 @@ def _last_ones(make: Maker, start: Operand, end: int) -> Operand:
 
 
 @operator("tract_core", quantized=True)
-def tract_core_submodel(make: Maker, input: Any, label: str) -> Any:
+def tract_core_submodel(make: OpBuilder, input: Any, label: str) -> Any:
     """A model of its own that is in a folder or an archive beside the document."""
     model = make.evaluator.context.model
     return submodel(model, make, label, sequence(input) or [input])

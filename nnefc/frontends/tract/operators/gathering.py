@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Array, Known, Operand, Wrong, named_type
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, named_type
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType
 
 
-def _indices(make: Maker, x: Operand) -> Operand:
+def _indices(make: OpBuilder, x: Operand) -> Operand:
     return x if x.type.dtype in (DType.INT32, DType.INT64) else make.cast(x, DType.INT64)
 
 
 @operator("tract_core")
 def tract_core_gather(
-    make: Maker, input: Operand, indices: Operand, axis: int = 0, datum_type: TypeName = NO_TYPE
+    make: OpBuilder, input: Operand, indices: Operand, axis: int = 0, datum_type: TypeName = NO_TYPE
 ) -> Any:
     at = axis_of(axis, input.type.rank)
     where = _indices(make, indices)
-    if isinstance(where, Known):
-        where = Known(_from_front(where.array, input.type.dims[at]), where.dtype)
+    if isinstance(where, KnownTensor):
+        where = KnownTensor(_from_front(where.array, input.type.dims[at]), where.dtype)
     y = make("gather", input, where, axis=at)
     return make.cast(y, named_type(datum_type).dtype) if datum_type else y
 
@@ -35,24 +35,26 @@ def _from_front(indices: Array, extent: int) -> Array:
     found: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
     if found.size and not (found >= 0).all() & (found < extent).all():
         wrong = indices[(found < 0) | (found >= extent)].reshape(-1)[0]
-        raise Wrong("argument/gather", f"index {wrong} is outside an extent of {extent}")
+        raise OperatorError("argument/gather", f"index {wrong} is outside an extent of {extent}")
     return found
 
 
 @operator("tract_core")
-def tract_core_gather_elements(make: Maker, input: Operand, indices: Operand, axis: int) -> Any:
+def tract_core_gather_elements(make: OpBuilder, input: Operand, indices: Operand, axis: int) -> Any:
     at = axis_of(axis, input.type.rank)
     return make("gather_elements", input, _indices(make, indices), axis=at)
 
 
 @operator("tract_core")
-def tract_core_gather_nd(make: Maker, input: Operand, indices: Operand, batch_dims: int = 0) -> Any:
+def tract_core_gather_nd(
+    make: OpBuilder, input: Operand, indices: Operand, batch_dims: int = 0
+) -> Any:
     return make("gather_nd", input, _indices(make, indices), batch_dims=batch_dims)
 
 
 @operator("tract_core")
 def tract_core_scatter_elements(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     indices: Operand,
     updates: Operand,
@@ -77,14 +79,16 @@ def tract_core_scatter_elements(
 
 @operator("tract_core")
 def tract_core_scatter_nd(
-    make: Maker, input: Operand, indices: Operand, updates: Operand, reduction: str = "none"
+    make: OpBuilder, input: Operand, indices: Operand, updates: Operand, reduction: str = "none"
 ) -> Any:
     input, updates = make.unified(input, updates)
     return make("scatter_nd", input, _indices(make, indices), updates, reduction=reduction)
 
 
 @operator("tract_core")
-def tract_core_topk(make: Maker, input: Operand, k: int, axis: int, largest: bool = True) -> Any:
+def tract_core_topk(
+    make: OpBuilder, input: Operand, k: int, axis: int, largest: bool = True
+) -> Any:
     at = axis_of(axis, input.type.rank)
     dtype = input.type.dtype
     if dtype is DType.BOOL:

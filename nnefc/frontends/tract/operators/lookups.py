@@ -10,14 +10,14 @@ from typing import Any, Final
 import numpy as np
 
 from nnefc.frontends.common.binary_search import passed
-from nnefc.frontends.common.op_builder import Maker, converted
+from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import (
     Array,
-    Known,
+    KnownTensor,
     Operand,
-    Strings,
-    Wrong,
+    OperatorError,
+    StringTensor,
     operand,
     strings,
     widest,
@@ -30,13 +30,15 @@ _REVERSE: Final = "argument/ml_reverse_lookup"
 
 
 @operator("tract_onnx")
-def tract_onnx_ml_direct_lookup(make: Maker, input: Operand, values: Any, fallback: Any) -> Any:
+def tract_onnx_ml_direct_lookup(make: OpBuilder, input: Operand, values: Any, fallback: Any) -> Any:
     """`values` at the numbers in `input`, or `fallback` where there is none of a number.
 
     Values are numbers; strings only if the input is known before the model runs.
     """
     if not input.type.dtype.is_integer:
-        raise Wrong(_DIRECT, f"input has items of type {input.type.dtype}; integers are expected")
+        raise OperatorError(
+            _DIRECT, f"input has items of type {input.type.dtype}; integers are expected"
+        )
     texts, other = strings(values), strings(fallback)
     if texts is not None or other is not None:
         return _texts_at(make, input, texts, other)
@@ -53,17 +55,17 @@ def tract_onnx_ml_direct_lookup(make: Maker, input: Operand, values: Any, fallba
 
 
 @operator("tract_onnx")
-def tract_onnx_ml_reverse_lookup(make: Maker, input: Any, keys: Any, fallback: int) -> Any:
+def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallback: int) -> Any:
     """The number of the first of `keys` that is equal, for each item; `fallback` if none is.
 
     Strings must be known before the model runs.
     """
     if not -(1 << 31) <= fallback < 1 << 31:
-        raise Wrong(_REVERSE, f"fallback = {fallback} does not fit in 32 bits")
+        raise OperatorError(_REVERSE, f"fallback = {fallback} does not fit in 32 bits")
     texts, needles = strings(keys), strings(input)
     if texts is not None or needles is not None:
         return _numbers_of(make, needles, texts, fallback)
-    instead = Known(np.array(fallback, np.int32), DType.INT32)
+    instead = KnownTensor(np.array(fallback, np.int32), DType.INT32)
     x, table = operand(input), operand(keys)
     count = table.type.volume
     if count == 0:
@@ -74,36 +76,36 @@ def tract_onnx_ml_reverse_lookup(make: Maker, input: Any, keys: Any, fallback: i
     def is_before(index: Operand) -> Operand:
         return make("lt", make("gather", ordered, index, axis=0), x)
 
-    none = _filled(make, Known(np.array(0, np.int64), DType.INT64), x.type.dims)
+    none = _filled(make, KnownTensor(np.array(0, np.int64), DType.INT64), x.type.dims)
     at = passed(make, none, count, is_before)
     is_there = make("eq", make("gather", ordered, at, axis=0), x)
     number = make.cast(make("gather", places, at, axis=0), DType.INT32)
     return make("select", is_there, number, instead)
 
 
-def _instead(make: Maker, fallback: Operand, dtype: DType) -> Operand:
+def _instead(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
     """The fallback as one item of the type of the others; raises Wrong."""
     if fallback.type.volume != 1:
         message = f"fallback has shape {list(fallback.type.dims)}; one item is expected"
-        raise Wrong(_DIRECT, message)
+        raise OperatorError(_DIRECT, message)
     one = make.reshape(fallback, ())
-    is_literal = isinstance(one, Known) and one.is_extent
+    is_literal = isinstance(one, KnownTensor) and one.is_extent
     if not is_literal and one.type.dtype.is_float is not dtype.is_float:
         message = f"values have items of type {dtype}, and fallback is of type {one.type.dtype}"
-        raise Wrong(_DIRECT, message)
-    if isinstance(one, Known) and dtype.is_integer:
+        raise OperatorError(_DIRECT, message)
+    if isinstance(one, KnownTensor) and dtype.is_integer:
         number = one.array.item()
         if converted(one.array, dtype).item() != number:
-            raise Wrong(_DIRECT, f"fallback = {number} is no {dtype}")
+            raise OperatorError(_DIRECT, f"fallback = {number} is no {dtype}")
     return make.cast(one, dtype)
 
 
-def _filled(make: Maker, one: Operand, shape: tuple[int, ...]) -> Operand:
+def _filled(make: OpBuilder, one: Operand, shape: tuple[int, ...]) -> Operand:
     """A tensor of a shape whose items are all one."""
     return make.repeated(make.reshape(one, (1,) * len(shape)), shape)
 
 
-def _comparable(make: Maker, x: Operand, keys: Operand) -> tuple[Operand, Operand]:
+def _comparable(make: OpBuilder, x: Operand, keys: Operand) -> tuple[Operand, Operand]:
     """Both with items of a type that holds all of either, and has an order; raises Wrong."""
     of_rank("ml_reverse_lookup", "keys", keys, 0, 1)
     dtypes = {x.type.dtype, keys.type.dtype}
@@ -111,7 +113,7 @@ def _comparable(make: Maker, x: Operand, keys: Operand) -> tuple[Operand, Operan
         are_real = {dtype.is_float for dtype in dtypes}
         if len(are_real) > 1 or DType.UINT64 in dtypes:
             message = f"input has items of type {x.type.dtype}, and keys of type {keys.type.dtype}"
-            raise Wrong(_REVERSE, message, "tract_core_cast makes them the same")
+            raise OperatorError(_REVERSE, message, "tract_core_cast makes them the same")
         dtypes = {widest([*dtypes]) if True in are_real else DType.INT64}
     (dtype,) = dtypes
     dtype = DType.UINT8 if dtype is DType.BOOL else dtype
@@ -122,29 +124,31 @@ def _comparable(make: Maker, x: Operand, keys: Operand) -> tuple[Operand, Operan
 
 
 def _texts_at(
-    make: Maker, input: Operand, values: Strings | None, fallback: Strings | None
-) -> Strings:
+    make: OpBuilder, input: Operand, values: StringTensor | None, fallback: StringTensor | None
+) -> StringTensor:
     if values is None or fallback is None or fallback.array.size != 1:
         message = "values are strings if fallback is one, and fallback is one string then"
-        raise Wrong(_DIRECT, message)
-    if not isinstance(input, Known) or input.is_symbolic:
-        raise Wrong("tract/unsupported", "its results are strings, which no model computes")
+        raise OperatorError(_DIRECT, message)
+    if not isinstance(input, KnownTensor) or input.is_symbolic:
+        raise OperatorError("tract/unsupported", "its results are strings, which no model computes")
     make.budget.take_items(input.array.size)
     table, instead = values.array.reshape(-1).tolist(), fallback.array.reshape(-1)[0]
     found: Array = np.empty(input.array.size, object)
     for i, index in enumerate(input.array.reshape(-1).tolist()):
         found[i] = table[index] if 0 <= index < len(table) else instead
-    return Strings(found.reshape(input.array.shape))
+    return StringTensor(found.reshape(input.array.shape))
 
 
-def _numbers_of(make: Maker, input: Strings | None, keys: Strings | None, fallback: int) -> Known:
+def _numbers_of(
+    make: OpBuilder, input: StringTensor | None, keys: StringTensor | None, fallback: int
+) -> KnownTensor:
     if input is None or keys is None:
         what = "keys" if input is None else "input"
         message = f"{what} are strings, and the items that are compared with them are numbers"
-        raise Wrong(_REVERSE, message)
+        raise OperatorError(_REVERSE, message)
     make.budget.take_items(input.array.size + keys.array.size)
     numbers: dict[str, int] = {}
     for number, key in enumerate(keys.array.reshape(-1).tolist()):
         numbers.setdefault(key, number)
     found = [numbers.get(text, fallback) for text in input.array.reshape(-1).tolist()]
-    return Known(np.array(found, np.int32).reshape(input.array.shape), DType.INT32)
+    return KnownTensor(np.array(found, np.int32).reshape(input.array.shape), DType.INT32)

@@ -8,9 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, of_rank_at_least, take_room
-from nnefc.frontends.common.values import Known, Nothing, Operand, Wrong, integers, operand
+from nnefc.frontends.common.values import (
+    EmptyTensor,
+    KnownTensor,
+    Operand,
+    OperatorError,
+    integers,
+    operand,
+)
 from nnefc.frontends.tract.quantization import plain
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.ir import DType, TensorType
@@ -24,7 +31,7 @@ BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 def axis_of(axis: int, rank: int, *, extra: int = 0) -> int:
     """An axis that may count from the end; raises Wrong."""
     if not -rank - extra <= axis < rank + extra:
-        raise Wrong("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
+        raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank + extra if axis < 0 else axis
 
 
@@ -34,7 +41,7 @@ def axes_of(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...
 
 @operator("tract_nnef")
 def reshape(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     shape: tuple[int, ...],
     axis_start: int = 0,
@@ -46,7 +53,7 @@ def reshape(
     end = len(dims) if axis_count < 0 else start + axis_count
     if not 0 <= start <= end <= len(dims):
         message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {len(dims)}"
-        raise Wrong("argument/reshape", message)
+        raise OperatorError("argument/reshape", message)
     middle: list[int] = []
     for i, extent in enumerate(shape):
         if extent == 0 and start + i < end and 0 not in dims:
@@ -59,25 +66,25 @@ def reshape(
     full = (*dims[:start], *middle, *dims[end:])
     if math.prod(full) != math.prod(dims) or any(n < 0 for n in full):
         message = f"{list(dims)} cannot be reshaped to {list(full)}"
-        raise Wrong("argument/reshape", message, "the number of items stays the same")
+        raise OperatorError("argument/reshape", message, "the number of items stays the same")
     return make.reshape(input, full)
 
 
 @operator("tract_nnef")
-def squeeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+def squeeze(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     dims = list(input.type.dims)
     where = axes_of(axes, len(dims))
     if len(set(where)) < len(where):
-        raise Wrong("argument/squeeze", f"axes = {list(axes)} name a dimension twice")
+        raise OperatorError("argument/squeeze", f"axes = {list(axes)} name a dimension twice")
     for axis in sorted(where, reverse=True):
         if dims[axis] != 1:
-            raise Wrong("argument/squeeze", f"axis {axis} has extent {dims[axis]}, not 1")
+            raise OperatorError("argument/squeeze", f"axis {axis} has extent {dims[axis]}, not 1")
         del dims[axis]
     return make.reshape(input, dims)
 
 
 @operator("tract_nnef")
-def unsqueeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+def unsqueeze(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     dims = list(input.type.dims)
     for axis in sorted(axes):
         dims.insert(axis_of(axis, len(dims), extra=1), 1)
@@ -85,21 +92,23 @@ def unsqueeze(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
 
 
 @operator("tract_nnef")
-def transpose(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+def transpose(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     rank = input.type.rank
     order = axes_of(axes, rank)
     order = (*order, *range(len(order), rank))
     if sorted(order) != list(range(rank)):
-        raise Wrong("argument/transpose", f"axes = {list(axes)} is no permutation of {rank} axes")
+        raise OperatorError(
+            "argument/transpose", f"axes = {list(axes)} is no permutation of {rank} axes"
+        )
     return make.transpose(input, order)
 
 
 @operator("tract_nnef", quantized=True)
-def concat(make: Maker, values: Any, axis: int) -> Any:
+def concat(make: OpBuilder, values: Any, axis: int) -> Any:
     return _joined(make, values, axis)
 
 
-def _joined(make: Maker, values: Any, axis: int) -> Any:
+def _joined(make: OpBuilder, values: Any, axis: int) -> Any:
     items = sequence(values)
     items = [values] if items is None else items
     not_empty("concat", "the array of tensors", items)
@@ -109,7 +118,9 @@ def _joined(make: Maker, values: Any, axis: int) -> Any:
     rank = tensors[0].type.rank
     at = axis_of(axis, rank)
     if any(x.type.rank != rank for x in tensors):
-        raise Wrong("argument/concat", f"the ranks differ: {[x.type.rank for x in tensors]}")
+        raise OperatorError(
+            "argument/concat", f"the ranks differ: {[x.type.rank for x in tensors]}"
+        )
     filled = [x for x in tensors if x.type.dims[at]]
     if len(filled) < 2:
         return (filled or tensors)[0]
@@ -117,7 +128,7 @@ def _joined(make: Maker, values: Any, axis: int) -> Any:
 
 
 @operator("tract_nnef")
-def stack(make: Maker, values: Operands, axis: int) -> Any:
+def stack(make: OpBuilder, values: Operands, axis: int) -> Any:
     not_empty("stack", "the array of tensors", values)
     tensors = make.unified(*values)
     at = axis_of(axis, tensors[0].type.rank, extra=1)
@@ -125,19 +136,19 @@ def stack(make: Maker, values: Operands, axis: int) -> Any:
 
 
 @operator("tract_nnef")
-def unstack(make: Maker, value: Operand, axis: int) -> Any:
+def unstack(make: OpBuilder, value: Operand, axis: int) -> Any:
     at = axis_of(axis, value.type.rank)
     parts = (_part(make, value, at, i, i + 1) for i in range(value.type.dims[at]))
     return tuple(squeeze(make, part, (at,)) for part in parts)
 
 
 @operator("tract_nnef")
-def split(make: Maker, value: Operand, axis: int, ratios: tuple[int, ...]) -> Any:
+def split(make: OpBuilder, value: Operand, axis: int, ratios: tuple[int, ...]) -> Any:
     at = axis_of(axis, value.type.rank)
     extent, whole = value.type.dims[at], sum(ratios)
     if not ratios or min(ratios) < 1 or extent % whole:
         message = f"extent {extent} cannot be split in ratios {list(ratios)}"
-        raise Wrong("argument/split", message)
+        raise OperatorError("argument/split", message)
     found: list[Any] = []
     begin = 0
     for ratio in ratios:
@@ -147,30 +158,30 @@ def split(make: Maker, value: Operand, axis: int, ratios: tuple[int, ...]) -> An
     return tuple(found)
 
 
-def part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
+def part(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
     """Items of a dimension from `begin` to `end`, both within it."""
     return _part(make, x, axis, begin, end, stride)
 
 
-def _part(make: Maker, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
+def _part(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
     extent = x.type.dims[axis]
     if (begin, end, stride) == (0, extent, 1):
         return x
     count = Indices(begin, end, stride).count
-    if isinstance(x, Known):
+    if isinstance(x, KnownTensor):
         where = [slice(None)] * x.type.rank
         where[axis] = slice(begin, end if end >= 0 else None, stride)
-        return Known(x.array[tuple(where)], x.dtype, x.is_extent)
+        return KnownTensor(x.array[tuple(where)], x.dtype, x.is_extent)
     if count == 0:
         dims = [*x.type.dims]
         dims[axis] = 0
-        return Nothing(TensorType(x.type.dtype, tuple(dims)))
+        return EmptyTensor(TensorType(x.type.dtype, tuple(dims)))
     steps = () if stride == 1 else (stride,)
     return make("slice", x, axes=(axis,), begin=(begin,), end=(end,), stride=steps)
 
 
 @operator("tract_core")
-def within_bound_index(make: Maker, index: int, input_axis_size: int) -> Any:
+def within_bound_index(make: OpBuilder, index: int, input_axis_size: int) -> Any:
     """A place within an extent, from the end if it is negative: a fragment that the exporter leaves
     out of documents that roll along an axis that varies.
     """
@@ -181,7 +192,7 @@ def within_bound_index(make: Maker, index: int, input_axis_size: int) -> Any:
 
 @operator("tract_nnef")
 def slice_(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     axes: tuple[int, ...],
     begin: tuple[int, ...],
@@ -194,12 +205,12 @@ def slice_(
     written = sequence(end) or []
     if not len(axes) == len(begin) == len(ends) == len(steps):
         lengths = f"{len(axes)}, {len(begin)}, {len(ends)}, {len(steps)}"
-        raise Wrong("argument/slice", f"axes, begin, end and stride have lengths {lengths}")
+        raise OperatorError("argument/slice", f"axes, begin, end and stride have lengths {lengths}")
     for i, (axis, first, last, step) in enumerate(zip(axes, begin, ends, steps, strict=True)):
         at = axis_of(axis, input.type.rank)
         extent = input.type.dims[at]
         if step < 1:
-            raise Wrong("argument/slice", f"stride = {step}; it must be at least 1")
+            raise OperatorError("argument/slice", f"stride = {step}; it must be at least 1")
         first = min(max(first + extent if first < 0 else first, 0), extent)
         if last == 0 and i < len(written) and isinstance(written[i], int | SymInt):
             last = extent
@@ -210,7 +221,7 @@ def slice_(
 
 @operator("tract_core")
 def tract_core_dyn_slice(
-    make: Maker, input: Operand, start: int, end: int, len: Any = None, axis: int = 0
+    make: OpBuilder, input: Operand, start: int, end: int, len: Any = None, axis: int = 0
 ) -> Any:
     """A part along one axis; bounds may count from the end."""
     del len
@@ -223,13 +234,15 @@ def tract_core_dyn_slice(
 
 @operator("tract_core")
 def tract_core_downsample(
-    make: Maker, input: Operand, axis: int, stride: int, modulo: int = 0
+    make: OpBuilder, input: Operand, axis: int, stride: int, modulo: int = 0
 ) -> Any:
     """Every `stride`-th item along an axis; from the last one on if it is negative."""
     at = axis_of(axis, input.type.rank)
     extent = input.type.dims[at]
     if stride == 0 or not 0 <= modulo < max(extent, 1):
-        raise Wrong("argument/downsample", f"stride = {stride}, modulo = {modulo}, extent {extent}")
+        raise OperatorError(
+            "argument/downsample", f"stride = {stride}, modulo = {modulo}, extent {extent}"
+        )
     if stride < 0:
         return _part(make, input, at, extent - 1 - modulo, -1, stride)
     return _part(make, input, at, modulo, extent, stride)
@@ -237,7 +250,7 @@ def tract_core_downsample(
 
 @operator("tract_nnef")
 def pad(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     padding: Pairs,
     border: str = "constant",
@@ -245,7 +258,7 @@ def pad(
 ) -> Any:
     if len(padding) != input.type.rank:
         message = f"padding has {len(padding)} pairs for a tensor of rank {input.type.rank}"
-        raise Wrong("argument/pad", message)
+        raise OperatorError("argument/pad", message)
     if border == "constant" and not input.type.dtype.is_float:
         return _pad_constant(make, input, padding, value)
     return make(
@@ -253,45 +266,47 @@ def pad(
     )
 
 
-def _pad_constant(make: Maker, x: Operand, padding: Pairs, value: float) -> Operand:
+def _pad_constant(make: OpBuilder, x: Operand, padding: Pairs, value: float) -> Operand:
     for axis, (before, after) in enumerate(padding):
         sides: list[Operand] = []
         for count in (before, after):
             dims = [*x.type.dims]
             dims[axis] = count
             take_room(make.budget, *dims)
-            sides.append(Known(np.full(dims, value).astype(x.type.dtype.numpy), x.type.dtype))
+            sides.append(KnownTensor(np.full(dims, value).astype(x.type.dtype.numpy), x.type.dtype))
         x = _joined(make, (sides[0], x, sides[1]), axis)
     return x
 
 
 @operator("tract_nnef")
-def tile(make: Maker, input: Operand, repeats: tuple[int, ...]) -> Any:
+def tile(make: OpBuilder, input: Operand, repeats: tuple[int, ...]) -> Any:
     rank = input.type.rank
     if len(repeats) != rank or any(n < 0 for n in repeats):
-        raise Wrong("argument/tile", f"repeats = {list(repeats)} for a tensor of rank {rank}")
+        raise OperatorError(
+            "argument/tile", f"repeats = {list(repeats)} for a tensor of rank {rank}"
+        )
     if all(r == 1 for r in repeats):
         return input
     return make.tiled(input, repeats)
 
 
 @operator("tract_core")
-def tract_core_broadcast(make: Maker, input: Operand, shape: tuple[int, ...]) -> Any:
+def tract_core_broadcast(make: OpBuilder, input: Operand, shape: tuple[int, ...]) -> Any:
     """Dimensions are aligned at the last one."""
     if any(n < 0 for n in shape):
-        raise Wrong("argument/broadcast", f"shape = {list(shape)} has a negative extent")
+        raise OperatorError("argument/broadcast", f"shape = {list(shape)} has a negative extent")
     if input.type.rank > len(shape):
         message = f"rank {input.type.rank} does not fit into {list(shape)}"
-        raise Wrong("argument/broadcast", message)
+        raise OperatorError("argument/broadcast", message)
     x = make.aligned_right(input, len(shape))
     if any(have not in (1, want) for have, want in zip(x.type.dims, shape, strict=True)):
         message = f"{list(input.type.dims)} cannot be broadcast to {list(shape)}"
-        raise Wrong("argument/broadcast", message)
+        raise OperatorError("argument/broadcast", message)
     return make.repeated(x, shape)
 
 
 @operator("tract_core")
-def tract_core_trilu(make: Maker, input: Operand, k: int = 0, upper: bool = True) -> Any:
+def tract_core_trilu(make: OpBuilder, input: Operand, k: int = 0, upper: bool = True) -> Any:
     """Items above or below a diagonal, zeros elsewhere."""
     *_, rows, columns = of_rank_at_least("trilu", "input", input, 2)
     column = make.reshape(make.iota(columns), (1, columns))
@@ -304,7 +319,7 @@ def tract_core_trilu(make: Maker, input: Operand, k: int = 0, upper: bool = True
 
 @operator("tract_core")
 def tract_core_one_hot(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     axis: int,
     dim: int,
@@ -314,11 +329,11 @@ def tract_core_one_hot(
     """`value_on` where the new axis has the index, `value_off` elsewhere."""
     at = axis_of(axis, input.type.rank, extra=1)
     indices = make.cast(input, DType.INT64)
-    if not isinstance(indices, Known):
+    if not isinstance(indices, KnownTensor):
         wrapped = make("add", indices, dim)
         indices = make("select", make("lt", indices, 0), wrapped, indices)
     else:
-        indices = Known(
+        indices = KnownTensor(
             np.where(indices.array < 0, indices.array + dim, indices.array), DType.INT64
         )
     shape = [1] * (input.type.rank + 1)

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least, take_room
-from nnefc.frontends.common.values import Known, Operand, Wrong
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.registry import operator, refuse
 from nnefc.frontends.tract.resources import json_value
 from nnefc.ir import DType, Value
 
 
 @operator("tract_onnx")
-def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> Any:
+def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "") -> Any:
     """Indices [rank, n] of the items that are not zero, in their order.
 
     There is room for all items; how many columns are meant is counted by the model.
@@ -26,9 +26,9 @@ def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> 
     dims = of_rank_at_least("non_zero", "input", input, 1)
     volume = math.prod(dims)
     take_room(make.budget, volume)
-    if isinstance(input, Known):
+    if isinstance(input, KnownTensor):
         found = np.stack(np.nonzero(input.array)).astype(np.int64)
-        return Known(found.reshape(len(dims), -1), DType.INT64)
+        return KnownTensor(found.reshape(len(dims), -1), DType.INT64)
     flat = make.reshape(input, (volume,))
     is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
     where, count = places_of(make, is_set)
@@ -43,13 +43,13 @@ def tract_onnx_non_zero(make: Maker, input: Operand, count_symbol: str = "") -> 
     return result
 
 
-def places_of(make: Maker, flags: Operand) -> tuple[Operand, Operand]:
+def places_of(make: OpBuilder, flags: Operand) -> tuple[Operand, Operand]:
     """Places of the flags [n] that are set, in order, and behind them those of the others; how many
     are set.
     """
     (volume,) = flags.type.dims
-    places = Known(np.arange(volume, dtype=np.int64), DType.INT64)
-    behind = Known(places.array + volume, DType.INT64)
+    places = KnownTensor(np.arange(volume, dtype=np.int64), DType.INT64)
+    behind = KnownTensor(places.array + volume, DType.INT64)
     keys, _ = make("topk", make("select", flags, places, behind), k=volume, axis=0, largest=False)
     where = make("select", make("lt", keys, volume), keys, make("sub", keys, volume))
     count = make("sum_reduce", make.cast(flags, DType.INT64), axes=(0,))
@@ -63,14 +63,14 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 @operator("tract_resource")
-def tract_resource_get(make: Maker, label: str, key: str = "") -> Any:
+def tract_resource_get(make: OpBuilder, label: str, key: str = "") -> Any:
     """A value of a JSON file beside the document; `a.b[0]` is where in it."""
     found = json_value(make.evaluator.context.model.container, label)
     for name, index in _STEP.findall(key):
         try:
             found = found[int(index)] if index else found[name]
         except (KeyError, IndexError, TypeError):
-            raise Wrong("tract/resource", f"{label}.json has no '{key}'") from None
+            raise OperatorError("tract/resource", f"{label}.json has no '{key}'") from None
     return _value(found, label)
 
 
@@ -80,7 +80,9 @@ def _value(found: Any, label: str) -> Any:
     if isinstance(found, list):
         items: list[Any] = found  # pyright: ignore[reportUnknownVariableType]
         return tuple(_value(item, label) for item in items)
-    raise Wrong("tract/resource", f"what is meant in {label}.json is no number, string or array")
+    raise OperatorError(
+        "tract/resource", f"what is meant in {label}.json is no number, string or array"
+    )
 
 
 # -- what there cannot be

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Known, Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.registry import Pairs, operator
 from nnefc.ir import DType
 from nnefc.ops.core.window_arithmetic import resolve
@@ -16,7 +16,7 @@ from nnefc.ops.core.window_arithmetic import resolve
 
 @operator("tract_nnef")
 def max_pool(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     size: tuple[int, ...],
     border: str = "constant",
@@ -30,7 +30,7 @@ def max_pool(
 
 @operator("tract_nnef")
 def max_pool_with_index(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     size: tuple[int, ...],
     border: str = "constant",
@@ -53,7 +53,7 @@ def max_pool_with_index(
         tap = make("sub", left, make("mul", rest, window.size[axis]))
         first = np.arange(window.output[axis]) * window.stride[axis] - window.padding[axis][0]
         shape = tuple(-1 if i == axis else 1 for i in range(rank))
-        begin = Known((first * pitch).astype(np.int64).reshape(shape), DType.INT64)
+        begin = KnownTensor((first * pitch).astype(np.int64).reshape(shape), DType.INT64)
         offset = make("add", make("mul", tap, window.dilation[axis] * pitch), begin)
         index = make("add", index, offset) if axis < rank - 1 else offset
         left = rest
@@ -64,7 +64,7 @@ def _pooling(name: str) -> None:
     """A mean over windows; 'constant' counts items beyond the border, as 0."""
 
     def function(
-        make: Maker,
+        make: OpBuilder,
         input: Operand,
         size: tuple[int, ...],
         border: str = "constant",
@@ -83,7 +83,7 @@ for _name in ("avg_pool", "rms_pool"):
 
 
 def _pooled(
-    make: Maker,
+    make: OpBuilder,
     name: str,
     x: Operand,
     size: tuple[int, ...],
@@ -94,7 +94,9 @@ def _pooled(
     dilation: tuple[int, ...],
 ) -> Any:
     if given not in ("constant", "ignore"):
-        raise Wrong(f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'")
+        raise OperatorError(
+            f"argument/{name}", f"border = '{given}'; expected 'constant' or 'ignore'"
+        )
     return make(
         name, x, size=size, border=border, padding=padding, stride=stride, dilation=dilation
     )

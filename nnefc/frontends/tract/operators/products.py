@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty
 from nnefc.frontends.common.values import (
-    Known,
+    KnownTensor,
     Operand,
-    Quantized,
-    Wrong,
+    OperatorError,
+    QuantizedTensor,
     datum_type,
     integers,
     operand,
@@ -29,17 +29,17 @@ from nnefc.ir import DType, Value
 
 @operator("tract_nnef")
 def matmul(
-    make: Maker, A: Operand, B: Operand, transposeA: bool = False, transposeB: bool = False
+    make: OpBuilder, A: Operand, B: Operand, transposeA: bool = False, transposeB: bool = False
 ) -> Any:
     a, b = make.unified(A, B)
     if a.type.rank != b.type.rank:
         message = f"the ranks differ: {list(a.type.dims)} and {list(b.type.dims)}"
-        raise Wrong("argument/matmul", message)
+        raise OperatorError("argument/matmul", message)
     y = make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
     return as_without_blocks(make, y, A, B)
 
 
-def as_without_blocks(make: Maker, y: Operand, *operands: Operand) -> Operand:
+def as_without_blocks(make: OpBuilder, y: Operand, *operands: Operand) -> Operand:
     """A product in the type of the operand whose items are not in blocks, if the others' are."""
     others = [x for x in operands if not _in_blocks(x)]
     if len(others) != 1 or len(operands) == 1 or not others[0].type.dtype.is_float:
@@ -58,20 +58,20 @@ _VIEWS: Final = ("reshape", "squeeze", "transpose", "unsqueeze")
 
 
 @operator("tract_nnef", quantized=True)
-def linear(make: Maker, input: Any, filter: Any, bias: Any = 0.0) -> Any:
+def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
     """input filter^T + bias, over the last two dimensions; the bias of codes is added to the sums
     of their products.
     """
-    if not isinstance(input, Quantized) or not isinstance(filter, Quantized):
+    if not isinstance(input, QuantizedTensor) or not isinstance(filter, QuantizedTensor):
         return _linear(make, plain(make, input), plain(make, filter), plain(make, bias))
     x, w = shifted(make, input, input.zero_point), shifted(make, filter, filter.zero_point)
     return products(make, _linear(make, x, w, bias), input, filter, x.type.rank - 1)
 
 
-def _linear(make: Maker, input: Operand, filter: Operand, bias: Any) -> Operand:
+def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Operand:
     y = matmul(make, input, filter, False, True)
     term = operand(bias)
-    if isinstance(term, Known) and term.array.size == 1 and not term.array.any():
+    if isinstance(term, KnownTensor) and term.array.size == 1 and not term.array.any():
         return y
     if term.type.volume > 1 and term.type.rank <= y.type.rank:
         channels = y.type.dims[-1]
@@ -81,25 +81,25 @@ def _linear(make: Maker, input: Operand, filter: Operand, bias: Any) -> Operand:
 
 
 @operator("tract_core")
-def tract_core_matmul(make: Maker, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
+def tract_core_matmul(make: OpBuilder, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
     """`axes`: where a matrix has its sum dimension, row and column: (m, k, n) of A, B and C."""
     a, b = make.unified(A, B)
     return as_without_blocks(make, _product(make, a, b, axes), A, B)
 
 
-def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
+def _product(make: OpBuilder, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
     rank = max(a.type.rank, b.type.rank)
     a, b = make.aligned_right(a, rank), make.aligned_right(b, rank)
     if not axes:
         return make("matmul", a, b)
     if len(axes) not in (6, 3):
-        raise Wrong("argument/matmul", f"axes = {list(axes)} must be six, or three")
+        raise OperatorError("argument/matmul", f"axes = {list(axes)} must be six, or three")
     a_m, a_k, b_k, b_n, c_m, c_n = axes if len(axes) == 6 else (
         axes[0], axes[1], axes[1], axes[2], axes[0], axes[2]
     )  # fmt: skip
     if not all(0 <= axis < rank for axis in axes) or a_m == a_k or b_k == b_n or c_m == c_n:
         message = f"axes = {list(axes)} are not those of matrices in tensors of rank {rank}"
-        raise Wrong("argument/matmul", message)
+        raise OperatorError("argument/matmul", message)
     first, second, third = ([""] * rank for _ in range(3))
     first[a_m], first[a_k] = "M", "K"
     second[b_k], second[b_n] = "K", "N"
@@ -119,7 +119,11 @@ def _product(make: Maker, a: Operand, b: Operand, axes: tuple[int, ...]) -> Oper
 
 @operator("tract_core")
 def tract_core_einsum(
-    make: Maker, inputs: Operands, expr: str, acc: TypeName = NO_TYPE, output: TypeName = NO_TYPE
+    make: OpBuilder,
+    inputs: Operands,
+    expr: str,
+    acc: TypeName = NO_TYPE,
+    output: TypeName = NO_TYPE,
 ) -> Any:
     """Sums of products: `mk,kn->mn` says which dimensions are multiplied and which summed; `acc`
     is the type of the result, unless `output` is.
@@ -135,14 +139,14 @@ def tract_core_einsum(
     return make.cast(make.cast(y, sums), datum_type(output).dtype if output else sums)
 
 
-def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:
+def einsum(make: OpBuilder, expression: str, tensors: Sequence[Operand]) -> Operand:
     """Sums of products, two operands at a time: batch, row, sum and column dimensions."""
     names, result = _spelled(expression, [x.type.rank for x in tensors])
     left, *others = zip(names, tensors, strict=True)
     for name, x in (left, *others):
         if len(name) != x.type.rank:
             message = f"'{name}' does not fit a tensor of rank {x.type.rank}"
-            raise Wrong("argument/einsum", message)
+            raise OperatorError("argument/einsum", message)
     current, tensor = _summed(make, *left, _needed(result, others))
     for i, (name, x) in enumerate(others):
         later = _needed(result, others[i + 1 :])
@@ -150,7 +154,7 @@ def einsum(make: Maker, expression: str, tensors: Sequence[Operand]) -> Operand:
         current, tensor = _pair(make, (current, tensor), (name, x), later)
     if sorted(current) != sorted(result):
         missing = [letter for letter in result if letter not in current]
-        raise Wrong("argument/einsum", f"'{expression}': {missing} is in no operand")
+        raise OperatorError("argument/einsum", f"'{expression}': {missing} is in no operand")
     return make.transpose(tensor, [current.index(letter) for letter in result])
 
 
@@ -161,7 +165,7 @@ def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms, arrow, result = expression.replace(" ", "").partition("->")
     names = terms.split(",")
     if len(names) != len(ranks):
-        raise Wrong("argument/einsum", f"'{expression}' does not fit {len(ranks)} operands")
+        raise OperatorError("argument/einsum", f"'{expression}' does not fit {len(ranks)} operands")
     if not arrow:
         result = "".join(c for c in sorted(set(terms)) if c.isalpha() and terms.count(c) == 1)
         result = ("..." if "..." in terms else "") + result
@@ -169,7 +173,7 @@ def _spelled(expression: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     counts = [max(0, rank + 3 - len(name)) for name, rank in zip(names, ranks, strict=True)]
     dots = [n for name, n in zip(names, counts, strict=True) if "..." in name]
     if max(dots, default=0) > len(free):
-        raise Wrong("argument/einsum", f"'{expression}' has too many dimensions")
+        raise OperatorError("argument/einsum", f"'{expression}' has too many dimensions")
     unnamed = "".join(free[: max(dots, default=0)])
     spelled = [
         name.replace("...", unnamed[len(unnamed) - n :])
@@ -182,7 +186,7 @@ def _needed(result: str, others: Sequence[tuple[str, Operand]]) -> set[str]:
     return set(result).union(*(name for name, _ in others))
 
 
-def _summed(make: Maker, name: str, x: Operand, needed: set[str]) -> tuple[str, Operand]:
+def _summed(make: OpBuilder, name: str, x: Operand, needed: set[str]) -> tuple[str, Operand]:
     """A tensor without the dimensions that nothing else has, each of which stands once."""
     while repeated := next((c for c in name if name.count(c) > 1), None):
         name, x = _diagonal(make, name, x, repeated)
@@ -194,7 +198,7 @@ def _summed(make: Maker, name: str, x: Operand, needed: set[str]) -> tuple[str, 
     return kept, make.reshape(y, [n for i, n in enumerate(y.type.dims) if i not in axes])
 
 
-def _diagonal(make: Maker, name: str, x: Operand, letter: str) -> tuple[str, Operand]:
+def _diagonal(make: OpBuilder, name: str, x: Operand, letter: str) -> tuple[str, Operand]:
     """Items whose indices along two dimensions of the same name are equal."""
     first = name.index(letter)
     second = name.index(letter, first + 1)
@@ -202,13 +206,13 @@ def _diagonal(make: Maker, name: str, x: Operand, letter: str) -> tuple[str, Ope
     y = make.transpose(x, [first, second, *rest])
     extent = x.type.dims[first]
     flat = make.reshape(y, (extent * extent, *(x.type.dims[i] for i in rest)))
-    where = Known(np.arange(extent, dtype=np.int64) * (extent + 1), DType.INT64)
+    where = KnownTensor(np.arange(extent, dtype=np.int64) * (extent + 1), DType.INT64)
     diagonal = make("gather", flat, where, axis=0)
     return letter + "".join(name[i] for i in rest), diagonal
 
 
 def _pair(
-    make: Maker, left: tuple[str, Operand], right: tuple[str, Operand], needed: set[str]
+    make: OpBuilder, left: tuple[str, Operand], right: tuple[str, Operand], needed: set[str]
 ) -> tuple[str, Operand]:
     """The product of two tensors, summed over what nothing else needs."""
     (a_name, a), (b_name, b) = left, right
@@ -223,7 +227,7 @@ def _pair(
             extent[letter] = n
         elif n != 1:
             message = f"dimension '{letter}' has extents {n} and {extent[letter]}"
-            raise Wrong("argument/einsum", message)
+            raise OperatorError("argument/einsum", message)
     a = _grouped(make, a_name, a, (batch, rows, summed), extent)
     b = _grouped(make, b_name, b, (batch, summed, columns), extent)
     y = make("matmul", a, b)
@@ -232,7 +236,7 @@ def _pair(
 
 
 def _grouped(
-    make: Maker,
+    make: OpBuilder,
     name: str,
     x: Operand,
     groups: Sequence[Sequence[str]],
@@ -247,11 +251,11 @@ def _grouped(
 # -- products of codes
 
 
-def shifted(make: Maker, x: Any, zero_point: Any) -> Operand:
+def shifted(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
     """Codes less their zero point, as float32: exact sums up to 2^24."""
     codes: Operand
     zero: Any = zero_point
-    if isinstance(x, Quantized):
+    if isinstance(x, QuantizedTensor):
         codes = x.codes
         zero = x.zero_point if _is_default(zero_point, 0) else zero_point
     else:
@@ -263,13 +267,13 @@ def shifted(make: Maker, x: Any, zero_point: Any) -> Operand:
 
 
 def _is_default(value: Any, default: float) -> bool:
-    if isinstance(value, Known) and value.array.size == 1:
+    if isinstance(value, KnownTensor) and value.array.size == 1:
         value = value.array.reshape(()).item()
     return isinstance(value, bool | int | float) and value == default
 
 
 def requantized(
-    make: Maker,
+    make: OpBuilder,
     sums: Operand,
     a_scale: Any,
     b_scale: Any,
@@ -288,12 +292,14 @@ def requantized(
     if datum.dtype.is_float:
         return make("mul", sums, scalar(a_scale) * scalar(b_scale))
     codes = rounded(make, make("mul", sums, factor), zero, datum.dtype)
-    return Quantized(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
+    return (
+        QuantizedTensor(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
+    )
 
 
 @operator("tract_core", quantized=True)
 def tract_core_qmatmul(
-    make: Maker,
+    make: OpBuilder,
     A: Any,
     B: Any,
     bias: Any = 0,
@@ -314,7 +320,7 @@ def tract_core_qmatmul(
 
 @operator("tract_core", quantized=True)
 def tract_core_einsum_q(
-    make: Maker,
+    make: OpBuilder,
     inputs: Any,
     expr: str,
     acc: TypeName = NO_TYPE,
@@ -330,7 +336,7 @@ def tract_core_einsum_q(
     """`tract_core_einsum` of two tensors of codes."""
     del acc
     if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise Wrong("argument/einsum", "two operands are expected")
+        raise OperatorError("argument/einsum", "two operands are expected")
     a, b = inputs  # pyright: ignore[reportUnknownVariableType]
     sums = einsum(make, expr, [shifted(make, a, a0), shifted(make, b, b0)])
     sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))

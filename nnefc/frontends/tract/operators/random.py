@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nnefc.frontends.common.binary_search import passed
-from nnefc.frontends.common.op_builder import Maker, converted
+from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.values import (
     Array,
-    Known,
+    KnownTensor,
     Operand,
-    Wrong,
+    OperatorError,
     integer_array,
     named_type,
     scalar,
@@ -36,7 +36,7 @@ from nnefc.ops.core.common import sequence
 from nnefc.ops.tools.build import build
 
 if TYPE_CHECKING:
-    from nnefc.frontends.tract.model import Model, PriorState
+    from nnefc.frontends.tract.model import ModelContext, PriorState
 
 _GAMMA: Final = 0x9E3779B97F4A7C15
 """What neighbours in the sequence are apart: 2^64 over the golden ratio, odd."""
@@ -52,7 +52,7 @@ _MULTINOMIAL_TYPES: Final = {6: DType.INT32, 7: DType.INT64}
 
 @operator("tract_onnx")
 def tract_onnx_random(
-    make: Maker,
+    make: OpBuilder,
     datum_type: str,
     shape: tuple[int, ...],
     dist: str,
@@ -65,19 +65,21 @@ def tract_onnx_random(
     """
     dtype = named_type(datum_type).dtype
     if not dtype.is_float:
-        raise Wrong("argument/random", f"random numbers are reals, not {datum_type!r}")
+        raise OperatorError("argument/random", f"random numbers are reals, not {datum_type!r}")
     if dist not in _DISTRIBUTIONS:
         known = " or ".join(_DISTRIBUTIONS)
-        raise Wrong("argument/random", f"dist = {dist!r}; {known} is expected")
+        raise OperatorError("argument/random", f"dist = {dist!r}; {known} is expected")
     given = sequence(parameters)
-    if isinstance(parameters, Known):
+    if isinstance(parameters, KnownTensor):
         given = parameters.array.reshape(-1).tolist()
     if given is None or len(given) != 2:
-        raise Wrong("argument/random", f"parameters: two numbers are expected of {dist}")
+        raise OperatorError("argument/random", f"parameters: two numbers are expected of {dist}")
     check_shape(make, "shape", shape, DType.FLOAT64)
     first, second = (scalar(x) for x in given)
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise Wrong("argument/random", f"parameters = {[first, second]} are no finite numbers")
+        raise OperatorError(
+            "argument/random", f"parameters = {[first, second]} are no finite numbers"
+        )
     stream = _Stream.of(make, seed)
     made = _DISTRIBUTIONS[dist](stream, math.prod(shape), dtype, first, second)
     stream.keep()
@@ -86,7 +88,7 @@ def tract_onnx_random(
 
 @operator("tract_onnx")
 def tract_onnx_multinomial(
-    make: Maker, input: Operand, dtype: int = 6, sample_size: int = 1, seed: Any = None
+    make: OpBuilder, input: Operand, dtype: int = 6, sample_size: int = 1, seed: Any = None
 ) -> Any:
     """Classes [batch, sample_size] drawn by the logarithms [batch, classes] of their weights.
 
@@ -95,13 +97,13 @@ def tract_onnx_multinomial(
     batch, classes = of_rank("multinomial", "input", input, 2)
     if not input.type.dtype.is_float:
         message = f"input has items of type {input.type.dtype}; reals are expected"
-        raise Wrong("argument/multinomial", message)
+        raise OperatorError("argument/multinomial", message)
     if dtype not in _MULTINOMIAL_TYPES:
         message = f"dtype = {dtype}; 6 (int32) or 7 (int64) is expected"
-        raise Wrong("argument/multinomial", message)
+        raise OperatorError("argument/multinomial", message)
     if classes == 0:
         message = f"input has shape {list(input.type.dims)}: there is no class to draw"
-        raise Wrong("argument/multinomial", message)
+        raise OperatorError("argument/multinomial", message)
     check_shape(make, "[batch, sample_size]", (batch, sample_size), DType.FLOAT64)
     stream = _Stream.of(make, seed)
     share = make.reshape(stream.fractions(batch * sample_size), (batch, sample_size))
@@ -119,17 +121,17 @@ def tract_onnx_multinomial(
 class _Stream:
     """A generator: where in the sequence it is, and under which name that is kept."""
 
-    make: Maker
+    make: OpBuilder
     name: str
     before: PriorState | None
     position: Operand
 
     @classmethod
-    def of(cls, make: Maker, seed: Any) -> _Stream:
+    def of(cls, make: OpBuilder, seed: Any) -> _Stream:
         """The generator of the operator at hand; raises Wrong within a loop."""
-        model: Model = make.evaluator.context.model
+        model: ModelContext = make.evaluator.context.model
         if make.graph is not model.graph:
-            raise Wrong("tract/unsupported", "there are no random numbers within a loop")
+            raise OperatorError("tract/unsupported", "there are no random numbers within a loop")
         name = model.state_name("random")
         before = model.state(name, DType.UINT64, 0)
         if before is not None:
@@ -142,11 +144,11 @@ class _Stream:
         """The next words [count]."""
         make = self.make
         gamma, position = _word(_GAMMA), self.position
-        extent = Known(integer_array(count), DType.INT64)
+        extent = KnownTensor(integer_array(count), DType.INT64)
         distance = make("mul", make.cast(extent, DType.UINT64), gamma)
         self.position = make("add", position, distance)
         if count == 0:
-            return Known(np.zeros(0, np.uint64), DType.UINT64)
+            return KnownTensor(np.zeros(0, np.uint64), DType.UINT64)
         # counted by the model: of numbers that are known now constants would be made, and results
         # of these, by functions that are not those of kernels
         attributes = {"count": count, "start": 0, "step": 1}
@@ -169,19 +171,19 @@ class _Stream:
 
     def keep(self) -> None:
         """Let the next call begin where this one has ended."""
-        model: Model = self.make.evaluator.context.model
+        model: ModelContext = self.make.evaluator.context.model
         model.keep(self.name, self.before, self.position)
 
 
-def _word(bits: int) -> Known:
-    return Known(np.array(bits, np.uint64), DType.UINT64)
+def _word(bits: int) -> KnownTensor:
+    return KnownTensor(np.array(bits, np.uint64), DType.UINT64)
 
 
-def _real(number: float) -> Known:
-    return Known(np.array(number, np.float64), DType.FLOAT64)
+def _real(number: float) -> KnownTensor:
+    return KnownTensor(np.array(number, np.float64), DType.FLOAT64)
 
 
-def _folded(make: Maker, z: Operand, shift: int) -> Operand:
+def _folded(make: OpBuilder, z: Operand, shift: int) -> Operand:
     return make("bitxor", z, make("shift_right", z, _word(shift)))
 
 
@@ -198,7 +200,7 @@ def _seed_of(seed: Any) -> int:
         return seed
     number = scalar(seed)
     if not math.isfinite(number):
-        raise Wrong("argument/random", f"seed = {number} is no finite number")
+        raise OperatorError("argument/random", f"seed = {number} is no finite number")
     if number.is_integer():
         return int(number)
     return int.from_bytes(struct.pack("<d", number), "little")
@@ -213,11 +215,13 @@ def _uniform(stream: _Stream, count: int, dtype: DType, low: float, high: float)
     low, high = bounds.tolist()
     given = f"parameters = {[low, high]}"
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise Wrong("argument/random", f"{given} are no finite numbers in {dtype}")
+        raise OperatorError("argument/random", f"{given} are no finite numbers in {dtype}")
     if not low < high:
-        raise Wrong("argument/random", f"{given}: low must be less than high, in {dtype}")
+        raise OperatorError("argument/random", f"{given}: low must be less than high, in {dtype}")
     if not math.isfinite(high - low):
-        raise Wrong("argument/random", f"{given}: high - low is beyond the numbers of float64")
+        raise OperatorError(
+            "argument/random", f"{given}: high - low is beyond the numbers of float64"
+        )
     make = stream.make
     scaled = make("mul", stream.fractions(count), _real(high - low))
     return make("min", make("add", scaled, _real(low)), _real(_below(high, dtype)))
@@ -235,7 +239,7 @@ def _normal(stream: _Stream, count: int, dtype: DType, mean: float, deviation: f
     Box and Muller's method; in the type of the result, or float32 at least.
     """
     if deviation < 0:
-        raise Wrong("argument/random", f"the deviation must not be below 0: {deviation}")
+        raise OperatorError("argument/random", f"the deviation must not be below 0: {deviation}")
     make = stream.make
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     # float32 is as exact for a u close to 0 as for others: tails are as long as those of float64
@@ -253,7 +257,7 @@ _DISTRIBUTIONS: Final[dict[str, _Distribution]] = {"uniform": _uniform, "normal"
 # -- classes
 
 
-def _ends(make: Maker, logits: Operand) -> Operand:
+def _ends(make: OpBuilder, logits: Operand) -> Operand:
     """Where the classes [batch, classes] end on a line that is as long as all weights together.
 
     Weights are whole numbers in float64, whose sums are exact: a class without weight has no part
@@ -270,7 +274,7 @@ def _ends(make: Maker, logits: Operand) -> Operand:
     return running_sum(make, make.repeated(ends, (batch, classes)), 1)
 
 
-def _first_beyond(make: Maker, ends: Operand, points: Operand) -> Operand:
+def _first_beyond(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
     """Index of the first of `ends` [batch, classes], in order, that is greater than a point
     [batch, n]; of the last one if none is.
     """

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnefc.frontends.common.loops import loop
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least, of_shape
-from nnefc.frontends.common.values import Operand, Wrong
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import part, transpose, unsqueeze
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
 
-def _gates(make: Maker, x: Operand, hidden: int, count: int) -> list[Operand]:
+def _gates(make: OpBuilder, x: Operand, hidden: int, count: int) -> list[Operand]:
     axis = len(of_rank_at_least("gates", "what the gates are cut from", x, 1)) - 1
     if x.type.dims[axis] != count * hidden:
         message = f"{count} gates of {hidden} do not make {x.type.dims[axis]}"
-        raise Wrong("argument/gates", message)
+        raise OperatorError("argument/gates", message)
     return [part(make, x, axis, i * hidden, (i + 1) * hidden) for i in range(count)]
 
 
 @operator("tract_core")
 def tract_core_gru_epilogue(
-    make: Maker, xh: Operand, rh: Operand, h_prev: Operand, hidden: int
+    make: OpBuilder, xh: Operand, rh: Operand, h_prev: Operand, hidden: int
 ) -> Any:
     """Gates z, r, h: n + z (h_prev - n) with n = tanh(xh + r rh)."""
     x, r = _gates(make, xh, hidden, 3), _gates(make, rh, hidden, 3)
@@ -37,7 +37,7 @@ def tract_core_gru_epilogue(
 
 
 @operator("tract_core")
-def tract_core_lstm_epilogue(make: Maker, preact: Operand, c_prev: Operand, hidden: int) -> Any:
+def tract_core_lstm_epilogue(make: OpBuilder, preact: Operand, c_prev: Operand, hidden: int) -> Any:
     """Gates i, o, f, c: c = f c_prev + i tanh(c), h = o tanh(c)."""
     i, o, f, c = _gates(make, preact, hidden, 4)
     kept = make("mul", make("sigmoid", f), c_prev)
@@ -47,7 +47,7 @@ def tract_core_lstm_epilogue(make: Maker, preact: Operand, c_prev: Operand, hidd
 
 @operator("tract_core")
 def tract_core_gru_seq(
-    make: Maker,
+    make: OpBuilder,
     x: Operand,
     w: Operand,
     r: Operand,
@@ -69,13 +69,15 @@ def tract_core_gru_seq(
     of_shape("gru_seq", "w", w, (gates, width))
     of_shape("gru_seq", "r", r, (gates, hidden))
     if initial_h is None or initial_h.type.volume != batch * hidden:
-        raise Wrong("argument/gru_seq", f"initial_h does not have {batch} states of {hidden}")
+        raise OperatorError(
+            "argument/gru_seq", f"initial_h does not have {batch} states of {hidden}"
+        )
     if not steps:
-        raise Wrong("argument/gru_seq", "there are no steps")
+        raise OperatorError("argument/gru_seq", "there are no steps")
     w_bias = r_bias = None
     if has_bias:
         if b is None or b.type.volume != 2 * gates:
-            raise Wrong("argument/gru_seq", f"b does not have {2 * gates} items")
+            raise OperatorError("argument/gru_seq", f"b does not have {2 * gates} items")
         biases = make.reshape(b, (1, 2 * gates))
         w_bias, r_bias = part(make, biases, 1, 0, gates), part(make, biases, 1, gates, 2 * gates)
     rows = make.reshape(make.transpose(x, (1, 0, 2)), (steps * batch, width))
@@ -83,7 +85,7 @@ def tract_core_gru_seq(
     state = make.reshape(initial_h, (batch, hidden))
 
     def step(
-        within: Maker, states: list[Operand], slices: list[Operand], shared: list[Operand]
+        within: OpBuilder, states: list[Operand], slices: list[Operand], shared: list[Operand]
     ) -> tuple[Sequence[Operand], Sequence[Operand]]:
         products = _affine(within, states[0], shared[0], shared[1] if shared[1:] else None)
         xh = within.reshape(slices[0], (batch, gates))
@@ -97,7 +99,7 @@ def tract_core_gru_seq(
     return y, make.reshape(finals[0], (batch, 1, hidden))
 
 
-def _affine(make: Maker, x: Operand, filter: Operand, bias: Operand | None) -> Operand:
+def _affine(make: OpBuilder, x: Operand, filter: Operand, bias: Operand | None) -> Operand:
     """x filter^T + bias, of matrices."""
     y = matmul(make, x, filter, False, True)
     return y if bias is None else make("add", y, bias)
@@ -105,7 +107,7 @@ def _affine(make: Maker, x: Operand, filter: Operand, bias: Operand | None) -> O
 
 @operator("tract_transformers", "tract_qwen35_causal_conv1d_update")
 def tract_transformers_causal_conv1d_update(
-    make: Maker, input: Operand, weight: Operand, initial_state: Operand
+    make: OpBuilder, input: Operand, weight: Operand, initial_state: Operand
 ) -> Any:
     """silu of a convolution along time, and the last items as the state of the next call.
 
@@ -118,7 +120,7 @@ def tract_transformers_causal_conv1d_update(
     of_shape("conv1d_update", "weight", weight, (channels, taps))
     if initial_state.type.volume != batch * channels * taps:
         message = f"initial_state has shape {list(initial_state.type.dims)}"
-        raise Wrong("argument/conv1d_update", f"{message}, not {[batch, channels, taps]}")
+        raise OperatorError("argument/conv1d_update", f"{message}, not {[batch, channels, taps]}")
     state = make.reshape(wide[2], (batch, channels, taps))
     series = make("concat", [state, transpose(make, wide[0], (0, 2, 1))], axis=2)
     last = taps + time
@@ -133,7 +135,7 @@ def tract_transformers_causal_conv1d_update(
 
 @operator("tract_transformers", "tract_qwen35_gdn_recurrent")
 def tract_transformers_gdn_recurrent(
-    make: Maker,
+    make: OpBuilder,
     query: Operand,
     key: Operand,
     value: Operand,
@@ -151,16 +153,16 @@ def tract_transformers_gdn_recurrent(
     few = of_rank("gdn_recurrent", "query", query, 4)[2]
     if few < 1 or heads % few:
         message = f"{heads} heads of values are no multiple of {few} heads of keys"
-        raise Wrong("argument/gdn_recurrent", message)
+        raise OperatorError("argument/gdn_recurrent", message)
     for name, x in (("query", query), ("key", key)):
         of_shape("gdn_recurrent", name, x, (batch, steps, few, width))
     for name, x in (("log_decay", log_decay), ("beta", beta)):
         if x.type.volume != batch * steps * heads:
             message = f"{name} has shape {list(x.type.dims)}, not {[batch, steps, heads]}"
-            raise Wrong("argument/gdn_recurrent", message)
+            raise OperatorError("argument/gdn_recurrent", message)
     of_shape("gdn_recurrent", "initial_state", initial_state, (batch, heads, width, width))
     if not steps:
-        raise Wrong("argument/gdn_recurrent", "there are no steps")
+        raise OperatorError("argument/gdn_recurrent", "there are no steps")
     q, k = (_normal(make, x, heads) for x in (query, key))
     q = make("mul", q, 1.0 / math.sqrt(width))
     v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))
@@ -168,7 +170,7 @@ def tract_transformers_gdn_recurrent(
     scanned = [_first(make, x) for x in (q, k, v, make("exp", g), b)]
 
     def step(
-        within: Maker, states: list[Operand], slices: list[Operand], shared: list[Operand]
+        within: OpBuilder, states: list[Operand], slices: list[Operand], shared: list[Operand]
     ) -> tuple[Sequence[Operand], Sequence[Operand]]:
         del shared
         row = (batch, heads, 1, width)
@@ -186,12 +188,12 @@ def tract_transformers_gdn_recurrent(
     return make.cast(output, query.type.dtype), final
 
 
-def _first(make: Maker, x: Operand) -> Operand:
+def _first(make: OpBuilder, x: Operand) -> Operand:
     """Time as the first dimension."""
     return make.transpose(x, (1, 0, *range(2, x.type.rank)))
 
 
-def _normal(make: Maker, x: Operand, heads: int) -> Operand:
+def _normal(make: OpBuilder, x: Operand, heads: int) -> Operand:
     """Vectors of length 1, each for as many heads as there are of the values."""
     batch, steps, few, width = x.type.dims
     wide = make.cast(x, DType.FLOAT32)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.frontends.common import boolean_arithmetic
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_shape
-from nnefc.frontends.common.values import Operand, Wrong, datum_type
+from nnefc.frontends.common.values import Operand, OperatorError, datum_type
 from nnefc.frontends.tract.operators.movement import axes_of, axis_of
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType, Value
 
 
 @operator("tract_nnef")
-def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bool = False) -> Any:
+def sum_reduce(
+    make: OpBuilder, input: Operand, axes: tuple[int, ...], normalize: bool = False
+) -> Any:
     where = axes_of(axes, input.type.rank)
     if boolean_arithmetic.are_truths(input):
         input = make.cast(input, DType.INT64)
@@ -24,7 +26,7 @@ def sum_reduce(make: Maker, input: Operand, axes: tuple[int, ...], normalize: bo
 def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = None) -> None:
     """An operator that is the operation of its name, along axes, of items that become `of`."""
 
-    def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
         where = axes_of(axes, x.type.rank)
         if of is None and boolean_arithmetic.are_truths(x):
@@ -46,7 +48,7 @@ for _name in ("product_reduce", "argmax_reduce_last", "argmin_reduce_last"):
 def _place_of(name: str) -> None:
     """An operator that gives the first place of an extreme, as int64."""
 
-    def function(make: Maker, input: Operand, axes: tuple[int, ...]) -> Any:
+    def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         where = axes_of(axes, input.type.rank)
         if boolean_arithmetic.are_truths(input):
             return make.cast(boolean_arithmetic.reduction(make, name, input, where), DType.INT64)
@@ -68,24 +70,24 @@ for _name in ("argmax_reduce", "argmin_reduce"):
 
 
 @operator("tract_nnef")
-def softmax(make: Maker, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
+def softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
     """Dimensions behind the last one have an extent of 1, as everywhere in NNEF."""
     dims = x.type.dims
     rank = max(len(dims), *(axis + 1 for axis in axes), 1)
     if rank > make.budget.limits.rank:
-        raise Wrong("tract/axis", f"axes = {list(axes)} are outside any tensor")
+        raise OperatorError("tract/axis", f"axes = {list(axes)} are outside any tensor")
     full = make.reshape(x, dims + (1,) * (rank - len(dims)))
     return make.reshape(make("softmax", full, axes=axes_of(axes, rank)), dims)
 
 
 @operator("tract_core")
-def tract_core_softmax(make: Maker, x: Operand, axes: tuple[int, ...], exp: Any = "") -> Any:
+def tract_core_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...], exp: Any = "") -> Any:
     del exp  # how exact the exponential has to be
     return softmax(make, x, axes)
 
 
 @operator("tract_core")
-def tract_core_log_softmax(make: Maker, x: Operand, axes: tuple[int, ...]) -> Any:
+def tract_core_log_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> Any:
     """x - max - log(sum(exp(x - max)))."""
     where = axes_of(axes, x.type.rank)
     shifted = make("sub", x, make("max_reduce", x, axes=where))
@@ -97,14 +99,14 @@ def tract_core_log_softmax(make: Maker, x: Operand, axes: tuple[int, ...]) -> An
 
 
 @operator("tract_core", "tract_transformers_rms_norm")
-def tract_core_rms_norm(make: Maker, input: Operand, axis: int, eps: float = 1e-6) -> Any:
+def tract_core_rms_norm(make: OpBuilder, input: Operand, axis: int, eps: float = 1e-6) -> Any:
     """x / sqrt(mean(x^2) + eps) along an axis; computed in float32 at least."""
     return make.cast(_normal(make, input, axis, eps), input.type.dtype)
 
 
 @operator("tract_core")
 def tract_core_scaled_rms_norm(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     scale: Operand,
     axis: int,
@@ -126,7 +128,7 @@ def tract_core_scaled_rms_norm(
     return make.cast(y, datum_type(out_dt).dtype if out_dt else input.type.dtype)
 
 
-def _normal(make: Maker, input: Operand, axis: int, eps: float) -> Operand:
+def _normal(make: OpBuilder, input: Operand, axis: int, eps: float) -> Operand:
     """x / sqrt(mean(x^2) + eps) in float32, or float64 if the input is that."""
     at = axis_of(axis, input.type.rank)
     dtype = input.type.dtype
@@ -138,7 +140,7 @@ def _normal(make: Maker, input: Operand, axis: int, eps: float) -> Operand:
 
 @operator("tract_nnef")
 def batch_normalization(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     mean: Operand,
     variance: Operand,
@@ -151,14 +153,14 @@ def batch_normalization(
     return make("batch_normalization", input, *parameters, epsilon=epsilon)
 
 
-def _channels(make: Maker, x: Operand) -> Operand:
+def _channels(make: OpBuilder, x: Operand) -> Operand:
     """A parameter of the channels as [1, channels]: extents of 1 do not count."""
     return x if x.type.volume == 1 and not x.type.rank else make.reshape(x, (1, x.type.volume))
 
 
 @operator("tract_nnef")
 def local_response_normalization(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     size: tuple[int, ...],
     alpha: float = 1.0,
@@ -171,7 +173,7 @@ def local_response_normalization(
 
 @operator("tract_onnx")
 def tract_onnx_lrn(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     alpha: float = 1e-4,
     beta: float = 0.75,
@@ -185,7 +187,7 @@ def tract_onnx_lrn(
 
 @operator("tract_nnef")
 def l1_normalization(
-    make: Maker, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
+    make: OpBuilder, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
 ) -> Any:
     where = axes_of(axes, input.type.rank)
     return make("l1_normalization", input, axes=where, bias=bias, epsilon=epsilon)
@@ -193,7 +195,7 @@ def l1_normalization(
 
 @operator("tract_nnef")
 def l2_normalization(
-    make: Maker, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
+    make: OpBuilder, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
 ) -> Any:
     where = axes_of(axes, input.type.rank)
     return make("l2_normalization", input, axes=where, bias=bias, epsilon=epsilon)

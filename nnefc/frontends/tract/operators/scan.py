@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnefc.frontends.common.loops import loop
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Operand, Wrong, integers, operand
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Operand, OperatorError, integers, operand
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import operator
 
@@ -34,7 +34,7 @@ class _Output:
 
 @operator("tract_core")
 def tract_core_scan(
-    make: Maker,
+    make: OpBuilder,
     body: str,
     scan: Any,
     full: Any = (),
@@ -54,20 +54,20 @@ def tract_core_scan(
     evaluator = make.evaluator
     fragment = evaluator.context.fragments.get(body)
     if fragment is None or fragment.body is None:
-        raise Wrong("argument/scan", f"the document has no fragment '{body}'")
+        raise OperatorError("argument/scan", f"the document has no fragment '{body}'")
     names = {_escaped(p.name): p.name for p in fragment.parameters}
     results = {_escaped(r.name): i for i, r in enumerate(fragment.results)}
 
     def parameter(name: Any) -> str:
         found = names.get(_escaped(str(name)))
         if found is None:
-            raise Wrong("argument/scan", f"'{body}' has no parameter '{name}'")
+            raise OperatorError("argument/scan", f"'{body}' has no parameter '{name}'")
         return found
 
     def result(name: Any) -> int:
         found = results.get(_escaped(str(name)))
         if found is None:
-            raise Wrong("argument/scan", f"'{body}' has no result '{name}'")
+            raise OperatorError("argument/scan", f"'{body}' has no result '{name}'")
         return found
 
     scanned = [_scanned(item, parameter(item[0])) for item in _tuples(scan, (4,))]
@@ -77,7 +77,7 @@ def tract_core_scan(
     if missing := [p for p in names.values()
                    if p not in {s.name for s in scanned} | {n for n, _ in shared}
                    | {n for n, _, _ in states}]:  # fmt: skip
-        raise Wrong("argument/scan", f"parameter '{missing[0]}' of '{body}' has no value")
+        raise OperatorError("argument/scan", f"parameter '{missing[0]}' of '{body}' has no value")
     turns = _turns(scanned)
     wanted = list(dict.fromkeys(result(o.name) for o in outputs))
     kept = [r for r in wanted if r not in {s[2] for s in states}
@@ -86,7 +86,7 @@ def tract_core_scan(
     chunks = {result(o.name): o.chunk for o in outputs if o.kind == "full"}
 
     def run(
-        within: Maker, before: list[Operand], slices: list[Operand], whole: list[Operand]
+        within: OpBuilder, before: list[Operand], slices: list[Operand], whole: list[Operand]
     ) -> tuple[Sequence[Operand], Sequence[Operand]]:
         values: dict[str, Any] = dict(zip((n for n, _, _ in states), before, strict=True))
         for each, x in zip(scanned, slices, strict=True):
@@ -137,11 +137,11 @@ def _escaped(name: str) -> str:
 
 def _tuples(value: Any, lengths: tuple[int, ...]) -> list[tuple[Any, ...]]:
     if not isinstance(value, tuple):
-        raise Wrong("argument/scan", "an array of tuples is expected")
+        raise OperatorError("argument/scan", "an array of tuples is expected")
     items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
     for item in items:
         if not isinstance(item, tuple) or len(item) not in lengths:  # pyright: ignore[reportUnknownArgumentType]
-            raise Wrong("argument/scan", f"a tuple of {lengths[-1]} items is expected")
+            raise OperatorError("argument/scan", f"a tuple of {lengths[-1]} items is expected")
     return list(items)
 
 
@@ -149,7 +149,7 @@ def _scanned(item: tuple[Any, ...], name: str) -> _Scanned:
     tensor = operand(item[1])
     chunk = integers(item[3])[0]
     if chunk == 0:
-        raise Wrong("argument/scan", "a chunk must not be 0")
+        raise OperatorError("argument/scan", "a chunk must not be 0")
     return _Scanned(name, tensor, axis_of(integers(item[2])[0], tensor.type.rank), chunk)
 
 
@@ -157,7 +157,7 @@ def _output(item: tuple[Any, ...]) -> _Output:
     """Old documents do not say the chunk."""
     name, kind, axis, *chunk = item
     if kind not in ("full", "last"):
-        raise Wrong("argument/scan", f"an output is 'full' or 'last', not {kind!r}")
+        raise OperatorError("argument/scan", f"an output is 'full' or 'last', not {kind!r}")
     return _Output(str(name), kind, integers(axis)[0], integers(chunk[0])[0] if chunk else 1)
 
 
@@ -167,17 +167,17 @@ def _turns(scanned: Sequence[_Scanned]) -> int:
         extent, chunk = each.tensor.type.dims[each.axis], abs(each.chunk)
         if extent % chunk:
             message = f"'{each.name}': extent {extent} is no multiple of the chunk {chunk}"
-            raise Wrong("argument/scan", message)
+            raise OperatorError("argument/scan", message)
         counts.append(extent // chunk)
     if not counts or any(count != counts[0] for count in counts):
-        raise Wrong("argument/scan", f"the number of turns is not clear: {counts}")
+        raise OperatorError("argument/scan", f"the number of turns is not clear: {counts}")
     turns = counts[0]
     if turns == 0:
-        raise Wrong("argument/scan", "there is nothing to scan: an extent is 0")
+        raise OperatorError("argument/scan", "there is nothing to scan: an extent is 0")
     return turns
 
 
-def _moved(make: Maker, x: Operand, axis: int, to: int) -> Operand:
+def _moved(make: OpBuilder, x: Operand, axis: int, to: int) -> Operand:
     """A tensor with one of its dimensions at another place."""
     order = [i for i in range(x.type.rank) if i != axis]
     if x.type.rank:

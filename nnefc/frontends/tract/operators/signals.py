@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import axis_of
 from nnefc.frontends.tract.registry import operator
 
 
 @operator("tract_core")
-def tract_core_fft(make: Maker, input: Operand, axis: int, inverse: bool = False) -> Any:
+def tract_core_fft(make: OpBuilder, input: Operand, axis: int, inverse: bool = False) -> Any:
     """Neither direction divides by the number of items."""
     return make("fft", input, axis=axis_of(axis, input.type.rank), inverse=inverse)
 
 
 @operator("tract_core")
 def tract_core_stft(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     axis: int,
     frame: int,
@@ -31,6 +31,6 @@ def tract_core_stft(
         return make("stft", input, axis=at, frame=frame, stride=stride)
     if window.type.rank != 1 or window.type.volume > frame:
         message = f"a window of shape {list(window.type.dims)} for frames of {frame}"
-        raise Wrong("argument/stft", message)
+        raise OperatorError("argument/stft", message)
     window = make.cast(window, input.type.dtype)
     return make("stft", input, window, axis=at, frame=frame, stride=stride)

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnefc.frontends.common.loops import loop
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import axis_of, part, unsqueeze
 from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 
 
-def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
+def _grown(make: OpBuilder, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
     is_empty = 0 in _others(x.type.dims, axis)  # there is nothing to put anywhere
@@ -29,7 +29,7 @@ def _grown(make: Maker, name: str, x: Operand, axis: int, window: int | None = N
     after = x
     if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
         message = f"the state '{name}' is {list(before.dims)}, and {list(x.type.dims)} comes"
-        raise Wrong("input/state", f"{message}: all axes but {axis} must be the same")
+        raise OperatorError("input/state", f"{message}: all axes but {axis} must be the same")
     if before is not None and before.dims[axis] > 0:
         after = part(make, before.value, axis, 0, before.dims[axis])
         if x.type.dims[axis] > 0:
@@ -50,7 +50,7 @@ def _others(dims: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 @operator("tract_transformers")
 def tract_transformers_dyn_kv_cache(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     name: str,
     axis: int,
@@ -65,7 +65,7 @@ def tract_transformers_dyn_kv_cache(
 
 @operator("tract_transformers")
 def tract_transformers_quantized_dyn_kv_cache(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     name: str,
     axis: int,
@@ -77,14 +77,16 @@ def tract_transformers_quantized_dyn_kv_cache(
 ) -> Any:
     """As `tract_transformers_dyn_kv_cache`, without loss: nothing is stored in few bits."""
     if not 1 <= bits <= 16:
-        raise Wrong("argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible")
+        raise OperatorError(
+            "argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible"
+        )
     del per_channel, datum_type, past_sequence_shape, input_sequence_shape
     return _grown(make, name, input, axis_of(axis, input.type.rank))
 
 
 @operator("tract_transformers")
 def tract_transformers_quantized_kv_sdpa(
-    make: Maker, q: Operand, k: Operand, v: Operand, axis: int = 2, scale: Any = False
+    make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int = 2, scale: Any = False
 ) -> Any:
     """Attention over the keys and values of all calls so far."""
     return _attended(make, q, k, v, axis, None, scale)
@@ -92,21 +94,21 @@ def tract_transformers_quantized_kv_sdpa(
 
 @operator("tract_transformers")
 def tract_transformers_window_kv_sdpa(
-    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: Any = False
+    make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int, window: int, scale: Any = False
 ) -> Any:
     """Attention over the last `window` keys and values."""
     if window < 1:
-        raise Wrong("argument/window", f"window = {window}; it must be at least 1")
+        raise OperatorError("argument/window", f"window = {window}; it must be at least 1")
     return _attended(make, q, k, v, axis, window, scale)
 
 
 def _attended(
-    make: Maker, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
+    make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
 ) -> Operand:
     at = axis_of(axis, k.type.rank)
     if v.type.rank != k.type.rank:
         ranks = f"{k.type.rank} and {v.type.rank}"
-        raise Wrong("argument/sdpa", f"k and v have ranks {ranks}, which differ")
+        raise OperatorError("argument/sdpa", f"k and v have ranks {ranks}, which differ")
     model = make.evaluator.context.model
     keys, values = (
         _grown(make, model.state_name(f"{which}_cache"), x, at, window)
@@ -120,7 +122,7 @@ def _attended(
 
 @operator("tract_extra")
 def tract_extra_exp_unit_norm(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     state: Operand,
     axis: int,
@@ -132,7 +134,7 @@ def tract_extra_exp_unit_norm(
 ) -> Any:
     """x / sqrt(s), step by step along an axis, with s = (1 - alpha) max(|x|, epsilon) + alpha s."""
 
-    def step(within: Maker, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
+    def step(within: OpBuilder, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
         if update:
             size = within("abs", x)
             if complex:
@@ -151,7 +153,7 @@ def tract_extra_exp_unit_norm(
 
 @operator("tract_extra")
 def tract_extra_exp_mean_norm(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     state: Operand,
     axis: int,
@@ -162,7 +164,7 @@ def tract_extra_exp_mean_norm(
 ) -> Any:
     """(x - s) / scaling_factor, step by step along an axis, with s = (1 - alpha) x + alpha s."""
 
-    def step(within: Maker, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
+    def step(within: OpBuilder, x: Operand, mean: Operand, update: bool) -> tuple[Operand, Operand]:
         if update:
             kept = within("mul", x, 1.0 - alpha)
             mean = within("add", kept, within("mul", mean, alpha))
@@ -172,7 +174,7 @@ def tract_extra_exp_mean_norm(
 
 
 def _running(
-    make: Maker, x: Operand, initial: Operand, axis: int, skip: int, stateless: bool, step: Any
+    make: OpBuilder, x: Operand, initial: Operand, axis: int, skip: int, stateless: bool, step: Any
 ) -> Operand:
     """The results of `step(make, slice, mean, update)`, which leaves the mean for `skip` steps."""
     at = axis_of(axis, x.type.rank)
@@ -190,7 +192,7 @@ def _running(
             continue
 
         def body(
-            within: Maker,
+            within: OpBuilder,
             states: list[Operand],
             slices: list[Operand],
             shared: list[Operand],

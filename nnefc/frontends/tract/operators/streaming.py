@@ -6,30 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import take_room
-from nnefc.frontends.common.values import Known, Operand, Wrong
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import axis_of, concat, part
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
 
 @operator("tract_pulse", "pulse_delay", "tract_core_delay")
-def tract_pulse_delay(make: Maker, input: Operand, axis: int, delay: int, overlap: int = 0) -> Any:
+def tract_pulse_delay(
+    make: OpBuilder, input: Operand, axis: int, delay: int, overlap: int = 0
+) -> Any:
     """What came `delay` items before, and `overlap` items more of it; zeros before the first."""
     at = axis_of(axis, input.type.rank)
     dims = [*input.type.dims]
     extent, dims[at] = dims[at], delay + overlap
     if delay < 0 or overlap < 0:
-        raise Wrong("argument/delay", f"delay = {delay}, overlap = {overlap}")
+        raise OperatorError("argument/delay", f"delay = {delay}, overlap = {overlap}")
     take_room(make.budget, *dims)
-    zeros = Known(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
+    zeros = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
     return part(make, concat(make, (zeros, input), at), at, 0, extent + overlap)
 
 
 @operator("tract_pulse", "pulse_mask")
 def tract_pulse_mask(
-    make: Maker, input: Operand, axis: int, begin: int, end: int, value: float = 0.0
+    make: OpBuilder, input: Operand, axis: int, begin: int, end: int, value: float = 0.0
 ) -> Any:
     """`value` in the place of what is not between `begin` and `end`."""
     return _outside(make, input, axis, begin, end, value)
@@ -37,7 +39,7 @@ def tract_pulse_mask(
 
 @operator("tract_pulse", "pulse_pulse_pad", "tract_pulse_pad")
 def tract_pulse_pulse_pad(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     axis: int,
     before: int,
@@ -56,20 +58,22 @@ def tract_pulse_pulse_pad(
     if border == "constant":
         return _outside(make, input, axis, begin, end, value)
     if border not in ("replicated", "replicate", "edge"):
-        raise Wrong(
+        raise OperatorError(
             "argument/pad", f"border = '{border}'; 'constant' and 'replicated' are possible"
         )
     if begin >= end:
-        raise Wrong("argument/pad", f"there is nothing between {begin_input} and {end_input}")
+        raise OperatorError(
+            "argument/pad", f"there is nothing between {begin_input} and {end_input}"
+        )
     inside = part(make, input, at, begin, end)
     padding = tuple((begin, extent - end) if i == at else (0, 0) for i in range(input.type.rank))
     return make("pad", inside, padding=padding, border="replicate", value=0.0)
 
 
-def _outside(make: Maker, x: Operand, axis: int, begin: int, end: int, value: float) -> Operand:
+def _outside(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, value: float) -> Operand:
     at = axis_of(axis, x.type.rank)
     shape = [1] * x.type.rank
     shape[at] = x.type.dims[at]
     places = np.arange(shape[at]).reshape(shape)
-    inside = Known((places >= begin) & (places < end), DType.BOOL)
+    inside = KnownTensor((places >= begin) & (places < end), DType.BOOL)
     return make("select", inside, x, value)

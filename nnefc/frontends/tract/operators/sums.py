@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
-from nnefc.frontends.common.values import Known, Operand, Wrong
+from nnefc.frontends.common.op_builder import OpBuilder
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import axis_of, part
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
 
-def running_sum(make: Maker, x: Operand, at: int, *, reverse: bool = False) -> Operand:
+def running_sum(make: OpBuilder, x: Operand, at: int, *, reverse: bool = False) -> Operand:
     """Sums of the items up to each one along an axis, from the end if `reverse`.
 
     Of the sums of the 2^i items up to each one those of 2^(i + 1) are made, until there are all.
@@ -34,20 +34,22 @@ def running_sum(make: Maker, x: Operand, at: int, *, reverse: bool = False) -> O
 
 @operator("tract_core")
 def tract_core_cumsum(
-    make: Maker, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
+    make: OpBuilder, input: Operand, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> Any:
     """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
     if `exclusive`.
     """
     at = axis_of(axis, input.type.rank)
     if input.type.dtype is DType.BOOL:
-        raise Wrong("argument/cumsum", "logicals have no sums; cast them to an integer type")
+        raise OperatorError(
+            "argument/cumsum", "logicals have no sums; cast them to an integer type"
+        )
     extent = input.type.dims[at]
     sums = running_sum(make, input, at, reverse=reverse)
     if not exclusive or not extent:
         return sums
     dims = tuple(1 if i == at else n for i, n in enumerate(input.type.dims))
-    none = Known(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
+    none = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
     if reverse:
         pieces = [part(make, sums, at, 1, extent), none]
     else:
@@ -57,15 +59,15 @@ def tract_core_cumsum(
 
 @operator("tract_pulse", "pulse_cumsum")
 def tract_pulse_cumsum(
-    make: Maker, input: Operand, axis: int, exclusive: bool = False, skip: int = 0
+    make: OpBuilder, input: Operand, axis: int, exclusive: bool = False, skip: int = 0
 ) -> Any:
     """`tract_core_cumsum` of a stream of which the first `skip` items count as zeros."""
     at = axis_of(axis, input.type.rank)
     if skip < 0:
-        raise Wrong("argument/cumsum", f"skip = {skip} is negative")
+        raise OperatorError("argument/cumsum", f"skip = {skip} is negative")
     if skip:
         shape = tuple(n if i == at else 1 for i, n in enumerate(input.type.dims))
         places = np.arange(shape[at]).reshape(shape)
-        zero = Known(np.zeros((), input.type.dtype.numpy), input.type.dtype)
-        input = make("select", Known(places < skip, DType.BOOL), zero, input)
+        zero = KnownTensor(np.zeros((), input.type.dtype.numpy), input.type.dtype)
+        input = make("select", KnownTensor(places < skip, DType.BOOL), zero, input)
     return tract_core_cumsum(make, input, at, exclusive)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
 from nnefc.frontends.common.value_bounds import bounds
-from nnefc.frontends.common.values import Known, Operand, Wrong, datum_type, scalar
+from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, datum_type, scalar
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
@@ -19,7 +19,7 @@ from nnefc.ir import DType
 
 @operator("tract_transformers")
 def tract_transformers_sdpa(
-    make: Maker,
+    make: OpBuilder,
     q: Operand,
     k: Operand,
     v: Operand,
@@ -36,12 +36,12 @@ def tract_transformers_sdpa(
     """
     del datum_type
     if is_causal and mask is not None:
-        raise Wrong("argument/sdpa", "there is a mask although is_causal = true")
+        raise OperatorError("argument/sdpa", "there is a mask although is_causal = true")
     rank = q.type.rank
     if not rank == k.type.rank == v.type.rank or rank < 2:
         ranks = f"{rank}, {k.type.rank}, {v.type.rank}"
         message = f"q, k and v have ranks {ranks}; equal ones from 2 on are possible"
-        raise Wrong("argument/sdpa", message)
+        raise OperatorError("argument/sdpa", message)
     dtype = q.type.dtype
     factor = 1.0 / math.sqrt(k.type.dims[-1]) if scale is False else scalar(scale)
     shape = (*q.type.dims[:-1], v.type.dims[-1])
@@ -63,7 +63,7 @@ def _for_each_row(mask: Operand, rows: int) -> Operand:
     """A mask as it was before torch_to_nnef has repeated it for each query of the example, if it is
     one for all queries, or has as many rows as there are.
     """
-    if isinstance(mask, Known) or mask.op is None or mask.op.name != "tile":
+    if isinstance(mask, KnownTensor) or mask.op is None or mask.op.name != "tile":
         return mask
     repeats, source = mask.op.attributes["repeats"], mask.op.inputs[0]
     axis = source.type.rank - 2
@@ -72,7 +72,7 @@ def _for_each_row(mask: Operand, rows: int) -> Operand:
     return source if source.type.dims[axis] in (1, rows) else mask
 
 
-def _of_rank_3_or_4(make: Maker, x: Operand) -> Operand:
+def _of_rank_3_or_4(make: OpBuilder, x: Operand) -> Operand:
     """Dimensions of the batch that are more than one as one."""
     dims = x.type.dims
     if len(dims) > 4:
@@ -80,15 +80,15 @@ def _of_rank_3_or_4(make: Maker, x: Operand) -> Operand:
     return make.aligned_right(x, 3) if len(dims) == 2 else x
 
 
-def _causal(make: Maker, rows: int, keys: int) -> Operand:
+def _causal(make: OpBuilder, rows: int, keys: int) -> Operand:
     key = make.reshape(make.iota(keys), (1, keys))
     row = make.reshape(make.iota(rows), (rows, 1))
-    hidden = Known(np.array(-np.inf, np.float32), DType.FLOAT32)
+    hidden = KnownTensor(np.array(-np.inf, np.float32), DType.FLOAT32)
     return make("select", make("gt", key, row), hidden, 0.0)
 
 
 def _attention(
-    make: Maker, q: Operand, k: Operand, v: Operand, mask: Operand | None, factor: float
+    make: OpBuilder, q: Operand, k: Operand, v: Operand, mask: Operand | None, factor: float
 ) -> Operand:
     """Rows of which the mask shows nothing are 0, as in PyTorch, where softmax alone gives NaN."""
     shape = q.type.dims
@@ -97,7 +97,7 @@ def _attention(
         groups, rest = divmod(shape[1], k.type.dims[1])
         if rest:
             message = f"{shape[1]} heads of q are no multiple of {k.type.dims[1]}"
-            raise Wrong("argument/sdpa", message)
+            raise OperatorError("argument/sdpa", message)
         if groups > 1:
             q = make.reshape(q, (shape[0], k.type.dims[1], groups, *shape[2:]))
             k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
@@ -115,7 +115,7 @@ def _attention(
 def _may_hide_rows(mask: Operand) -> bool:
     """Whether there may be rows of which a mask shows nothing."""
     is_logical = mask.type.dtype is DType.BOOL
-    if isinstance(mask, Known) and not mask.is_symbolic:
+    if isinstance(mask, KnownTensor) and not mask.is_symbolic:
         shown = mask.array if is_logical else mask.array > -np.inf
         return not shown.any(axis=-1).all()
     return is_logical or bounds(mask)[0] == -math.inf
@@ -125,11 +125,13 @@ def _computed_in(dtype: DType, named: TypeName) -> DType:
     """The type in which scores are summed; float32 at least.  Raises Wrong."""
     wanted = datum_type(named).dtype if named else dtype
     if not wanted.is_float:
-        raise Wrong("argument/sdpa", f"acc_datum_type = '{named}' is no type of real numbers")
+        raise OperatorError(
+            "argument/sdpa", f"acc_datum_type = '{named}' is no type of real numbers"
+        )
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
 
 
-def _masked(make: Maker, scores: Operand, mask: Operand, rank: int, groups: int = 1) -> Operand:
+def _masked(make: OpBuilder, scores: Operand, mask: Operand, rank: int, groups: int = 1) -> Operand:
     """Scores with a mask on them, which is added or says what is kept.
 
     The mask is for scores of `rank` dimensions, of which the second one is in `groups`.
@@ -146,7 +148,7 @@ def _masked(make: Maker, scores: Operand, mask: Operand, rank: int, groups: int 
 
 @operator("tract_transformers")
 def tract_transformers_scaled_masked_softmax(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     mask: Operand,
     scale: float,
@@ -159,12 +161,14 @@ def tract_transformers_scaled_masked_softmax(
     if not post_softmax_mask:
         return y
     if mask.type.dtype is not DType.BOOL:
-        raise Wrong("argument/softmax", "post_softmax_mask needs a logical mask")
+        raise OperatorError("argument/softmax", "post_softmax_mask needs a logical mask")
     return make("select", make.aligned_right(mask, input.type.rank), y, 0.0)
 
 
 @operator("tract_transformers")
-def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin: Operand) -> Any:
+def tract_transformers_apply_rope(
+    make: OpBuilder, input: Operand, cos: Operand, sin: Operand
+) -> Any:
     """x cos + rotate_half(x) sin, rotate_half(a, b) = (-b, a)."""
     axis = len(of_rank_at_least("apply_rope", "input", input, 1)) - 1
     half = input.type.dims[axis] // 2
@@ -177,7 +181,7 @@ def tract_transformers_apply_rope(make: Maker, input: Operand, cos: Operand, sin
 
 @operator("tract_transformers")
 def tract_transformers_fused_sdpa(
-    make: Maker,
+    make: OpBuilder,
     q: Operand,
     k_new: Operand,
     v_new: Operand,
@@ -200,7 +204,7 @@ def tract_transformers_fused_sdpa(
 
 @operator("tract_transformers")
 def tract_transformers_gpt_oss_sdpa(
-    make: Maker,
+    make: OpBuilder,
     q: Operand,
     k_new: Operand,
     v_new: Operand,
@@ -220,9 +224,11 @@ def tract_transformers_gpt_oss_sdpa(
     k, v = (_behind(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
     _, few, keys, _ = of_rank("gpt_oss_sdpa", "k_cache", k, 4)
     if few < 1 or heads % few:
-        raise Wrong("argument/gpt_oss_sdpa", f"{heads} heads of q are no multiple of {few}")
+        raise OperatorError("argument/gpt_oss_sdpa", f"{heads} heads of q are no multiple of {few}")
     if sinks.type.volume != heads:
-        raise Wrong("argument/gpt_oss_sdpa", f"sinks has {sinks.type.volume} items, not {heads}")
+        raise OperatorError(
+            "argument/gpt_oss_sdpa", f"sinks has {sinks.type.volume} items, not {heads}"
+        )
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     # queries of heads that share keys are rows of one product
     grouped = make.reshape(make.cast(q, wide), (batch, few, heads // few * rows, width))
@@ -237,6 +243,6 @@ def tract_transformers_gpt_oss_sdpa(
     return make.cast(y, dtype), make.cast(k, dtype), make.cast(v, dtype)
 
 
-def _behind(make: Maker, old: Operand, new: Operand) -> Operand:
+def _behind(make: OpBuilder, old: Operand, new: Operand) -> Operand:
     """What is new behind what was there, along the third dimension."""
     return make("concat", list(make.unified(old, new)), axis=2) if old.type.volume else new

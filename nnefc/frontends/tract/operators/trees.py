@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
-from nnefc.frontends.common.values import Array, Known, Operand, Wrong
+from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.tree_ensembles import RULE, Forest, forest_of
+from nnefc.frontends.tract.tree_ensembles import RULE, TreeEnsemble, forest_of
 from nnefc.ir import DType
 
 _REDUCTIONS: Final = {"SUM": "add", "AVERAGE": "add", "MAX": "max", "MIN": "min"}
@@ -19,7 +19,7 @@ _REDUCTIONS: Final = {"SUM": "add", "AVERAGE": "add", "MAX": "max", "MIN": "min"
 
 @operator("tract_onnx")
 def tract_onnx_ml_tree_ensemble_classifier(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     trees: Operand,
     nodes: Operand,
@@ -34,12 +34,12 @@ def tract_onnx_ml_tree_ensemble_classifier(
     """
     if aggregate_fn not in _REDUCTIONS:
         message = f"aggregate_fn = {aggregate_fn!r} is none of {', '.join(_REDUCTIONS)}"
-        raise Wrong(RULE, message)
+        raise OperatorError(RULE, message)
     dims = of_rank("ml_tree_ensemble_classifier", "input", input, 1, 2)
     features = dims[-1]
     if features <= max_used_feature:
         message = f"input has shape {list(dims)}, and max_used_feature is {max_used_feature}"
-        raise Wrong(RULE, message)
+        raise OperatorError(RULE, message)
     check_shape(make, "[n_classes]", (n_classes,), DType.FLOAT32)
     forest = forest_of(
         _words(make, "trees", trees, None),
@@ -54,39 +54,39 @@ def tract_onnx_ml_tree_ensemble_classifier(
     return make.reshape(scores, (*dims[:-1], n_classes))
 
 
-def _words(make: Maker, name: str, x: Operand, width: int | None) -> Array:
+def _words(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
     """The items of an argument, of 32 bits without a sign, as int64; raises Wrong.
 
     `width`: of its rows, if it has some.
     """
     weights = make.evaluator.context.model.weights
-    items: Array | None = x.array if isinstance(x, Known) else weights.items(x)
+    items: Array | None = x.array if isinstance(x, KnownTensor) else weights.items(x)
     if items is None or items.dtype == object:
         message = f"{name} must be known before the model runs: a variable, or written out"
-        raise Wrong("tract/attribute", message)
+        raise OperatorError("tract/attribute", message)
     shape = list(items.shape)
     if width is not None and not items.size:
         return np.zeros((0, width), np.int64)
     if items.ndim != (1 if width is None else 2) or (width is not None and shape[1] != width):
         expected = "one dimension" if width is None else f"rows of {width}"
-        raise Wrong(RULE, f"{name} has shape {shape}; {expected} is expected")
+        raise OperatorError(RULE, f"{name} has shape {shape}; {expected} is expected")
     if items.size and items.dtype.kind not in "iu":
-        raise Wrong(RULE, f"{name} has items of type {items.dtype}; integers are expected")
+        raise OperatorError(RULE, f"{name} has items of type {items.dtype}; integers are expected")
     if items.size and not (items.min() >= 0 and items.max() < 1 << 32):
         bad = items.min() if items.min() < 0 else items.max()
-        raise Wrong(
+        raise OperatorError(
             RULE, f"{name} has the item {bad}, which does not fit in 32 bits without a sign"
         )
     return items.astype(np.int64)
 
 
-def _walked(make: Maker, forest: Forest, rows: Operand) -> Operand:
+def _walked(make: OpBuilder, forest: TreeEnsemble, rows: Operand) -> Operand:
     """The leaves [batch, trees] that the walks of rows [batch, features] end at."""
     batch = rows.type.dims[0]
     roots = make.reshape(_integers(forest.roots), (1, forest.roots.size))
     at = make.repeated(roots, (batch, forest.roots.size))
     features, targets = _integers(forest.features), _integers(forest.targets)
-    thresholds = Known(forest.thresholds, DType.FLOAT32)
+    thresholds = KnownTensor(forest.thresholds, DType.FLOAT32)
     low, high, neither = (_integers(np.array(i, np.int32)) for i in range(3))
     for _ in range(forest.depth):
         x = make("gather_elements", rows, make("gather", features, at, axis=0), axis=1)
@@ -97,7 +97,9 @@ def _walked(make: Maker, forest: Forest, rows: Operand) -> Operand:
     return at
 
 
-def _scores(make: Maker, forest: Forest, ends: Operand, classes: int, aggregate: str) -> Operand:
+def _scores(
+    make: OpBuilder, forest: TreeEnsemble, ends: Operand, classes: int, aggregate: str
+) -> Operand:
     """What the leaves [batch, trees] say of each class, one behind the other as tract adds it up.
 
     Votes that are none go to a class behind the others.
@@ -106,9 +108,9 @@ def _scores(make: Maker, forest: Forest, ends: Operand, classes: int, aggregate:
     votes = forest.classes.shape[1]
     flat = (batch, trees * votes)
     index = make.reshape(make("gather", _integers(forest.classes), ends, axis=0), flat)
-    table = Known(forest.weights, DType.FLOAT32)
+    table = KnownTensor(forest.weights, DType.FLOAT32)
     weight = make.reshape(make("gather", table, ends, axis=0), flat)
-    zero, one = (Known(np.full((1, 1), x, np.float32), DType.FLOAT32) for x in (0, 1))
+    zero, one = (KnownTensor(np.full((1, 1), x, np.float32), DType.FLOAT32) for x in (0, 1))
     nothing = make.repeated(zero, (batch, classes + 1))
     reduction = _REDUCTIONS[aggregate]
     total = make("scatter_elements", nothing, index, weight, axis=1, reduction=reduction)
@@ -119,5 +121,5 @@ def _scores(make: Maker, forest: Forest, ends: Operand, classes: int, aggregate:
     return part(make, total, 1, 0, classes)
 
 
-def _integers(items: Array) -> Known:
-    return Known(items, DType.INT32)
+def _integers(items: Array) -> KnownTensor:
+    return KnownTensor(items, DType.INT32)

@@ -5,29 +5,35 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nnefc.frontends.common.op_builder import Maker
+from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank_at_least
-from nnefc.frontends.common.values import Known, Operand, Quantized, Wrong, operand
+from nnefc.frontends.common.values import (
+    KnownTensor,
+    Operand,
+    OperatorError,
+    QuantizedTensor,
+    operand,
+)
 from nnefc.frontends.tract.operators.movement import BORDERS
 from nnefc.frontends.tract.operators.products import as_without_blocks, requantized, shifted
 from nnefc.frontends.tract.quantization import plain, products
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 
 
-def _bias(make: Maker, bias: Any, channels: int) -> Operand:
+def _bias(make: OpBuilder, bias: Any, channels: int) -> Operand:
     """A bias as [1, channels], or as a number: extents of 1 do not count."""
     x = operand(bias)
     if x.type.volume == 1:
         return make.reshape(x, ())
     if x.type.volume != channels:
         message = f"a bias of shape {list(x.type.dims)} for {channels} channels"
-        raise Wrong("argument/conv", message)
+        raise OperatorError("argument/conv", message)
     return make.reshape(x, (1, channels))
 
 
 @operator("tract_nnef", quantized=True)
 def conv(
-    make: Maker,
+    make: OpBuilder,
     input: Any,
     filter: Any,
     bias: Any = 0.0,
@@ -39,18 +45,20 @@ def conv(
 ) -> Any:
     """Of codes: the sums of products of codes, to which the bias is added as it is."""
     if border != "constant":
-        raise Wrong("argument/conv", f"border = '{border}'; only 'constant' is possible")
-    if not isinstance(input, Quantized):
+        raise OperatorError("argument/conv", f"border = '{border}'; only 'constant' is possible")
+    if not isinstance(input, QuantizedTensor):
         kernel = plain(make, filter)
         return convolve(make, operand(input), kernel, bias, padding, stride, dilation, groups)
-    kernel = filter if isinstance(filter, Quantized) else Quantized(operand(filter), 1.0, 0)
+    kernel = (
+        filter if isinstance(filter, QuantizedTensor) else QuantizedTensor(operand(filter), 1.0, 0)
+    )
     x, w = shifted(make, input, input.zero_point), shifted(make, kernel, kernel.zero_point)
     sums = convolve(make, x, w, bias, padding, stride, dilation, groups)
     return products(make, sums, input, kernel, 1)
 
 
 def convolve(
-    make: Maker,
+    make: OpBuilder,
     x: Operand,
     kernel: Operand,
     bias: Any,
@@ -81,7 +89,7 @@ def convolve(
 
 @operator("tract_nnef")
 def deconv(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     filter: Operand,
     bias: Any = 0.0,
@@ -96,15 +104,17 @@ def deconv(
     ...] as that of a convolution; the operation's is [inputs, outputs / groups, ...].
     """
     if border != "constant":
-        raise Wrong("argument/deconv", f"border = '{border}'; only 'constant' is possible")
+        raise OperatorError("argument/deconv", f"border = '{border}'; only 'constant' is possible")
     of_rank_at_least("deconv", "input", input, 2)
     of_rank_at_least("deconv", "filter", filter, 2)
     groups = groups or input.type.dims[1]
     if groups < 1:
-        raise Wrong("argument/deconv", f"groups = {groups}; it must be at least 0")
+        raise OperatorError("argument/deconv", f"groups = {groups}; it must be at least 0")
     channels, inputs, *extents = filter.type.dims
     if channels % groups:
-        raise Wrong("argument/deconv", f"{channels} channels cannot be divided by {groups} groups")
+        raise OperatorError(
+            "argument/deconv", f"{channels} channels cannot be divided by {groups} groups"
+        )
     each = channels // groups
     filter = make.reshape(filter, (groups, each, inputs, *extents))
     filter = make.transpose(filter, (0, 2, 1, *range(3, 3 + len(extents))))
@@ -129,7 +139,7 @@ def deconv(
 
 @operator("tract_nnef")
 def box(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     size: tuple[int, ...],
     border: str = "constant",
@@ -152,7 +162,7 @@ def box(
 
 @operator("tract_nnef")
 def debox(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     size: tuple[int, ...],
     border: str = "constant",
@@ -176,13 +186,13 @@ def debox(
 
 
 @operator("tract_core")
-def nearest_upsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+def nearest_upsample(make: OpBuilder, input: Operand, factor: tuple[int, ...]) -> Any:
     return make("nearest_upsample", input, factor=factor)
 
 
 @operator("tract_core")
 def multilinear_upsample(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     factor: tuple[int, ...],
     method: str = "symmetric",
@@ -193,18 +203,18 @@ def multilinear_upsample(
 
 
 @operator("tract_nnef")
-def nearest_downsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+def nearest_downsample(make: OpBuilder, input: Operand, factor: tuple[int, ...]) -> Any:
     return make("nearest_downsample", input, factor=factor)
 
 
 @operator("tract_nnef")
-def area_downsample(make: Maker, input: Operand, factor: tuple[int, ...]) -> Any:
+def area_downsample(make: OpBuilder, input: Operand, factor: tuple[int, ...]) -> Any:
     return make("area_downsample", input, factor=factor)
 
 
 @operator("tract_core")
 def tract_core_resize(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     scales: Any = False,
     sizes: Any = False,
@@ -217,7 +227,7 @@ def tract_core_resize(
 
 @operator("tract_onnx")
 def tract_onnx_resize(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     scales: Any = False,
     roi: Any = False,
@@ -231,9 +241,9 @@ def tract_onnx_resize(
 ) -> Any:
     del extrapolation_value
     if antialias:
-        raise Wrong("tract/unsupported", "antialias = true is not possible")
+        raise OperatorError("tract/unsupported", "antialias = true is not possible")
     if _numbers(roi):
-        raise Wrong("tract/unsupported", "a region of interest is not possible")
+        raise OperatorError("tract/unsupported", "a region of interest is not possible")
     return _resized(
         make,
         input,
@@ -252,16 +262,18 @@ def _numbers(value: Any) -> list[float]:
     if value is False or value is None:
         return []
     x = operand(value)
-    if not isinstance(x, Known):
-        raise Wrong("tract/attribute", "scales and sizes must be known before the model runs")
+    if not isinstance(x, KnownTensor):
+        raise OperatorError(
+            "tract/attribute", "scales and sizes must be known before the model runs"
+        )
     found = [float(v) for v in x.array.reshape(-1)] if x.type.rank else []
     if not all(map(math.isfinite, found)):
-        raise Wrong("argument/resize", f"scales and sizes are finite, not {found}")
+        raise OperatorError("argument/resize", f"scales and sizes are finite, not {found}")
     return found
 
 
 def _resized(
-    make: Maker,
+    make: OpBuilder,
     x: Operand,
     scales: Any,
     sizes: Any,
@@ -274,11 +286,11 @@ def _resized(
     dims = x.type.dims
     if len(factors or extents) != len(dims):
         message = f"{len(factors or extents)} scales or sizes for a tensor of rank {len(dims)}"
-        raise Wrong("argument/resize", message)
+        raise OperatorError("argument/resize", message)
     if not factors:
         wanted = tuple(int(e) for e in extents)
     elif not all(0 < f < math.inf for f in factors):
-        raise Wrong("argument/resize", f"scales = {factors}; each must be greater than 0")
+        raise OperatorError("argument/resize", f"scales = {factors}; each must be greater than 0")
     else:
         wanted = tuple(math.floor(n * f) for n, f in zip(dims, factors, strict=True))
     return make(
@@ -295,7 +307,7 @@ def _resized(
 
 @operator("tract_core", "tract_onnx_grid_sample")
 def tract_core_grid_sample(
-    make: Maker,
+    make: OpBuilder,
     input: Operand,
     grid: Operand,
     mode: str = "bilinear",
@@ -314,7 +326,7 @@ def tract_core_grid_sample(
 
 @operator("tract_core", quantized=True)
 def tract_core_qconv(
-    make: Maker,
+    make: OpBuilder,
     input: Any,
     filter: Any,
     bias: Any = 0,

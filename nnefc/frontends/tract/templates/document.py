@@ -11,7 +11,7 @@ from nnefc.formats.container import Container
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.resources import json_value
 from nnefc.frontends.tract.templates.statements import Statements
-from nnefc.frontends.tract.templates.values import Fault, Undefined
+from nnefc.frontends.tract.templates.values import TemplateError, UndefinedName
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.support.limits import Limits, how_to_raise
 
@@ -35,7 +35,7 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
 
     def resource(name: str) -> Any:
         if name not in names:
-            return Undefined(name)
+            return UndefinedName(name)
         if name not in values:
             values[name] = json_value(container, name)
         return values[name]
@@ -44,9 +44,9 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
         _check_size(text, limits)
         result = statements.render(_parse(text, file), resource)
         if "\0" in result or _SURROGATE.search(result):
-            raise Fault("it gives characters that no text has")
+            raise TemplateError("it gives characters that no text has")
         return result
-    except Fault as fault:
+    except TemplateError as fault:
         found = Diagnostic("tract/template", f"in the template: {fault}")
     except Exhausted as exhausted:
         message, hint = f"in the template: {exhausted.message}", how_to_raise(exhausted.limit)

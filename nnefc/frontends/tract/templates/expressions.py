@@ -11,9 +11,9 @@ from nnefc.formats.files import printable
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.tract.templates.filters import apply_filter, apply_test, called
 from nnefc.frontends.tract.templates.values import (
-    Fault,
     Function,
-    Undefined,
+    TemplateError,
+    UndefinedName,
     arithmetic,
     contains,
     equal,
@@ -26,17 +26,19 @@ from nnefc.frontends.tract.templates.values import (
 )
 
 
-class Scope:
+class TemplateScope:
     """Names within a part of a template, and those around it."""
 
-    def __init__(self, parent: Scope | None, missing: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self, parent: TemplateScope | None, missing: Callable[[str], Any] | None = None
+    ) -> None:
         """`missing`: what gives the value of a name that nothing is assigned to."""
         self._parent = parent
-        self._missing = missing or Undefined
+        self._missing = missing or UndefinedName
         self.names: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
-        scope: Scope | None = self
+        scope: TemplateScope | None = self
         outermost = self
         while scope is not None:
             if name in scope.names:
@@ -45,7 +47,7 @@ class Scope:
         return outermost._missing(name)
 
 
-class Expressions:
+class TemplateExpressions:
     """Evaluates the nodes of a tree; `line` is that of what it looked at last."""
 
     def __init__(self, budget: Budget) -> None:
@@ -56,7 +58,7 @@ class Expressions:
         self.line = node.lineno or self.line
         self.budget.take_steps()
 
-    def value(self, node: nodes.Node, scope: Scope) -> Any:
+    def value(self, node: nodes.Node, scope: TemplateScope) -> Any:
         self.step(node)
         match node:
             case nodes.Const():
@@ -76,7 +78,7 @@ class Expressions:
                 ]
                 for key, _ in pairs:
                     if not isinstance(key, str | int | float):
-                        raise Fault(f"{kind(key)} cannot be a key")
+                        raise TemplateError(f"{kind(key)} cannot be a key")
                 return dict(pairs)
             case nodes.Getattr():
                 return member(self.value(node.node, scope), node.attr)
@@ -109,7 +111,7 @@ class Expressions:
                 if is_true(self.value(node.test, scope)):
                     return self.value(node.expr1, scope)
                 other = node.expr2
-                return Undefined("else") if other is None else self.value(other, scope)
+                return UndefinedName("else") if other is None else self.value(other, scope)
             case nodes.Filter():
                 assert node.node is not None
                 return self.filtered(node, self.value(node.node, scope), scope)
@@ -118,17 +120,19 @@ class Expressions:
                 return apply_test(node.name, self.budget, tested, *self._arguments(node, scope))
             case nodes.Call():
                 function = self.value(node.node, scope)
-                if isinstance(function, Undefined):
-                    raise Fault(f"'{printable(function.name)}' is undefined, and is called")
+                if isinstance(function, UndefinedName):
+                    raise TemplateError(f"'{printable(function.name)}' is undefined, and is called")
                 if not isinstance(function, Function):
-                    raise Fault(f"{kind(function)} is called")
+                    raise TemplateError(f"{kind(function)} is called")
                 result = called(function, *self._arguments(node, scope))
                 self.line = node.lineno  # not where a macro ends
                 return result
             case _:
-                raise Fault(f"templates of documents have no '{type(node).__name__.lower()}'")
+                raise TemplateError(
+                    f"templates of documents have no '{type(node).__name__.lower()}'"
+                )
 
-    def _sliced(self, node: nodes.Getitem, scope: Scope) -> Any:
+    def _sliced(self, node: nodes.Getitem, scope: TemplateScope) -> Any:
         value, part = self.value(node.node, scope), node.arg
         assert isinstance(part, nodes.Slice)
         if not isinstance(value, str):
@@ -138,11 +142,11 @@ class Expressions:
             for bound in (part.start, part.stop, part.step)
         ]
         if bounds[2] == 0 or any(type(bound) not in (int, type(None)) for bound in bounds):
-            raise Fault("bounds of a slice are integers, and steps not 0")
+            raise TemplateError("bounds of a slice are integers, and steps not 0")
         self.budget.take_items(len(value))
         return value[slice(*bounds)]
 
-    def _compared(self, node: nodes.Compare, scope: Scope) -> bool:
+    def _compared(self, node: nodes.Compare, scope: TemplateScope) -> bool:
         left = self.value(node.expr, scope)
         for operand in node.ops:
             right = self.value(operand.expr, scope)
@@ -170,15 +174,15 @@ class Expressions:
             case _:
                 return not contains(right, left, self.budget)
 
-    def filtered(self, node: nodes.Filter, value: Any, scope: Scope) -> Any:
+    def filtered(self, node: nodes.Filter, value: Any, scope: TemplateScope) -> Any:
         self.step(node)
         return apply_filter(node.name, self.budget, value, *self._arguments(node, scope))
 
     def _arguments(
-        self, node: nodes.Call | nodes.Filter | nodes.Test, scope: Scope
+        self, node: nodes.Call | nodes.Filter | nodes.Test, scope: TemplateScope
     ) -> tuple[list[Any], dict[str, Any]]:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise Fault("arguments are written one by one")
+            raise TemplateError("arguments are written one by one")
         named: dict[str, Any] = {}
         for each in node.kwargs:
             assert isinstance(each, nodes.Keyword)

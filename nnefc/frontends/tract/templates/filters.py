@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.tract.templates.values import (
-    Fault,
     Function,
-    Undefined,
+    TemplateError,
+    UndefinedName,
     arithmetic,
     checked,
     contains,
@@ -34,13 +34,13 @@ _MOST_DIGITS: Final = 400
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise Fault(f"{kind(value)} is no number")
+        raise TemplateError(f"{kind(value)} is no number")
     return value
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise Fault(f"{kind(value)} is no string")
+        raise TemplateError(f"{kind(value)} is no string")
     return value
 
 
@@ -54,13 +54,13 @@ def _sequence(budget: Budget, value: Any) -> list[Any]:
 def _parsed(value: Any, kind_: type[float]) -> Any:
     if isinstance(value, str):
         if len(value) > _MOST_DIGITS:
-            raise Fault(f"a string of {len(value)} characters is no number")
+            raise TemplateError(f"a string of {len(value)} characters is no number")
         return kind_(value)
     return kind_(_number(value))
 
 
 def _default(budget: Budget, value: Any, other: Any = "", boolean: Any = False) -> Any:
-    missing = isinstance(value, Undefined) or (is_true(boolean) and not is_true(value))
+    missing = isinstance(value, UndefinedName) or (is_true(boolean) and not is_true(value))
     return other if missing else value
 
 
@@ -105,7 +105,7 @@ def _sort(budget: Budget, value: Any, reverse: Any = False, attribute: str = "")
 def _extreme(budget: Budget, value: Any, largest: bool) -> Any:
     items = _sequence(budget, value)
     if not items:
-        return Undefined("the largest of nothing" if largest else "the smallest of nothing")
+        return UndefinedName("the largest of nothing" if largest else "the smallest of nothing")
     found = items[0]
     for item in items[1:]:
         if less(found, item, budget) if largest else less(item, found, budget):
@@ -134,7 +134,7 @@ def _map(budget: Budget, value: Any, *names: str, attribute: str = "") -> list[A
     if attribute:
         return [member(item, attribute) for item in items]
     if not names:
-        raise Fault("map needs a filter or an attribute")
+        raise TemplateError("map needs a filter or an attribute")
     return [apply_filter(names[0], budget, item, list(names[1:]), {}) for item in items]
 
 
@@ -143,13 +143,13 @@ def _tojson(budget: Budget, value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise Fault(f"{kind(value)} has no form in JSON: {error}") from None
+        raise TemplateError(f"{kind(value)} has no form in JSON: {error}") from None
 
 
 def _length(value: Any) -> int:
     if isinstance(value, str | list | dict):
         return len(value)  # pyright: ignore[reportUnknownArgumentType]
-    raise Fault(f"{kind(value)} has no length")
+    raise TemplateError(f"{kind(value)} has no length")
 
 
 def _items(budget: Budget, value: Any) -> list[Any]:
@@ -167,7 +167,7 @@ def _text(budget: Budget, value: Any) -> str:
 
 def _end(budget: Budget, value: Any, at: int) -> Any:
     items = _sequence(budget, value)
-    return items[at] if items else Undefined("an item of nothing")
+    return items[at] if items else UndefinedName("an item of nothing")
 
 
 _OF_VALUES: Final[dict[str, Callable[[Budget, Any], Any]]] = {
@@ -206,7 +206,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
 }
 _TESTS_OF_VALUES: Final[dict[str, Callable[[Budget, Any], bool]]] = {
     "boolean": lambda budget, value: isinstance(value, bool),
-    "defined": lambda budget, value: not isinstance(value, Undefined),
+    "defined": lambda budget, value: not isinstance(value, UndefinedName),
     "even": lambda budget, value: arithmetic("%", value, 2, budget) == 0,
     "false": lambda budget, value: value is False,
     "float": lambda budget, value: isinstance(value, float),
@@ -219,7 +219,7 @@ _TESTS_OF_VALUES: Final[dict[str, Callable[[Budget, Any], bool]]] = {
     "sequence": lambda budget, value: isinstance(value, list),
     "string": lambda budget, value: isinstance(value, str),
     "true": lambda budget, value: value is True,
-    "undefined": lambda budget, value: isinstance(value, Undefined),
+    "undefined": lambda budget, value: isinstance(value, UndefinedName),
 }
 _TESTS_OF_TWO: Final[dict[str, Callable[[Budget, Any, Any], bool]]] = {
     "divisibleby": lambda budget, value, by: arithmetic("%", value, by, budget) == 0,
@@ -256,7 +256,7 @@ def _applied(
     named: dict[str, Any],
 ) -> Any:
     if name not in known:
-        raise Fault(f"unknown {what} '{name}'; known: {', '.join(known)}")
+        raise TemplateError(f"unknown {what} '{name}'; known: {', '.join(known)}")
     return called(Function(name, functools.partial(known[name], budget)), arguments, named)
 
 
@@ -266,4 +266,4 @@ def called(function: Function, arguments: list[Any], named: dict[str, Any]) -> A
         return function.call(*arguments, **named)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         reason = str(error).rpartition("() ")[2] or "its arguments do not fit"
-        raise Fault(f"'{function.name}' fails: {reason}") from None
+        raise TemplateError(f"'{function.name}' fails: {reason}") from None

@@ -8,12 +8,12 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.tract.templates.expressions import Expressions, Scope
+from nnefc.frontends.tract.templates.expressions import TemplateExpressions, TemplateScope
 from nnefc.frontends.tract.templates.values import (
-    Fault,
     Function,
     Namespace,
-    Undefined,
+    TemplateError,
+    UndefinedName,
     is_true,
     kind,
     listed,
@@ -26,7 +26,7 @@ _MOST_TURNS: Final = 100_000
 """Of `range`, as minijinja has it."""
 
 
-class Output:
+class RenderedText:
     """Text that becomes longer, up to a limit."""
 
     def __init__(self, take: Callable[[int], None]) -> None:
@@ -41,7 +41,7 @@ class Output:
         return "".join(self._pieces)
 
 
-class Statements(Expressions):
+class Statements(TemplateExpressions):
     """Runs the tree of a template."""
 
     def __init__(self, budget: Budget) -> None:
@@ -61,21 +61,21 @@ class Statements(Expressions):
 
         def outside(name: str) -> Any:
             found = missing(name)
-            if isinstance(found, Undefined) and name in functions:
+            if isinstance(found, UndefinedName) and name in functions:
                 return Function(name, functions[name])
             return found
 
-        out = Output(self._write)
-        self._run(template.body, Scope(None, outside), out)
+        out = RenderedText(self._write)
+        self._run(template.body, TemplateScope(None, outside), out)
         return out.text()
 
     # -- statements
 
-    def _run(self, body: Iterable[nodes.Node], scope: Scope, out: Output) -> None:
+    def _run(self, body: Iterable[nodes.Node], scope: TemplateScope, out: RenderedText) -> None:
         for statement in body:
             self._statement(statement, scope, out)
 
-    def _statement(self, node: nodes.Node, scope: Scope, out: Output) -> None:
+    def _statement(self, node: nodes.Node, scope: TemplateScope, out: RenderedText) -> None:
         self.step(node)
         match node:
             case nodes.Output():
@@ -91,53 +91,55 @@ class Statements(Expressions):
             case nodes.Assign():
                 self._assign(node.target, self.value(node.node, scope), scope)
             case nodes.AssignBlock():
-                text: Any = self._captured(node.body, Scope(scope))
+                text: Any = self._captured(node.body, TemplateScope(scope))
                 if node.filter is not None:
                     text = self.filtered(node.filter, text, scope)
                 self._assign(node.target, text, scope)
             case nodes.FilterBlock():
-                text = self._captured(node.body, Scope(scope))
+                text = self._captured(node.body, TemplateScope(scope))
                 out.write(text_of(self.filtered(node.filter, text, scope), self.budget))
             case nodes.With():
-                inner = Scope(scope)
+                inner = TemplateScope(scope)
                 for target, value in zip(node.targets, node.values, strict=True):
                     self._assign(target, self.value(value, inner), inner)
                 self._run(node.body, inner, out)
             case nodes.Scope():
-                self._run(node.body, Scope(scope), out)
+                self._run(node.body, TemplateScope(scope), out)
             case nodes.Macro():
                 scope.names[node.name] = self._macro(node, scope)
             case _:
-                raise Fault(f"templates of documents have no '{type(node).__name__.lower()}'")
+                raise TemplateError(
+                    f"templates of documents have no '{type(node).__name__.lower()}'"
+                )
 
-    def _choose(self, node: nodes.If, scope: Scope, out: Output) -> None:
+    def _choose(self, node: nodes.If, scope: TemplateScope, out: RenderedText) -> None:
         for branch in (node, *node.elif_):
             if is_true(self.value(branch.test, scope)):
                 self._run(branch.body, scope, out)
                 return
         self._run(node.else_, scope, out)
 
-    def _loop(self, node: nodes.For, scope: Scope, out: Output) -> None:
+    def _loop(self, node: nodes.For, scope: TemplateScope, out: RenderedText) -> None:
         if node.recursive:
-            raise Fault("loops that call themselves are not supported; use a macro")
+            raise TemplateError("loops that call themselves are not supported; use a macro")
         items = listed(self.value(node.iter, scope))
         if node.test is not None:
             chosen: list[Any] = []
             for item in items:
-                inner = Scope(scope)
+                inner = TemplateScope(scope)
                 self._assign(node.target, item, inner)
                 if is_true(self.value(node.test, inner)):
                     chosen.append(item)
             items = chosen
         for index, item in enumerate(items):
-            inner = Scope(scope)
+            inner = TemplateScope(scope)
             inner.names["loop"] = _turn(items, index)
             self._assign(node.target, item, inner)
             self._run(node.body, inner, out)
         if not items:
-            self._run(node.else_, Scope(scope), out)
+            self._run(node.else_, TemplateScope(scope), out)
 
-    def _assign(self, target: nodes.Node, value: Any, scope: Scope) -> None:
+    def _assign(self, target: nodes.Node, value: Any, scope: TemplateScope) -> None:
         self.step(target)
         match target:
             case nodes.Name():
@@ -145,40 +147,42 @@ class Statements(Expressions):
             case nodes.NSRef():
                 space = scope.find(target.name)
                 if not isinstance(space, Namespace):
-                    raise Fault(f"'{target.name}' is no namespace")
+                    raise TemplateError(f"'{target.name}' is no namespace")
                 space[target.attr] = value
             case nodes.Tuple():
                 items = listed(value)
                 if len(items) != len(target.items):
-                    raise Fault(f"{len(items)} items for {len(target.items)} names")
+                    raise TemplateError(f"{len(items)} items for {len(target.items)} names")
                 for each, item in zip(target.items, items, strict=True):
                     self._assign(each, item, scope)
             case _:
-                raise Fault(f"nothing can be assigned to '{type(target).__name__.lower()}'")
+                raise TemplateError(f"nothing can be assigned to '{type(target).__name__.lower()}'")
 
-    def _macro(self, node: nodes.Macro, scope: Scope) -> Function:
+    def _macro(self, node: nodes.Macro, scope: TemplateScope) -> Function:
         names = [argument.name for argument in node.args]
         defaults = dict(zip(names[len(names) - len(node.defaults) :], node.defaults, strict=True))
 
         def call(*arguments: Any, **named: Any) -> str:
-            inner = Scope(scope)
+            inner = TemplateScope(scope)
             if len(arguments) > len(names):
-                raise Fault(f"{node.name} takes {len(names)} arguments, not {len(arguments)}")
+                raise TemplateError(
+                    f"{node.name} takes {len(names)} arguments, not {len(arguments)}"
+                )
             given = dict(zip(names, arguments, strict=False))
             for name, value in named.items():
                 if name not in names or name in given:
-                    raise Fault(f"{node.name} takes no argument '{name}', or takes it once")
+                    raise TemplateError(f"{node.name} takes no argument '{name}', or takes it once")
                 given[name] = value
             for name in names:
                 if name not in given and name in defaults:
                     given[name] = self.value(defaults[name], inner)
-                inner.names[name] = given.get(name, Undefined(name))
+                inner.names[name] = given.get(name, UndefinedName(name))
             return self._captured(node.body, inner)
 
         return Function(node.name, call)
 
-    def _captured(self, body: Sequence[nodes.Node], scope: Scope) -> str:
-        out = Output(self.budget.take_items)
+    def _captured(self, body: Sequence[nodes.Node], scope: TemplateScope) -> str:
+        out = RenderedText(self.budget.take_items)
         self._run(body, scope, out)
         return out.text()
 
@@ -192,10 +196,10 @@ class Statements(Expressions):
     def _range(self, *bounds: Any) -> list[int]:
         for bound in bounds:
             if not isinstance(bound, int):
-                raise Fault(f"'range' takes integers, not {kind(bound)}")
+                raise TemplateError(f"'range' takes integers, not {kind(bound)}")
         turns = range(*bounds)
         if len(turns) > _MOST_TURNS:
-            raise Fault(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")
+            raise TemplateError(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")
         self.budget.take_items(len(turns))
         return list(turns)
 
@@ -211,7 +215,7 @@ def _turn(items: list[Any], index: int) -> dict[str, Any]:
         "first": index == 0,
         "last": index == count - 1,
         "length": count,
-        "previtem": items[index - 1] if index else Undefined("previtem"),
-        "nextitem": items[index + 1] if index + 1 < count else Undefined("nextitem"),
+        "previtem": items[index - 1] if index else UndefinedName("previtem"),
+        "nextitem": items[index + 1] if index + 1 < count else UndefinedName("nextitem"),
         "cycle": Function("cycle", lambda *values: values[index % len(values)]),
     }

@@ -20,12 +20,12 @@ _MOST_INTEGER: Final = 1 << 127
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class Fault(Exception):
+class TemplateError(Exception):
     """What is wrong with a template; the line is known where it is caught."""
 
 
 @dataclass(frozen=True, slots=True)
-class Undefined:
+class UndefinedName:
     """What has no value: false, empty, and nothing when it is printed."""
 
     name: str
@@ -46,7 +46,7 @@ class Namespace(dict[str, Any]):
 def kind(value: Any) -> str:
     """What a value is, for messages."""
     match value:
-        case Undefined():
+        case UndefinedName():
             return f"undefined ('{printable(value.name)}')"
         case None:
             return "none"
@@ -65,7 +65,7 @@ def kind(value: Any) -> str:
 
 
 def is_true(value: Any) -> bool:
-    return not isinstance(value, Undefined) and bool(value)
+    return not isinstance(value, UndefinedName) and bool(value)
 
 
 def text_of(value: Any, budget: Budget) -> str:
@@ -80,7 +80,7 @@ def text_of(value: Any, budget: Budget) -> str:
 def _write(value: Any, pieces: list[str], budget: Budget) -> None:
     budget.take_steps()
     match value:
-        case Undefined():
+        case UndefinedName():
             piece = ""
         case None:
             piece = "none"
@@ -105,7 +105,7 @@ def _write(value: Any, pieces: list[str], budget: Budget) -> None:
                 _write(item, pieces, budget)
             piece = "}" if value else "{}"
         case _:
-            raise Fault(f"{kind(value)} cannot be printed")
+            raise TemplateError(f"{kind(value)} cannot be printed")
     budget.take_items(2 + len(piece))
     pieces.append(piece)
 
@@ -124,31 +124,31 @@ def listed(value: Any) -> list[Any]:
             return value  # pyright: ignore[reportUnknownVariableType]
         case str() | dict():
             return list(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        case Undefined() | None:
+        case UndefinedName() | None:
             return []
         case _:
-            raise Fault(f"{kind(value)} has no items")
+            raise TemplateError(f"{kind(value)} has no items")
 
 
 def mapping(value: Any) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise Fault(f"{kind(value)} is no mapping")
+        raise TemplateError(f"{kind(value)} is no mapping")
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def member(value: Any, key: Any) -> Any:
     """An attribute or item; undefined if there is none."""
     match value:
-        case Undefined():
-            raise Fault(f"'{printable(value.name)}' is undefined")
+        case UndefinedName():
+            raise TemplateError(f"'{printable(value.name)}' is undefined")
         case dict() if isinstance(key, str | int | float):
-            return mapping(value).get(key, Undefined(f"{key}"))
+            return mapping(value).get(key, UndefinedName(f"{key}"))
         case str() if type(key) is int and -len(value) <= key < len(value):
             return value[key]
         case list() if type(key) is int and -len(listed(value)) <= key < len(listed(value)):
             return listed(value)[key]
         case _:
-            return Undefined(f"{key}" if isinstance(key, str | int | float) else kind(key))
+            return UndefinedName(f"{key}" if isinstance(key, str | int | float) else kind(key))
 
 
 def equal(left: Any, right: Any, budget: Budget) -> bool:
@@ -162,8 +162,8 @@ def equal(left: Any, right: Any, budget: Budget) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
         a, b = mapping(left), mapping(right)
         return a.keys() == b.keys() and all(equal(a[key], b[key], budget) for key in a)
-    if isinstance(left, Undefined) or isinstance(right, Undefined):
-        return isinstance(left, Undefined) and isinstance(right, Undefined)
+    if isinstance(left, UndefinedName) or isinstance(right, UndefinedName):
+        return isinstance(left, UndefinedName) and isinstance(right, UndefinedName)
     if isinstance(left, list | dict) or isinstance(right, list | dict):
         return False
     if isinstance(left, str) and isinstance(right, str):
@@ -178,7 +178,7 @@ def less(left: Any, right: Any, budget: Budget) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         budget.take_items(min(len(left), len(right)))
         return left < right
-    raise Fault(f"{kind(left)} and {kind(right)} have no order")
+    raise TemplateError(f"{kind(left)} and {kind(right)} have no order")
 
 
 def contains(container: Any, item: Any, budget: Budget) -> bool:
@@ -203,13 +203,13 @@ def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
         if operator == "*" and isinstance(right, int):
             budget.take_items(len(ours) * max(right, 0))
             return ours * right
-    raise Fault(f"'{operator}' is not for {kind(left)} and {kind(right)}")
+    raise TemplateError(f"'{operator}' is not for {kind(left)} and {kind(right)}")
 
 
 def _of_numbers(operator: str, left: float, right: float) -> float:
     """Remainders of integers are never negative, and quotients those that belong to them."""
     if operator in ("/", "//", "%") and right == 0:
-        raise Fault(f"division by zero: {left} {operator} 0")
+        raise TemplateError(f"division by zero: {left} {operator} 0")
     whole = isinstance(left, int) and isinstance(right, int)
     try:
         match operator:
@@ -230,10 +230,10 @@ def _of_numbers(operator: str, left: float, right: float) -> float:
                     raise OverflowError
                 power = left**right
                 if isinstance(power, complex):
-                    raise Fault(f"{left} ** {right} is no real number")
+                    raise TemplateError(f"{left} ** {right} is no real number")
                 return checked(power)
     except (OverflowError, ZeroDivisionError):
-        raise Fault(f"{left} {operator} {right} is too large, or no number") from None
+        raise TemplateError(f"{left} {operator} {right} is too large, or no number") from None
 
 
 def checked(number: float) -> float:
