@@ -37,7 +37,7 @@ class Interrupted(Exception):
 
 
 class _Commands(TyperGroup):
-    """typer handles KeyboardInterrupt itself, in some versions without a word."""
+    """Turn KeyboardInterrupt into `Interrupted`: some versions of typer swallow it silently."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -90,7 +90,7 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; what a user can cause ends with a message and status 1."""
+    """Run the command line; errors that a user can cause print a message and exit with status 1."""
     from nnefc.cli.support.printing import report
     from nnefc.support.errors import NnefError
 
@@ -122,7 +122,7 @@ def main() -> None:
 
 
 def _prepare_output() -> None:
-    """Let both streams be there, and take any character: names and pictures are not all ASCII."""
+    """Open missing standard streams, and let both write characters that they cannot encode."""
     for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
         stream = getattr(sys, name)
         if stream is None:  # closed by whoever started us
@@ -132,6 +132,6 @@ def _prepare_output() -> None:
 
 
 def _discard_output() -> None:
-    """Let what is still buffered for standard output go nowhere when the interpreter ends."""
+    """Redirect standard output to nowhere, so that buffered text raises no error at exit."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

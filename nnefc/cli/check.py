@@ -63,7 +63,7 @@ def check(
 def _findings(
     file: str, strict: bool, limit: list[str] | None, dialect: str
 ) -> tuple[tuple[Diagnostic, ...], list[Diagnostic]]:
-    """(errors, warnings) of one file."""
+    """The errors and the warnings of one file."""
     from nnefc.api.check import check_model
 
     limits = parse_limits(limit)

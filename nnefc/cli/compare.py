@@ -170,7 +170,7 @@ def compare_models(
 
 
 def _run(model: CompiledModel, arrays: Sequence[Array]) -> Sequence[Array]:
-    """All results, in order: names need not be unique."""
+    """All results in order; their names need not be unique."""
     got: Any = model(*arrays)
     return [got] if len(model.outputs) == 1 else got
 

@@ -102,7 +102,7 @@ def _show(out: Any, row: list[tuple[str, np.ndarray[Any, Any], int, float]]) -> 
 
 
 def _shades(encoding: str) -> str:
-    """Five characters from light to dark that the encoding has."""
+    """Five characters from light to dark that the output encoding has."""
     try:
         " ░▒▓█".encode(encoding)
     except (UnicodeEncodeError, LookupError):

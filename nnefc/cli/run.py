@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from nnefc.runtime.run.model import CompiledModel
 
 SHOWN = 32
-"""Outputs of at most so many values are shown whole in a table,"""
+"""Outputs with at most so many values are shown whole in a table."""
 LISTED = 1000
-"""and of at most so many in JSON;"""
+"""Outputs with at most so many values are shown whole in JSON."""
 FIRST = 8
-"""of others so many values are."""
+"""The number of values shown of larger outputs."""
 RANGE = ("min", "max", "mean")
-"""What there is of an array beside its values."""
+"""The statistics of an array that tables show."""
 
 
 def run(

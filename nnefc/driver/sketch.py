@@ -1,4 +1,4 @@
-"""Graphs of float32 that are put together by hand, operation by operation, with random weights."""
+"""Build small float32 graphs operation by operation, with random weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.ops.tools.build import build, constant
 
 
 class Sketch:
-    """A graph under construction: float32, weights random, all that nobody reads an output."""
+    """A graph under construction; `finish` makes every unread result an output."""
 
     def __init__(self, name: str) -> None:
         self.graph = Graph(name)
@@ -63,7 +63,7 @@ class Sketch:
     def pool(
         self, x: Value, operation: str, size: int, *, stride: int, before: int, after: int
     ) -> Value:
-        """Of images, by squares; an average counts the items that fill the border up, zeros."""
+        """Pooling of images over square windows; averages count the zeros of the border."""
         return self.op(
             operation,
             x,
@@ -75,18 +75,18 @@ class Sketch:
         )
 
     def shuffle(self, x: Value, groups: int) -> Value:
-        """The first channel of each group of them, the second of each, and so on."""
+        """A channel shuffle: the first channel of each group, the second of each, and so on."""
         batch, channels, *extents = x.type.dims
         x = self.op("reshape", x, shape=(batch, groups, channels // groups, *extents))
         x = self.op("transpose", x, axes=(0, 2, 1, *range(3, 3 + len(extents))))
         return self.op("reshape", x, shape=(batch, channels, *extents))
 
     def linear(self, x: Value, width: int) -> Value:
-        """Along the last of two dimensions, with bias."""
+        """A fully connected layer with bias over the last of two dimensions."""
         return self.op("linear", x, self.weight(width, x.type.dims[1]), self.weight(1, width))
 
     def dense(self, x: Value, width: int) -> Value:
-        """Along the last of three dimensions, with bias."""
+        """A fully connected layer with bias over the last of three dimensions."""
         y = self.op("matmul", x, self.weight(1, x.type.dims[2], width))
         return self.op("add", y, self.weight(1, 1, width))
 

@@ -1,4 +1,4 @@
-"""Which method is fastest for each convolution, measured on this machine.
+"""Measure which method computes each convolution fastest on this machine.
 
 The whole network runs with every method in turn, because within a network weights come from memory
 and data from caches: alone an operation would have all of its own in the caches.  What was found is
@@ -27,7 +27,7 @@ LEAST_GAIN: Final = 0.03
 _SLICE: Final = 0.15
 """Seconds that one network runs before the other has its turn."""
 _TURNS: Final = (3, 10)
-"""The fewest and the most turns."""
+"""The fewest and the most turns of a race."""
 _STABLE: Final = 0.005
 """When a turn makes the times of the operations together less than so much shorter, it was the
 last."""
@@ -35,7 +35,7 @@ last."""
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Convolutions that are alike, and how they are computed best.
+    """Convolutions of the same shapes and attributes, and their fastest method.
 
     Seconds are those of all of them together: the best of many runs, of the whole network.
     """
@@ -43,31 +43,31 @@ class Choice:
     operations: tuple[str, ...]
     """Names of their results."""
     key: str
-    """Shapes and attributes."""
+    """Shapes and attributes of the convolutions, as text."""
     before: str
     """The method that estimates suggest."""
     after: str
-    """The one that measuring chose; often the same."""
+    """The method that is fastest as measured; often the same."""
     before_seconds: float
     after_seconds: float
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What `tune` found."""
+    """The result of `tune`."""
 
     threads: int
     choices: tuple[Choice, ...]
-    """Every kind of convolution for which there is a choice, the most time first."""
+    """Every kind of convolution that has several methods, slowest first."""
     before_seconds: float
-    """Of a call, the best of many; 0 if there was nothing to choose."""
+    """Of the fastest of many calls; 0 if every convolution has only one method."""
     after_seconds: float
     kept: bool
     """Whether it could be stored for `nnefc.compile`."""
 
     @cached_property
     def changed(self) -> tuple[Choice, ...]:
-        """Where measuring chose differently than estimates."""
+        """The choices where the measured method is not the estimated one."""
         return tuple(choice for choice in self.choices if choice.after != choice.before)
 
     @cached_property
@@ -114,14 +114,14 @@ def tune_graph(
 
 
 class _Convolution(NamedTuple):
-    """A convolution for which there is a choice."""
+    """A convolution that has several methods."""
 
     name: str
     """In the graph."""
     key: str
     method: str
     methods: tuple[str, ...]
-    """All that there are."""
+    """All methods that can compute it."""
 
 
 class _Network:
@@ -167,7 +167,7 @@ class _Network:
         """Seconds of a call."""
 
     def turn(self) -> None:
-        """Run for a while."""
+        """Run the network for one turn."""
         profile = self.model.profile(*self._inputs, seconds=_SLICE)
         for i, launches in enumerate(self._launches):
             seconds = profile.wall[:, launches].sum(axis=1)
@@ -201,7 +201,7 @@ def _rounds(convolutions: Iterable[_Convolution]) -> list[dict[str, str]]:
 
 
 def _race(*networks: _Network) -> None:
-    """Measure networks by turns, until their times are stable."""
+    """Run networks in turn until their times are stable."""
     least, most = _TURNS
     for network in networks:
         network.start()
@@ -232,7 +232,7 @@ def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Networ
 
 
 def _choices(default: _Network, tuned: _Network) -> tuple[Choice, ...]:
-    """What there was to choose and what was chosen; times of both races."""
+    """The method of each kind of convolution before and after, with its times in both races."""
     names: dict[str, list[str]] = {}
     for convolution in default.convolutions:
         names.setdefault(convolution.key, []).append(convolution.name)

@@ -1,4 +1,4 @@
-"""Small graphs with what most networks are made of, so that their kernels can be compiled ahead.
+"""Small graphs of the layers that most networks consist of, for compiling their kernels ahead.
 
 Kernels are generic in shape: which ones a network needs depends on its operations, on sizes of
 windows, on whether channels fill blocks, and little else.  Shapes are as in real networks, because
@@ -18,7 +18,7 @@ Activation = Callable[[Sketch, Value], Value]
 
 
 def graphs() -> Iterator[Graph]:
-    """The graphs, one after the other."""
+    """All typical graphs."""
     yield from usual_graphs()
     for name, activation in ACTIVATIONS.items():
         if name not in _USUAL_ACTIVATIONS:
@@ -69,7 +69,7 @@ ACTIVATIONS: Final[dict[str, Activation]] = {
     "gelu": lambda s, x: s.op("gelu", x),
     "gelu_tanh": _gelu_tanh,
 }
-"""What follows convolutions and products."""
+"""Activation functions that follow convolutions and products."""
 _USUAL_ACTIVATIONS: Final = ("relu", "silu")
 
 
@@ -118,7 +118,7 @@ def _factored(window: tuple[int, int]) -> Graph:
 
 
 def _branches() -> Graph:
-    """Windows in one step and in two, of images that pooling has made smaller."""
+    """Convolutions with square and with separated windows, on pooled images."""
     s = Sketch("branches")
     for channels, extent, size, whole in ((192, 17, 7, 5), (384, 8, 3, 3)):
         x = s.input(1, channels, 2 * extent, 2 * extent)
@@ -158,7 +158,7 @@ def _pooling() -> Graph:
 
 
 def _classifier() -> Graph:
-    """As networks end that are no more than convolutions, and with old normalisation."""
+    """The end of a fully convolutional network, with local response normalisation."""
     s = Sketch("classifier")
     x = s.op("relu", s.conv(s.input(1, 3, 224, 224), 64, 7, 7, stride=2))
     x = s.op("local_response_normalization", x, size=(1, 5, 1, 1), alpha=1e-4, beta=0.75, bias=1.0)
@@ -169,7 +169,7 @@ def _classifier() -> Graph:
 
 
 def _decoder() -> Graph:
-    """Images that grow again, beside what they were."""
+    """Upsampling, concatenated with earlier feature maps."""
     s = Sketch("decoder")
     x = s.op("relu", s.conv(s.input(1, 3, 56, 56), 16, 3, 3))
     x = s.op("relu", s.conv(x, 64, 3, 3))
@@ -201,7 +201,7 @@ def _elementwise() -> Graph:
 
 
 def _rows() -> Graph:
-    """Reductions, and items that only move."""
+    """Reductions and data movement."""
     s = Sketch("rows")
     x = s.input(4, 64, 48)
     for name in ("sum_reduce", "max_reduce", "min_reduce", "mean_reduce"):
@@ -220,7 +220,7 @@ def _rows() -> Graph:
 
 
 def _transformer(tokens: int, width: int, heads: int, epsilon: float, activation: str) -> Graph:
-    """Two blocks, normalised after and before."""
+    """Two transformer blocks: one normalises after, one before."""
     s = Sketch(f"transformer_{width}")
     x = s.op("transpose", s.input(1, width, tokens), axes=(0, 2, 1))
     x = s.op("add", x, s.weight(1, tokens, width))
@@ -235,7 +235,7 @@ def _transformer(tokens: int, width: int, heads: int, epsilon: float, activation
 
 
 def _normalise(s: Sketch, x: Value, epsilon: float) -> Value:
-    """Over the last dimension."""
+    """Layer normalisation over the last dimension."""
     width = x.type.dims[2]
     centred = s.op("sub", x, s.op("mean_reduce", x, axes=(2,)))
     variance = s.op("mean_reduce", s.op("pow", centred, 2.0), axes=(2,))
@@ -259,7 +259,7 @@ def _attention(s: Sketch, x: Value, heads: int) -> Value:
 
 
 def _lstm() -> Graph:
-    """One step: inputs, hidden and cell state."""
+    """One step of an LSTM with inputs, hidden state and cell state."""
     s = Sketch("lstm")
     x, hidden, cell = s.input(1, 64), s.input(1, 128), s.input(1, 128)
     gates = s.linear(s.op("concat", x, hidden, axis=1), 512)

@@ -1,4 +1,4 @@
-"""One entry of the model cache: found, made, opened."""
+"""An entry of the model cache: find it, make it, open it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""What a compiled model depends on, as named facts: those of its document, of how it is compiled,
-of the machine and of nnefc.  Models that differ in none of them are the same.
+"""The facts that a compiled model depends on: its document, options, machine and nnefc version.
+
+Models with the same facts are the same.
+
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache.key import Facts
 
 DOCUMENT: Final = "document"
-"""The fact that is the digest of the document,"""
+"""The name of the fact that holds the digest of the document."""
 PATH: Final = "path"
-"""and the one that is its path as it was given: messages name it."""
+"""The name of the fact that holds the path of the document as given: messages name it."""
 _NAME_BYTES: Final = 32
 _FACT_BYTES: Final = 8
 _BEGAN: Final = time.time_ns()
@@ -38,7 +40,10 @@ _COARSE: Final = 20_000_000
 def facts_of(
     digest: str, source: FilePath, importing: ImportConfig, config: CompileConfig
 ) -> Facts:
-    """`digest`: of the document; `config` has the threads and the methods that are used."""
+    """The facts of a compiled model, by name.
+
+    `digest`: of the document; `config` has the threads and the methods that are used.
+    """
     return {
         DOCUMENT: digest,
         PATH: os.fspath(source),
@@ -56,14 +61,14 @@ def _fact(value: object) -> str:
 
 
 def entry_name(facts: Facts) -> str:
-    """The name of the entry: hexadecimal digits."""
+    """The name of the entry with these facts: hexadecimal digits."""
     text = json.dumps(facts, sort_keys=True).encode()
     return blake2b(text, digest_size=_NAME_BYTES).hexdigest()
 
 
 @cache
 def _surroundings() -> Facts:
-    """What all models depend on: the machine, the versions of all that takes part."""
+    """The facts that all models share: the machine, and the versions of code and libraries."""
     from nnefc.kernels.target.isa import host
     from nnefc.runtime.cache.key import surroundings_of
     from nnefc.runtime.compile.support_code import interface
@@ -89,19 +94,19 @@ class SourceFile(NamedTuple):
     name: str
     size: int
     seconds: int
-    """Its time, as layers of container images keep it."""
+    """Its modification time, at the resolution of container images."""
     changed: int
-    """Nanoseconds since 1970 at which it, or what the system knows of it, changed last."""
+    """Nanoseconds since 1970 at which the file or its metadata changed last."""
 
 
 def sources_are_unchanged() -> bool:
-    """Whether no source has changed since this process began, which may have loaded older ones."""
+    """Whether no source has changed since this process began and may have loaded it."""
     return all(source.changed < _BEGAN - _COARSE for source in _sources())
 
 
 @cache
 def _sources() -> Sequence[SourceFile]:
-    """Those of nnefc, when it is first asked for them."""
+    """The sources of nnefc at the first call."""
     return sources_in(Path(PACKAGE))
 
 

@@ -1,4 +1,4 @@
-"""What is kept of compiled models, and why what is wanted is not: for people."""
+"""Explain which models the cache holds, and why a model is missing."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def is_whole(mapping: mmap.mmap, name: str) -> bool:
 
 
 def reasons_for_miss(kept: ModelCacheEntry) -> tuple[str, ...]:
-    """How the nearest model that is kept differs from one that is not, of the same document or
-    path; empty if it is kept.
-    """
+    """How the nearest cached model of the same document or path differs; empty for a hit."""
     if kept.is_there:
         return ()
     alike = [header for header in _headers(kept.folder) if _are_alike(header, kept)]
@@ -40,7 +38,7 @@ def _are_alike(header: Header, kept: ModelCacheEntry) -> bool:
 
 
 def _headers(folder: CacheFolder) -> Iterator[Header]:
-    """What the models in a folder depend on; that is no use of them."""
+    """The facts of the models in a folder; reading them does not count as a use."""
     for file in folder.entries():
         mapping = folder.map(folder.file_name(file.name), use=False)
         if mapping is not None and mapping[: len(MAGIC)] == MAGIC:
@@ -50,7 +48,7 @@ def _headers(folder: CacheFolder) -> Iterator[Header]:
 
 
 def _options(mapping: mmap.mmap, name: str, *, verify: bool = False) -> dict[str, Any]:
-    """What is noted in a file; nothing if it is damaged."""
+    """The options stored in a file; empty if it is damaged."""
     try:
         return open_mapping(mapping, name, verify=verify).content["options"]
     except (NnefError, KeyError):

@@ -13,7 +13,7 @@ from nnefc.formats.json_text import parse_json
 from nnefc.support.errors import NnefError, Place
 
 _WORK: Final = ("model", "batch", "macs")
-"""Facts of which times of something else follow if they differ."""
+"""Facts that make times incomparable if they differ."""
 
 
 def read_facts(path: Path) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def compare_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, A
 
 
 def _differ(what: str, old: Any, new: Any) -> bool:
-    """Whether a fact is another; ./net.nnef is net.nnef."""
+    """Whether two facts differ; ./net.nnef equals net.nnef."""
     if what == "model" and isinstance(old, str) and isinstance(new, str):
         return Path(old) != Path(new)
     return old != new

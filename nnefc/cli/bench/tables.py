@@ -1,4 +1,4 @@
-"""What `nnefc bench` shows of what it measured."""
+"""Tables and histograms of `nnefc bench`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from nnefc.cli.support.measurements import duration, histogram
 from nnefc.cli.support.printing import console, count, print_table, reported_warnings, size, table
 
 _STAGES = {"python": "start Python", "read": "read the model", "first_run": "first run"}
-"""What stages of a cold start are called, where not by their names."""
+"""Descriptions of the stages of a cold start; others are shown by name."""
 _USUAL = 0.95
-"""Share of the runs that histograms show: the slowest ones would take all the room."""
+"""Share of the runs in a histogram; the slowest runs would stretch its axis."""
 
 
 def print_facts(facts: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def print_facts(facts: dict[str, Any]) -> None:
 
 
 def _kernels() -> str:
-    """Where a fresh process has kernels from that this one has compiled."""
+    """Where a fresh process gets the kernels that this process has compiled."""
     from nnefc.runtime.cache.kernel_cache import place, serves
 
     if place() is None:

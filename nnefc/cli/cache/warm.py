@@ -1,4 +1,4 @@
-"""What `nnefc cache warm` compiles, and how."""
+"""`nnefc cache warm`: collect the kernels that models need, and compile those that are missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WarmReport:
-    """How many kernels were asked for, and how many of them were not in the cache."""
+    """The number of kernels that were needed, and of those that had to be compiled."""
 
     kernels: int
     compiled: int

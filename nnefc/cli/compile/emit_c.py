@@ -42,7 +42,7 @@ Name = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What is to be written."""
+    """The options of `--emit`, checked."""
 
     folder: Path
     name: str | None
@@ -52,7 +52,7 @@ class Emission:
 def check_emit(
     emit: str | None, output: Path | None, name: str | None, targets: Sequence[str] | None
 ) -> Emission | None:
-    """What --emit asks for; whatever is wrong is an error now, before anything is compiled."""
+    """The checked options of `--emit`; None without it.  Errors are raised before compiling."""
     from nnefc.driver.targets import check_targets
     from nnefc.emit.names import check_name
     from nnefc.kernels.target.isa import NATIVE
@@ -92,6 +92,6 @@ def write_folder(made: CompileResult, emission: Emission) -> dict[str, Any]:
 
 
 def show_emitted(out: Console, facts: dict[str, Any]) -> None:
-    """The folder and its files, in a line."""
+    """Print the folder and its files in a line."""
     files = [f"{name} ({size(nbytes)})" for name, nbytes in facts["files"].items()]
     out.print(f"{facts['path']}: {', '.join(files)}")

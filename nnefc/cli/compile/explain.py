@@ -1,4 +1,4 @@
-"""What the passes did to a graph, and what it gained: told from the graph before and after.
+"""Explain what each pass changed in a graph and what it gained.
 
 Multiply-adds are those that are done, by the algorithm of a convolution.  Times of a call are
 estimated as for choices between algorithms, and so rough: to be compared with each other.
@@ -37,21 +37,21 @@ class PassRecord:
 
     @property
     def size(self) -> int:
-        """Operations that compute something."""
+        """The number of operations that compute something."""
         stored = self.operations["constant"] + self.operations["variable"]
         return self.operations.total() - stored
 
 
 @dataclass(slots=True)
 class PassRecorder:
-    """A hook for `run_pipeline`: call it, then `facts` or `show` tell."""
+    """A hook for `run_pipeline` that records each pass; `facts` and `show` report them."""
 
     stages: list[PassRecord] = field(default_factory=list[PassRecord])
     warm: bool = False
     """Whether weights stay in the last cache."""
 
     def __call__(self, graph: Graph, ran: Ran) -> None:
-        """Note what the graph is like now, or all of its stages together."""
+        """Record the graph after a pass, or all of its stages together."""
         from nnefc.ir.graph import walk
         from nnefc.ops.tools.cost import parameter_bytes, traffic_bytes
         from nnefc.passes.cost.graph import multiplied, nanoseconds
@@ -120,7 +120,7 @@ class PassRecorder:
 
 
 def kind(op: Op) -> str:
-    """What an operation is counted as: its name, its algorithm, and whether results are blocked."""
+    """The kind of an operation: its name, its algorithm, and whether results are blocked."""
     notes = [str(op.attributes["algorithm"])] if "algorithm" in op.attributes else []
     if any(v.type.layout is not None for v in op.outputs):
         notes.append("blocked")
@@ -134,7 +134,7 @@ def _change(before: float, after: float, text: str) -> str:
 
 
 def describe(before: PassRecord, after: PassRecord) -> str:
-    """`12 add, 33 relu -> 33 fused`: what went and what came."""
+    """The operations that a pass removed and added, as in `12 add, 33 relu -> 33 fused`."""
     if not after.changed:
         return "nothing"
     if before is after:
@@ -148,6 +148,6 @@ def describe(before: PassRecord, after: PassRecord) -> str:
 
 
 def _listed(operations: Counter[str]) -> list[str]:
-    """The most frequent first."""
+    """Counts of operations, the most frequent first."""
     most = sorted(operations.items(), key=lambda item: (-item[1], item[0]))
     return [f"{number} {name}" for name, number in most]

@@ -1,4 +1,4 @@
-"""What `nnefc compile` has compiled: a model for this processor, or code for others alone."""
+"""Results of `nnefc compile`: a model for this processor, or code for other processors only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CompileResult(Protocol):
-    """Code, of which people hear, and which is written."""
+    """Generated code that is reported and saved."""
 
     @property
     def launches(self) -> Sequence[LaunchInfo]: ...
@@ -37,7 +37,7 @@ class CompileResult(Protocol):
         ...
 
     def emit_c(self, folder: Path, name: str | None) -> list[str]:
-        """Write a folder for programs in C: the names of its files."""
+        """Write a folder for C programs; returns the names of its files."""
         ...
 
 
@@ -76,7 +76,7 @@ class NativeModel:
 
 @dataclass(frozen=True, slots=True)
 class CrossCompiled:
-    """Code for other processors; facts are those of the first."""
+    """Code for other processors; the facts are those of the first target."""
 
     content: Content
 

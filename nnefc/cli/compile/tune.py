@@ -1,4 +1,4 @@
-"""What `nnefc compile --tune` measured: a bar while it does, a table, data."""
+"""`nnefc compile --tune`: run the tuning and show its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_tuning(graph: Graph, threads: int | None) -> Tuning:
 
 
 def tuning_facts(tuning: Tuning) -> dict[str, Any]:
-    """All that there was to choose, for JSON."""
+    """The choices of a tuning, for JSON."""
     return {
         "threads": tuning.threads,
         "kept": tuning.kept,

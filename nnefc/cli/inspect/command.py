@@ -120,9 +120,10 @@ def _read(
     weights: bool,
     dialect: str,
 ) -> tuple[Graph, dict[str, Any]]:
-    """The graph of a document, and what there is to say of its dialect.
+    """The graph of a document, and facts of its dialect.
 
-    If symbols have no values, the graph is that for small ones.
+    Symbols without values get small ones.
+
     """
     from nnefc.cli.inspect.symbols import describe_source
     from nnefc.cli.support.printing import reported
@@ -159,7 +160,7 @@ def describe(graph: Graph) -> dict[str, Any]:
 
 
 def describe_artifact(artifact: Artifact, verified: bool) -> dict[str, Any]:
-    """What there is to say of the file, beside the graph in it."""
+    """Facts of an artifact file besides its graph."""
     import numpy as np
 
     present = artifact.present()

@@ -57,7 +57,7 @@ td.number { text-align: right; font-variant-numeric: tabular-nums; }
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """What a box says, line by line with the class of each line, and its looks."""
+    """The text of a box, with the CSS class of each line, and its style."""
 
     lines: tuple[tuple[str, str], ...]
     colour: str
@@ -116,7 +116,7 @@ def draw_svg(graph: Graph) -> str:
 
 
 def _boxes(graph: Graph) -> tuple[dict[Hashable, _Box], list[tuple[Hashable, Hashable]]]:
-    """Boxes in topological order, and which follow which."""
+    """Boxes in topological order, and the edges between them."""
     boxes: dict[Hashable, _Box] = {}
     producer: dict[Value, Hashable] = {}
     edges: list[tuple[Hashable, Hashable]] = []

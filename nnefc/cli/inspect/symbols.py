@@ -36,7 +36,7 @@ def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
 
 
 def print_tract(out: Console, facts: Mapping[str, Any]) -> None:
-    """The same for people."""
+    """Print the facts of `describe_source`."""
     out.print(f"dialect sonos/tract, registries {', '.join(facts['registries']) or 'none'}")
     if facts["symbols"]:
         values = ", ".join(f"{name} = {value}" for name, value in facts["values"].items())

@@ -127,7 +127,7 @@ def profile(
 def summary(
     compiled: CompiledModel, found: Profile, launches: Sequence[Row], machine: Machine
 ) -> dict[str, Any]:
-    """The whole call."""
+    """Facts of the whole call, for JSON."""
     total = sorted(found.total.tolist())
     seconds = sum(row.seconds for row in launches)
     return {

@@ -64,7 +64,7 @@ def draw(title: str, launches: Sequence[Row]) -> str:
 
 
 def _strip(x: float, y: float, launches: Sequence[Row], total: float) -> list[str]:
-    """Launches side by side."""
+    """Bars of launches side by side."""
     out: list[str] = []
     for row in launches:
         width = row.seconds / total * WIDTH
@@ -109,7 +109,7 @@ def _tip(name: str, members: Sequence[Row], total: float) -> str:
 
 
 def colour(of_limit: float) -> str:
-    """From red, far from the limit, over yellow to green, at it."""
+    """A colour from red, far from the limit, through yellow to green, at the limit."""
     share = min(max(of_limit, 0.0), 1.0)
     # As digits: hsl(...) is black in some viewers of SVG.
     return "#" + "".join(f"{round(255 * part):02x}" for part in hls_to_rgb(share / 3, 0.75, 0.6))

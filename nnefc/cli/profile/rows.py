@@ -1,4 +1,4 @@
-"""What a profile says: time and work of launches, alone or grouped."""
+"""Rows of a profile: time and work of launches, alone or grouped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SortBy(StrEnum):
-    """Orders of the table."""
+    """Sort keys of the table."""
 
     TIME = "time"
     ORDER = "order"
@@ -22,7 +22,7 @@ class SortBy(StrEnum):
 
 
 class GroupBy(StrEnum):
-    """What a row of the table is."""
+    """What a row of the table stands for."""
 
     LAUNCH = "launch"
     OPERATION = "operation"
@@ -33,8 +33,8 @@ class GroupBy(StrEnum):
 class Row:
     """Time and work of a launch, or of several together.
 
-    `limit`: seconds that the work takes at least on this machine, `bound`: because of what.
-    What lies in caches may be faster than memory; its limit is the time that it took.
+    `limit`: seconds that the work takes at least on this machine; `bound`: the resource that sets
+    this limit.  Data in caches may be faster than memory; then the limit is the measured time.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Row:
 
     @property
     def of_limit(self) -> float:
-        """1 when the machine cannot do it faster."""
+        """Limit over time; 1 if the launch runs at the limit of the machine."""
         return self.limit / self.seconds if self.seconds else 0.0
 
 

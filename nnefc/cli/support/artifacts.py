@@ -1,4 +1,4 @@
-"""Artifacts on the command line: where a model is taken one is too, and `compile -o` writes one."""
+"""Artifacts on the command line: commands read them as models, and `compile -o` writes them."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ ModelOrArtifact = Annotated[
 _HOW: Final = frozenset(
     {"shape", "batch", "random_weights", "scalar", "accuracy", "dialect", "limit"}
 )
-"""Parameters that say how a document becomes a compiled model: an artifact is one."""
+"""Parameters that say how a document is compiled; artifacts, which are compiled, refuse them."""
 
 
 @dataclass(slots=True, eq=False)
 class DocumentModel:
-    """A model that was read, and is compiled."""
+    """A model that was read from a document."""
 
     graph: Graph
     shapes: Sequence[str]
-    """Those of its externals that were replaced, as `--shape` has them."""
+    """Replaced shapes of externals, in the form of `--shape`."""
     accuracy: str
     source: GraphSource | None = None
-    """What gives graphs for other shapes, and keeps states, if the document has any."""
+    """The source of graphs for other shapes; None if the document has a single graph."""
 
     @property
     def name(self) -> str:
@@ -91,15 +91,15 @@ class DocumentModel:
 
     @property
     def keeps_states(self) -> bool:
-        """Whether calls have to be those of a session."""
+        """Whether calls need a session."""
         return self.source is not None and self.graph.needs_session
 
     def compiled(self, threads: int | None) -> CompiledModel:
-        """The model, for so many threads; what operators keep is an output among others."""
+        """The model for `threads` threads; states are outputs like others."""
         return compile_graph(self.graph, threads, self.accuracy)
 
     def running(self, threads: int | None) -> CompiledModel:
-        """The model, for so many threads, with what operators keep from call to call."""
+        """The model for `threads` threads, which keeps its states from call to call."""
         if self.source is None or not self.keeps_states:
             return self.compiled(threads)
         from nnefc.driver.lower import with_tuned_methods
@@ -119,7 +119,7 @@ class ArtifactModel:
 
     @property
     def accuracy(self) -> str:
-        """How its graph was compiled."""
+        """The accuracy that its graph was compiled with."""
         return str(self.artifact.accuracy)
 
     @property
@@ -128,7 +128,7 @@ class ArtifactModel:
 
     @cached_property
     def inputs(self) -> Sequence[Value]:
-        """Names and types, which take no reading of the graph."""
+        """Names and types of the inputs, read without the graph."""
         from nnefc.ir import DType, TensorType, Value
 
         return [
@@ -138,9 +138,7 @@ class ArtifactModel:
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph in the file, whose variables have the values that they had when it was written:
-        those that the model begins with.
-        """
+        """The graph in the file; its variables have the values that the model begins with."""
         from dataclasses import replace
 
         graph = self.artifact.graph.clone()
@@ -150,7 +148,7 @@ class ArtifactModel:
         return graph
 
     def compiled(self, threads: int | None) -> CompiledModel:
-        """The model, for so many threads."""
+        """The model for `threads` threads."""
         from nnefc.artifacts.load import model_of
 
         with reported_warnings():
@@ -175,7 +173,7 @@ def _evaluated(graph: Graph, inputs: Mapping[str, Array], steps: int) -> dict[st
 
 
 OpenedModel = DocumentModel | ArtifactModel
-"""A model as a command was given it."""
+"""The model that a command was given."""
 
 
 def open_model(context: typer.Context) -> OpenedModel:
@@ -232,7 +230,7 @@ def _check_agreement(
 
 
 def names_artifact(model: str) -> bool:
-    """Whether a model as it was typed is an artifact."""
+    """Whether the name of a model is that of an artifact."""
     return is_artifact(model_path(model))
 
 
@@ -262,7 +260,7 @@ def open_artifact(
 
 
 def _words(option: str, value: object) -> list[str]:
-    """An option as it is typed, as often as it was."""
+    """The words of an option as the user typed it, once for each value."""
     values = cast(list[object], value) if isinstance(value, list) else [value]
     return [word for each in values for word in (option, str(each))]
 
@@ -276,7 +274,7 @@ def _is_typed(context: typer.Context, name: str) -> bool:
 
 
 def complete_targets(incomplete: str) -> list[str]:
-    """What a list of targets may go on with."""
+    """Completions of a list of targets."""
     from nnefc.kernels.target.isa import NATIVE, TABLE
 
     before, comma, _ = incomplete.rpartition(",")
@@ -393,5 +391,5 @@ def show_targets(out: Console, targets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _short(cpu: str) -> str:
-    """What tells processors apart, without the list of their features."""
+    """The name of a processor, without the list of its features."""
     return cpu.rpartition("; ")[0] or cpu.partition(" ")[0]

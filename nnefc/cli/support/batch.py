@@ -63,7 +63,7 @@ def batch_shapes(
 
 
 def _shapes(outline: Graph | GraphSource, own: Mapping[str, Shape]) -> dict[str, Sequence[str]]:
-    """Shapes of the externals of a model by name, in which symbols may be left."""
+    """Shapes of the externals of a model by name; extents may be symbols."""
     from nnefc.ir import Graph
 
     if isinstance(outline, Graph):

@@ -62,7 +62,7 @@ def read_inputs(
 def input_shapes(
     names: Sequence[str], options: Sequence[str] | None
 ) -> dict[str, tuple[int, ...] | None]:
-    """The shapes that files have which are given for inputs; pictures have none of their own."""
+    """Shapes of the files given for inputs; None for pictures, which fit any shape."""
     pictures: list[str] = []
 
     def see(name: str, path: str) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -137,7 +137,7 @@ def _holds(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> bool:
 def _known(
     arrays: Mapping[str, np.ndarray[Any, Any]], names: list[str], path: str, notes: Diagnostics
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Those arrays of a file that are inputs; there must be one."""
+    """The arrays of a file that are inputs; there must be at least one."""
     found = {name: array for name, array in arrays.items() if name in names}
     strays = ", ".join(name for name in arrays if name not in names)
     if not found:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def require_seconds(option: str, seconds: float, *, zero: bool = False) -> None:
-    """Raise NnefError for a time that cannot be meant."""
+    """Raise NnefError for a duration that is not allowed."""
     if zero and not 0 <= seconds <= 3600:
         raise usage(f"{option} {seconds:g}: must be between 0 and 3600 seconds")
     if not zero and not 0 < seconds <= 3600:
@@ -75,7 +75,7 @@ def _medians(
 
 
 _MEANT = 0.01
-"""Smaller differences than this come and go when the same thing is measured twice."""
+"""Relative differences below this are noise between two measurements of the same thing."""
 
 
 def verdict(ratio: float, low: float, high: float) -> str:
