@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: left out by the quick tier, -m 'not slow'")
     if _quick(config) and config.getoption("--hypothesis-profile") is None:
         settings.load_profile("quick")
-    if "NNEFC_CACHE" not in os.environ and config.cache is not None:
+    if "NNEFC_CACHE" not in os.environ and config.pluginmanager.has_plugin("cacheprovider"):
         # Workers and the programs that tests start share it, and the next run finds it warm.
         os.environ["NNEFC_CACHE"] = str(config.cache.mkdir("kernels"))
 

@@ -2,63 +2,105 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.helpers.sources import imports, modules, rings
 
-# What each package may import of ours, beside itself, nnefc.support.errors and
-# nnefc.support.limits.
+# Every package, in order, with the packages that it may import beside nnefc.support.
 ALLOWED: dict[str, set[str]] = {
-    "errors": set(),
-    "limits": set(),
+    "support": set(),
+    "symbolic": set(),
     "syntax": set(),
     "formats": set(),
-    "ir": set(),
-    "ops": {"syntax", "ir"},
-    "frontends": {"syntax", "formats", "ir", "ops"},
-    "passes": {"ir", "ops"},
-    "kernels": set(),
+    "ir": {"symbolic"},
+    "options": {"formats", "ir"},
+    "ops": {"symbolic", "syntax", "ir"},
+    "frontends": {"symbolic", "syntax", "formats", "ir", "options", "ops"},
+    "kernels": {"symbolic"},
     "packing": {"kernels"},
-    "runtime": {"formats", "kernels", "ir", "packing"},
-    "lower": {"ir", "ops", "kernels", "packing", "runtime"},
-    "digits": set(),
+    "program": {"symbolic", "kernels", "packing"},
+    "passes": {"symbolic", "ir", "ops"},
+    "lower": {"symbolic", "ir", "ops", "kernels", "packing", "program"},
+    "runtime": {"symbolic", "formats", "ir", "kernels", "packing", "program"},
+    "emit": {"formats", "kernels", "program", "runtime"},
+    "driver": {
+        *("formats", "ir", "options", "ops", "kernels", "program", "passes", "lower", "runtime"),
+    },
+    "artifacts": {"formats", "ir", "options", "kernels", "runtime", "emit", "driver"},
+    "model_cache": {
+        *("formats", "ir", "options", "ops", "frontends", "kernels", "runtime", "driver"),
+        "artifacts",
+    },
+    "dynamic": {
+        *("symbolic", "ir", "options", "frontends", "program", "runtime", "driver", "artifacts"),
+    },
+    "api": {
+        *("formats", "ir", "options", "frontends", "runtime", "driver", "artifacts"),
+        *("model_cache", "dynamic"),
+    },
+    "digits": {"formats"},
+    "cli": {
+        *("formats", "ir", "options", "ops", "frontends", "kernels", "passes", "runtime", "emit"),
+        *("driver", "artifacts", "model_cache", "dynamic", "api", "digits"),
+    },
+    "pytorch": {"syntax", "formats", "options", "frontends"},
 }
 
 
-def _imports(path: Path) -> set[str]:
-    """Packages of ours that a file imports anywhere, also inside functions."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            module = node.module or ""
-            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "nnefc" and len(parts) > 1:
-                found.add(parts[1])
-    return found
+def package(module: str) -> str:
+    """The package below nnefc; of `nnefc` itself and what stands beside the packages: ""."""
+    name = module.partition(".")[2].partition(".")[0]
+    return name if len(module.split(".")) > 2 or is_package(module) else ""
 
 
-@pytest.mark.parametrize("package", sorted(ALLOWED))
-def test_imports_run_one_way(package: str) -> None:
-    base = ROOT / "nnefc" / package
-    files = sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
-    assert files
-    allowed = ALLOWED[package] | {package, "errors", "limits"}
-    for path in files:
-        if path.name == "train.py":  # a script beside a package, not part of it
-            continue
-        strays = (_imports(path) & (set(ALLOWED) | {"api", "cli"})) - allowed
-        assert not strays, f"{path.relative_to(ROOT)} imports nnefc.{', nnefc.'.join(strays)}"
+def is_package(module: str) -> bool:
+    return modules()[module].name == "__init__.py"
+
+
+def test_every_package_is_in_the_order() -> None:
+    assert set(map(package, modules())) - {""} == set(ALLOWED)
+    beside = {module for module in modules() if not package(module)}
+    assert beside == {"nnefc", "nnefc.__main__"}, "modules belong into a package"
+
+
+def test_packages_import_those_before_them() -> None:
+    before: set[str] = set()
+    for name, allowed in ALLOWED.items():
+        assert allowed <= before, f"{name} may not import {allowed - before}, which come later"
+        before.add(name)
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_imports_run_one_way(name: str) -> None:
+    allowed = ALLOWED[name] | {name, "support"}
+    strays = {
+        f"{module} imports {other}"
+        for module, others in imports().items()
+        if package(module) == name
+        for other in others
+        if package(other) not in allowed
+    }
+    assert not strays
+
+
+@pytest.mark.parametrize("types", [False, True])
+def test_no_modules_import_one_another(types: bool) -> None:
+    assert rings(imports(types)) == []
+
+
+def test_imports_are_seen() -> None:
+    """Those of functions and for types, of modules and of names in them; rings."""
+    graph = imports()
+    assert len(graph) > 400
+    assert "nnefc.runtime.compile.worker" in graph["nnefc.runtime.compile.pool"]
+    assert "nnefc.support.errors" in graph["nnefc"]
+    assert "nnefc.runtime.run.model" in graph["nnefc"]
+    assert "nnefc.runtime.run.model" not in imports(types=False)["nnefc"]
+    links = {"a": "b", "b": "c", "c": "a", "d": "a", "e": "f", "f": "e", "g": ""}
+    assert rings({a: frozenset(b) for a, b in links.items()}) == [["a", "b", "c"], ["e", "f"]]
 
 
 @pytest.mark.parametrize(
