@@ -62,7 +62,7 @@ def _is_filled_up(value: Value) -> bool:
 
 def keeps_apart(op: Op) -> bool:
     """Whether lanes of a fused convolution meet nothing that fills a block up, unless they do so
-    themselves: what it makes of zeros is its ending's.
+    themselves: its epilogue decides what becomes of zeros.
     """
     return isinstance(op.attributes["algorithm"], Depthwise | Grouped)
 

@@ -19,7 +19,7 @@ class Operand:
 
 
 @dataclass(eq=False, slots=True)
-class State:
+class LoopState:
     """What is handed from turn to turn: at first, in the body before and after, in the end."""
 
     initial: Value
@@ -49,7 +49,7 @@ class Loop:
         self.turns = parts.turns
         pairs = list(zip(op.inputs, body.inputs, strict=True))
         results = list(zip(body.outputs, op.outputs, body.output_names, strict=True))
-        self.states = [State(*pair, *result) for pair, result in zip(pairs[:states], results)]
+        self.states = [LoopState(*pair, *result) for pair, result in zip(pairs[:states], results)]
         self.scanned = [
             Operand(*pair, parts.takes_backwards(states + i))
             for i, pair in enumerate(pairs[states:shared])

@@ -40,7 +40,7 @@ JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class BatchWork:
     """What an operation does for the whole batch of `batch` items."""
 
     batch: int
@@ -65,11 +65,11 @@ class Work:
         return not self.activations
 
 
-def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
+def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
     """`rows` of values that belong to items."""
     spec = operations().get(op.name)
     if spec is not None and spec.view:
-        return Work(batch, 0, 0, 0, is_joined=False, rows=0)
+        return BatchWork(batch, 0, 0, 0, is_joined=False, rows=0)
     values = dict.fromkeys((*op.inputs, *op.outputs))
     moved = sum(v.type.nbytes for v in values if rows.get(v))
     shared = sum(v.type.nbytes for v in values if not rows.get(v))
@@ -80,7 +80,9 @@ def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> Work:
         multiplied, weights = products(op)
         shared += (weights - op.inputs[1].type.volume) * op.inputs[1].type.dtype.itemsize
     most = max((hint(rows.get(v, 0)) for v in op.outputs), default=0)
-    return Work(batch, hint(moved), hint(shared), hint(multiplied), op.name in JOINED, hint(most))
+    return BatchWork(
+        batch, hint(moved), hint(shared), hint(multiplied), op.name in JOINED, hint(most)
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class Costs:
         """Of a launch."""
         return LAUNCH_NS if self.threads == 1 else SHARED_LAUNCH_NS
 
-    def work(self, work: Work, items: int) -> float:
+    def work(self, work: BatchWork, items: int) -> float:
         """Of an operation with so many items at a time."""
         if work.is_nothing or (work.is_joined and items * work.rows == 1):
             return 0.0
@@ -125,7 +127,7 @@ class Costs:
         return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
 
 
-def _turn(work: Work, turns: int) -> float:
+def _turn(work: BatchWork, turns: int) -> float:
     """Of reading weights in one of the turns, and of arithmetic that no other turn is spared.
 
     The more arithmetic there is in a turn, the more of reading is hidden behind it.

@@ -184,13 +184,13 @@ def _target(graph: Graph, result: Value, batch: Shape) -> tuple[Value, tuple[int
     return result, strides, []
 
 
-class _Part(NamedTuple):
+class _KeyRange(NamedTuple):
     extent: int
     k: StridedView
     v: StridedView
 
 
-def _parts(k: Value, v: Value, *, k_turned: bool, v_turned: bool, most: int) -> list[_Part]:
+def _parts(k: Value, v: Value, *, k_turned: bool, v_turned: bool, most: int) -> list[_KeyRange]:
     """Keys and values, in the parts that both have, or that one of them has."""
     rank = k.type.rank
     axes = [rank - (1 if turned else 2) for turned in (k_turned, v_turned)]
@@ -209,7 +209,7 @@ def _parts(k: Value, v: Value, *, k_turned: bool, v_turned: bool, most: int) -> 
             views = [views[0].from_index(axis, start) for start in starts]
         places.append(views)
     return [
-        _Part(
+        _KeyRange(
             extent,
             _matrix(one, k.type.dims, turned=k_turned),
             _matrix(other, v.type.dims, turned=v_turned),

@@ -14,7 +14,7 @@ from nnefc.kernels.template import Kernel
 from nnefc.kernels.tile.plane_pieces import FIELDS, PIECES
 from nnefc.lower.blocked.tensors import Tensor
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.epilogue import Ending, Unit
+from nnefc.lower.convolution.epilogue import TileEpilogue, Unit
 from nnefc.lower.partition import bands, ceil_div, per_tile
 from nnefc.program.program import Ref
 from nnefc.symbolic.base import Untraceable
@@ -94,15 +94,16 @@ def launch(
     other: Tensor | None = None,
     weights: Weights | None = None,
     clamp: int = 0,
-    ending: Ending | None = None,
+    epilogue: TileEpilogue | None = None,
     columns: Callable[[], Sequence[int]] | None = None,
     blocks: range | None = None,
 ) -> None:
-    """`plane_ns`: about how long all pieces of one plane take, in nanoseconds.
+    """Launch a kernel over the pieces of all planes.
 
-    `ending` is for pieces whose kind is their number of pixels, row by row; `columns` gives the
-    positions of the pixels of a row in their order, if that is another one.  `blocks`: the channel
-    blocks of y that are made of those of x, one of each.
+    `plane_ns`: nanoseconds for all pieces of one plane, estimated.  `epilogue` needs pieces whose
+    kind is their number of pixels, row by row; `columns` gives the positions of the pixels of a row
+    if they are not computed from left to right.  `blocks`: the channel blocks of y, each computed
+    from one block of x.
     """
     third, weights = other or y, weights or Weights(x.at, 0)
     blocks = range(y.blocks) if blocks is None else blocks
@@ -134,19 +135,25 @@ def launch(
         units=units,
         unit_block=unit_block,
     )
-    if ending is None:
+    if epilogue is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
+    outputs = _units(pieces, band, x.batch, blocks)
+    grouped = [outputs[i : i + unit_block] for i in range(0, units, unit_block)]
+    *rows, width = map(range, y.spatial)
+    positions = [*rows, width if columns is None else columns()]
+    epilogue.launch(lower, kernel, words, grouped, positions)
+
+
+def _units(pieces: Records | TracedArray, band: int, batch: int, blocks: range) -> list[Unit]:
+    """The pixels of all bands, in the order of the units."""
     if isinstance(pieces, TracedArray):
         raise Untraceable("units that end in an expression are listed one by one")
     ends = np.concatenate(([0], np.cumsum(pieces[:, 0]))).tolist()
-    made = [
-        Unit(batch, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
-        for batch in range(x.batch)
+    count = len(pieces)
+    return [
+        Unit(item, range(plane, plane + 1), range(ends[piece], ends[min(piece + band, count)]))
+        for item in range(batch)
         for piece in range(0, count, band)
         for plane in blocks
     ]
-    grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
-    *rows, width = map(range, y.spatial)
-    positions = [*rows, width if columns is None else columns()]
-    ending.launch(lower, kernel, words, grouped, positions)

@@ -70,7 +70,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowPiece:
     """Some neighbouring outputs of a row, which a piece computes."""
 
     outputs: range
@@ -85,7 +85,7 @@ class Part:
     """Whether these are all taps."""
 
 
-def cut_row(axis: Axis, x: Plane, fill: float, *, clipped: bool) -> list[Part]:
+def cut_row(axis: Axis, x: Plane, fill: float, *, clipped: bool) -> list[RowPiece]:
     """The parts of a row: tiles, of windows that there are some for, else strips.
 
     `fill` stands for what is not there; `clipped`: tiles may leave it out.
@@ -97,7 +97,7 @@ def cut_row(axis: Axis, x: Plane, fill: float, *, clipped: bool) -> list[Part]:
     return _strips(axis, extent, x.pixel_bytes, int(np.float32(fill).view(np.int32)))
 
 
-def _tiles(axis: Axis, before: int, after: int) -> list[Part] | None:
+def _tiles(axis: Axis, before: int, after: int) -> list[RowPiece] | None:
     """`before`, `after`: taps that meet nothing at the first output, at the last."""
 
     def there(before: int, after: int) -> list[Tile]:
@@ -116,16 +116,16 @@ def _tiles(axis: Axis, before: int, after: int) -> list[Part] | None:
     best = min(found, key=lambda some: plane_pieces.work(tile.height for tile in some))
     ends = list(itertools.accumulate((tile.height for tile in best), initial=0))
     return [
-        Part(range(*ends[i : i + 2]), max(ends[i] * axis.stride - axis.before, 0), tile.kind)
+        RowPiece(range(*ends[i : i + 2]), max(ends[i] * axis.stride - axis.before, 0), tile.kind)
         for i, tile in enumerate(best)
     ]
 
 
-def _strips(axis: Axis, extent: int, pixel: int, fill: int) -> list[Part]:
+def _strips(axis: Axis, extent: int, pixel: int, fill: int) -> list[RowPiece]:
     """Strips whose columns fit into the line; if none do, each tap is an entry of the table."""
     if axis.stride >= axis.taps or 2 * axis.span > LINE:
         return [
-            Part(
+            RowPiece(
                 some,
                 first,
                 STRIP,
@@ -136,7 +136,7 @@ def _strips(axis: Axis, extent: int, pixel: int, fill: int) -> list[Part]:
             for some, first, meets in _alike(axis)
         ]
     most = (LINE - axis.span) // axis.stride + 1
-    parts: list[Part] = []
+    parts: list[RowPiece] = []
     for some in _cut(range(axis.outputs), most):
         start = some.start * axis.stride - axis.before
         stop = (some.stop - 1) * axis.stride - axis.before + axis.span
@@ -153,7 +153,7 @@ def _strips(axis: Axis, extent: int, pixel: int, fill: int) -> list[Part]:
             taps=axis.taps,
             tap_bytes=axis.dilation * pixel,
         )
-        parts.append(Part(some, first, STRIP, strip))
+        parts.append(RowPiece(some, first, STRIP, strip))
     return parts
 
 

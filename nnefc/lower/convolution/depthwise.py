@@ -17,7 +17,7 @@ from nnefc.lower.blocked import plane_pieces
 from nnefc.lower.blocked.tensors import Plane, Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import by_groups, read_bias
-from nnefc.lower.convolution.epilogue import read_ending, read_simple
+from nnefc.lower.convolution.epilogue import read_register_epilogue, read_tile_epilogue
 from nnefc.lower.convolution.phases import Tap, axis_phases, axis_taps
 from nnefc.lower.partition import ceil_div
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
@@ -39,10 +39,11 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
     groups = convolution_groups(x.shape, op.attributes)
     inputs, outputs = x.channels // groups, y.channels // groups
     row = _row(window, inputs)
-    end, ending = read_simple(lower, op), read_ending(lower, op, y)
+    in_registers = read_register_epilogue(lower, op)
+    epilogue = read_tile_epilogue(lower, op, y)
     weights = _read_weights(lower, op, y, groups, _order(window, row, inputs))
     step, apart = (1, window.stride[-1]) if reverse else (window.stride[-1], 1)
-    planes = (each.plane for each in (x, y, end.residual or y))
+    planes = (each.plane for each in (x, y, in_registers.residual or y))
     found, taps = traced_call(_pieces, window, row, inputs, *planes)
     meets = window.volume * inputs / (math.prod(window.stride) if reverse else 1)
     # output blocks that meet the same part of their input block
@@ -52,7 +53,7 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
             x.layout.block,
             stride=step,
             taps=row,
-            residual=end.residual is not None,
+            residual=in_registers.residual is not None,
             spacing=apart,
             group=Group(inputs, outputs, part),
         )
@@ -64,10 +65,10 @@ def lower_depthwise(lower: Lowering, op: Op) -> None:
             found,
             taps,
             math.prod(window.output) * (meets + 2) * x.layout.block / MACS_PER_NS,
-            other=end.residual,
+            other=in_registers.residual,
             weights=weights,
-            clamp=end.clamp,
-            ending=ending,
+            clamp=in_registers.clamp,
+            epilogue=epilogue,
             columns=lambda: _columns(window, row),
             blocks=range(part, y.blocks, parts),
         )

@@ -17,9 +17,22 @@ from nnefc.kernels.tile.blocked_tile import tile_pixels
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.blocked.tensors import Plane, Tensor, as_offsets, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.epilogue import Ending, Simple, Unit, read_ending, read_simple
+from nnefc.lower.convolution.epilogue import (
+    RegisterEpilogue,
+    TileEpilogue,
+    Unit,
+    read_register_epilogue,
+    read_tile_epilogue,
+)
 from nnefc.lower.convolution.panels import Panels, group_panels, panels_of
-from nnefc.lower.convolution.phases import Phase, Row, phases, pixels_of, tap_count, tap_grid
+from nnefc.lower.convolution.phases import (
+    Phase,
+    Progression,
+    phases,
+    pixels_of,
+    tap_count,
+    tap_grid,
+)
 from nnefc.lower.partition import bands, ceil_div, makespan, parts_of, per_tile, sharing
 from nnefc.ops.core.window_arithmetic import Window, convolution_groups, convolution_window
 from nnefc.program.program import Ref
@@ -48,7 +61,7 @@ WALK_NS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
+class DirectConvolution:
     """A fused convolution with everything that does not change from launch to launch."""
 
     x: Tensor
@@ -59,10 +72,10 @@ class Convolution:
     """[groups, outputs, inputs, *taps] of a group."""
     bias: Array
     """[groups * outputs]"""
-    simple: Simple
-    ending: Ending | None
+    register_epilogue: RegisterEpilogue
+    tile_epilogue: TileEpilogue | None
     fill: bool
-    """Whether what fills up the last channel block has to be zero in what the ending gets."""
+    """Whether padding of the last channel block has to be zero in the operands of the epilogue."""
 
 
 def read_bias(lower: Lowering, value: Value, channels: int) -> Array:
@@ -91,9 +104,10 @@ def lower_direct(lower: Lowering, op: Op) -> None:
     assert data is not None
     filter_ = by_groups(data, groups, reverse=reverse)
     bias = read_bias(lower, op.inputs[2], groups * filter_.shape[1])
-    simple, ending = read_simple(lower, op), read_ending(lower, op, y)
+    in_registers = read_register_epilogue(lower, op)
+    epilogue = read_tile_epilogue(lower, op, y)
     fill = lower.must_fill_with_zeros(op.output)
-    it = Convolution(x, y, window, groups, filter_, bias, simple, ending, fill)
+    it = DirectConvolution(x, y, window, groups, filter_, bias, in_registers, epilogue, fill)
     for phase in phases(window):
         _launch(lower, it, phase)
 
@@ -108,7 +122,7 @@ class _Share:
     """Of the outputs of a group, the first one."""
 
 
-def _shares(it: Convolution, macs: float) -> Iterator[_Share]:
+def _shares(it: DirectConvolution, macs: float) -> Iterator[_Share]:
     """All outputs; `macs`: multiply-adds for each channel."""
     _, outputs, inputs = it.filter.shape[:3]
     lanes = lanes_of("float32")
@@ -121,7 +135,7 @@ def _shares(it: Convolution, macs: float) -> Iterator[_Share]:
             first += panels.width * panels.count
 
 
-def _launch(lower: Lowering, it: Convolution, phase: Phase) -> None:
+def _launch(lower: Lowering, it: DirectConvolution, phase: Phase) -> None:
     """The outputs of a phase, share by share."""
     assert it.y.layout.block == lanes_of("float32")
     taps = tap_grid(phase)
@@ -215,7 +229,7 @@ def _depth_block(depth: int, entry_bytes: int) -> int:
 
 def _launch_tiles(
     lower: Lowering,
-    it: Convolution,
+    it: DirectConvolution,
     phase: Phase,
     share: _Share,
     packed: Ref,
@@ -223,7 +237,7 @@ def _launch_tiles(
     depth: int,
     depth_block: int,
 ) -> None:
-    x, y, residual = it.x, it.y, it.simple.residual
+    x, y, residual = it.x, it.y, it.register_epilogue.residual
     groups, panels = share.groups, share.panels
     vectors, count = panels.vectors, panels.count
     pixels = pixels_of(phase)
@@ -260,8 +274,8 @@ def _launch_tiles(
         group_tiles=count,
         pixels=pixels,
         depth=depth,
-        mode=it.simple.mode,
-        clamp=it.simple.clamp,
+        mode=it.register_epilogue.mode,
+        clamp=it.register_epilogue.clamp,
         last_channels=y.channels % y.layout.block if it.fill and ends else 0,
         pixel_block=pixel_block,
         depth_block=depth_block,
@@ -270,22 +284,22 @@ def _launch_tiles(
         unit_block=unit_block,
     )
     kernel = direct.convolution(vectors, x.layout.entry, panels.half)
-    if it.ending is None:
+    if it.tile_epilogue is None:
         lower.launch(kernel, words, ceil_div(units, unit_block))
         return
     made = _unit_list(it, share, pixels, pixel_block, part_tiles)
     grouped = [made[i : i + unit_block] for i in range(0, units, unit_block)]
-    it.ending.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
+    it.tile_epilogue.launch(lower, kernel, words, grouped, [row.numbers for row in outputs])
 
 
-def _blocks(it: Convolution, share: _Share) -> tuple[int, int]:
+def _blocks(it: DirectConvolution, share: _Share) -> tuple[int, int]:
     """Of y: (the first channel block of a share, blocks from one of its groups to the next)."""
     outputs, lanes = it.filter.shape[1], it.y.layout.block
     first = (share.groups.start * outputs + share.first) // lanes
     return first, share.groups.step * outputs // lanes
 
 
-def _source(lower: Lowering, it: Convolution, phase: Phase, groups: range) -> dict[str, Any]:
+def _source(lower: Lowering, it: DirectConvolution, phase: Phase, groups: range) -> dict[str, Any]:
     """Where the kernel reads x; outputs that meet nothing of it must not meet its infinities."""
     x, inputs = it.x, it.filter.shape[2]
     if tap_count(phase):
@@ -309,18 +323,18 @@ def _nowhere(pixels: int) -> tuple[npt.NDArray[np.int32]]:
     return (np.zeros(pixels, np.int32),)
 
 
-def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Row, ...]) -> Ref:
+def _pixel_table(lower: Lowering, tensor: Tensor, grid: tuple[Progression, ...]) -> Ref:
     """Where the pixels of a grid are."""
     (offsets,) = traced_call(_grid_offsets, tensor.plane, grid)
     return lower.table(offsets)
 
 
-def _grid_offsets(plane: Plane, grid: tuple[Row, ...]) -> tuple[npt.NDArray[np.int32]]:
+def _grid_offsets(plane: Plane, grid: tuple[Progression, ...]) -> tuple[npt.NDArray[np.int32]]:
     return (plane.offsets(*(row.numbers for row in grid)),)
 
 
 def _unit_list(
-    it: Convolution, share: _Share, pixels: int, pixel_block: int, part_tiles: int
+    it: DirectConvolution, share: _Share, pixels: int, pixel_block: int, part_tiles: int
 ) -> list[Unit]:
     """The units of a launch, in the order of the kernel."""
     panels = share.panels
@@ -343,7 +357,7 @@ def _unit_list(
 
 
 def _units(
-    it: Convolution, pixels: int, share: _Share, filter_bytes: int, threads: int
+    it: DirectConvolution, pixels: int, share: _Share, filter_bytes: int, threads: int
 ) -> tuple[int, int]:
     """(pixels, panels) of a unit: what it reads stays close, and all threads get some.
 

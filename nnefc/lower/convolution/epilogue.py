@@ -1,4 +1,4 @@
-"""What convolutions do to their sums: within a tile, or to a tile while it is in the cache."""
+"""Epilogues of convolutions, applied in registers or to tiles of results in the cache."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Simple:
-    """What tiles can do in registers: a residual is added, the result is clamped."""
+class RegisterEpilogue:
+    """An epilogue that tiles apply in registers: add a residual, clamp the result."""
 
     residual: Tensor | None
     low: float
@@ -45,34 +45,34 @@ class Simple:
 
     @property
     def mode(self) -> int:
-        """What a tile is told of it, see `nnefc.kernels.tile.blocked_tile`."""
+        """The mode of the tile, see `nnefc.kernels.tile.blocked_tile`."""
         return RESIDUAL * (self.residual is not None) + BOUNDED * (self.high < math.inf)
 
 
-def simple_ending(op: Op) -> SimpleEpilogue | None:
-    """What a fused convolution does to its sums, if that is what tiles can do in registers."""
+def simple_epilogue_of(op: Op) -> SimpleEpilogue | None:
+    """The epilogue of a fused convolution if tiles can apply it in registers, else None."""
     found = simple_epilogue(op.attributes["expression"])
     if found is None or found.residual is None:
         return found
     return found if op.inputs[2 + found.residual].type.dims == op.output.type.dims else None
 
 
-def read_simple(lower: Lowering, op: Op) -> Simple:
-    """The simple ending of a fused convolution, with the residual in memory, or one that does
-    nothing.
+def read_register_epilogue(lower: Lowering, op: Op) -> RegisterEpilogue:
+    """The register epilogue of a fused convolution, with the residual in memory; without one, an
+    epilogue that leaves the sums as they are.
     """
-    found = simple_ending(op) or SimpleEpilogue()
+    found = simple_epilogue_of(op) or SimpleEpilogue()
     residual = None
     if found.residual is not None:
         residual = read_blocked(lower, op.inputs[2 + found.residual])
-    with np.errstate(over="ignore"):  # what is beyond float32 is no bound
+    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite
         low, high = (float(np.float32(bound)) for bound in (found.low, found.high))
-    return Simple(residual, low, high)
+    return RegisterEpilogue(residual, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a kernel computes at a time: pixels, by their numbers, of channel blocks."""
+    """Outputs that a kernel computes at a time: pixels, by number, of channel blocks."""
 
     batch: int
     blocks: range
@@ -91,8 +91,8 @@ class _Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """An expression that is applied, tile by tile, to what a kernel has computed."""
+class TileEpilogue:
+    """An expression that is applied to the results of a kernel, tile by tile."""
 
     expression: scalar.Expression
     operands: tuple[_Operand, ...]
@@ -163,11 +163,11 @@ class Ending:
             yield np.stack(columns, 1)
 
 
-def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
-    """What a fused convolution does to its result y; None if tiles do it in registers."""
+def read_tile_epilogue(lower: Lowering, op: Op, y: Tensor) -> TileEpilogue | None:
+    """The epilogue of a fused convolution on its result y; None if tiles apply it in registers."""
     expression, kept = literals(lower, op.attributes["expression"], (op.output, *op.inputs[3:]))
     assert kept[0] is op.output
-    simple = simple_ending(op) is not None
+    simple = simple_epilogue_of(op) is not None
     # Operands that plain sums are combined with need no zeros, since tiles write them afterwards.
     alone = simple or all(value.type.layout is None for value in kept[1:])
     from_zeros = keeps_apart(op) or (writes_zeros(op) and alone)
@@ -184,7 +184,7 @@ def read_ending(lower: Lowering, op: Op, y: Tensor) -> Ending | None:
     if fill:
         expression = masked(expression)
         operands.append(_per_channel(channel_mask(lower, op.output.type), y))
-    return Ending(kernel_expression(expression), tuple(operands), blocks)
+    return TileEpilogue(kernel_expression(expression), tuple(operands), blocks)
 
 
 def _operand(lower: Lowering, value: Value, y: Tensor) -> _Operand:

@@ -15,7 +15,7 @@ Tap = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Progression:
     """Numbers that are equally far apart."""
 
     first: int
@@ -33,8 +33,8 @@ class Axis:
 
     number: int
     """Which ones of `axis_taps` these are."""
-    outputs: Row
-    inputs: Row
+    outputs: Progression
+    inputs: Progression
     """What these outputs meet with a tap at distance 0."""
     taps: tuple[Tap, ...]
 
@@ -53,14 +53,16 @@ def axis_phases(window: Window, axis: int) -> Iterator[Axis]:
     before, outputs, stride = window.padding[axis][0], window.output[axis], window.stride[axis]
     for number, taps in enumerate(axis_taps(window, axis)):
         if not window.reverse:
-            yield Axis(number, Row(0, outputs, 1), Row(-before, outputs, stride), taps)
+            yield Axis(
+                number, Progression(0, outputs, 1), Progression(-before, outputs, stride), taps
+            )
             continue
         first = (number - before) % stride
         if first >= outputs:
             continue
         count = ceil_div(outputs - first, stride)
         start = (first + before - number) // stride
-        yield Axis(number, Row(first, count, stride), Row(start, count, 1), taps)
+        yield Axis(number, Progression(first, count, stride), Progression(start, count, 1), taps)
 
 
 def axis_taps(window: Window, axis: int) -> list[tuple[Tap, ...]]:

@@ -22,9 +22,9 @@ from nnefc.kernels.template import Kernel
 from nnefc.lower.blocked.tensors import Tensor, read_blocked, write_blocked
 from nnefc.lower.context import Lowering
 from nnefc.lower.convolution.direct import read_bias
-from nnefc.lower.convolution.epilogue import Unit, read_ending, read_simple
+from nnefc.lower.convolution.epilogue import Unit, read_register_epilogue, read_tile_epilogue
 from nnefc.lower.convolution.winograd_parameters import (
-    Winograd,
+    WinogradConvolution,
     common_fields,
     packed_filter,
     planes_of,
@@ -75,11 +75,11 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
     plane_taps = planes_of(window.size)
     apart, capacity = block_size(tiling, plane_taps, x, y, lower.threads, lower.room)
     parts = ceil_div(tiling.count, capacity)
-    it = Winograd(
+    it = WinogradConvolution(
         x=x,
         y=y,
-        simple=read_simple(lower, op),
-        ending=read_ending(lower, op, y),
+        register_epilogue=read_register_epilogue(lower, op),
+        tile_epilogue=read_tile_epilogue(lower, op, y),
         window=window,
         tiling=tiling,
         filter=filter_.reshape(*filter_.shape[:2], *window.size[:-2], *taps),
@@ -136,7 +136,7 @@ def block_size(
     return (True, best) if apart(best) <= shared(whole) else (False, whole)
 
 
-def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None:
+def _blocks_apart(lower: Lowering, it: WinogradConvolution, fields: dict[str, Any]) -> None:
     """One launch, of which threads take whole blocks."""
     v_bytes, m_bytes = _memory(it)
     count = smallest([it.blocks, lower.threads])
@@ -172,14 +172,14 @@ def _blocks_apart(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
 
 def _launch(
     lower: Lowering,
-    it: Winograd,
+    it: WinogradConvolution,
     kernel: Kernel,
     words: Words,
     tiles: int,
     computed: Callable[[], list[_Computed]],
 ) -> None:
     """Launch what computes outputs, in so many tiles."""
-    if it.ending is None:
+    if it.tile_epilogue is None:
         lower.launch(kernel, words, tiles)
         return
     parts = [it.tiling.pixels(part) for part in it.tiling.parts(it.parts)]
@@ -190,7 +190,7 @@ def _launch(
             yield from (Unit(n, blocks, pixels) for pixels in parts[part])
 
     tiles_ = [[u for pair in tile for u in units(*pair)] for tile in computed()]
-    it.ending.launch(lower, kernel, words, tiles_, [range(n) for n in it.y.spatial])
+    it.tile_epilogue.launch(lower, kernel, words, tiles_, [range(n) for n in it.y.spatial])
 
 
 def _cut(count: int, size: int) -> list[range]:
@@ -198,7 +198,7 @@ def _cut(count: int, size: int) -> list[range]:
     return [range(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None:
+def _steps_shared(lower: Lowering, it: WinogradConvolution, fields: dict[str, Any]) -> None:
     """For every block three launches, of which threads take channels and elements."""
     v_bytes, m_bytes = _memory(it)
     v, m = lower.scratch(v_bytes, "v"), lower.scratch(m_bytes, "m")
@@ -231,12 +231,12 @@ def _steps_shared(lower: Lowering, it: Winograd, fields: dict[str, Any]) -> None
         _launch(lower, it, out_of, step, ceil_div(it.y.blocks, out_of_size), computed)
 
 
-def _results(it: Winograd) -> dict[str, Ref]:
+def _results(it: WinogradConvolution) -> dict[str, Ref]:
     """The memory of outputs, and of what is added to them."""
-    residual = it.simple.residual
+    residual = it.register_epilogue.residual
     return {"y": it.y.at} | ({"residual": residual.at} if residual else {})
 
 
-def _memory(it: Winograd) -> tuple[int, int]:
+def _memory(it: WinogradConvolution) -> tuple[int, int]:
     """Bytes of v and of m of one block."""
     return it.elements * it.v_element, it.elements * it.m_element

@@ -14,7 +14,7 @@ from nnefc.ir import DType
 from nnefc.kernels.convolution.winograd_transforms import Taps
 from nnefc.lower.blocked.tensors import Tensor, as_offsets
 from nnefc.lower.context import Lowering
-from nnefc.lower.convolution.epilogue import Ending, Simple
+from nnefc.lower.convolution.epilogue import RegisterEpilogue, TileEpilogue
 from nnefc.lower.convolution.panels import Panels, panels_of
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.lower.partition import ceil_div
@@ -26,13 +26,13 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Winograd:
+class WinogradConvolution:
     """One convolution, with everything that does not change from launch to launch."""
 
     x: Tensor
     y: Tensor
-    simple: Simple
-    ending: Ending | None
+    register_epilogue: RegisterEpilogue
+    tile_epilogue: TileEpilogue | None
     window: Window
     """Of one to three dimensions; if of three, the first one is the planes."""
     tiling: Tiling
@@ -128,7 +128,7 @@ def planes_of(values: Sequence[int], first: int = 1) -> int:
     return values[0] if len(values) > 2 else first
 
 
-def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
+def common_fields(lower: Lowering, it: WinogradConvolution) -> dict[str, Any]:
     """The parameters that all launches have in common.
 
     In place of memory that only some launches need there are zeros.
@@ -137,7 +137,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
     zeros = lower.table(np.zeros(4 * CACHE_LINE // x.itemsize, np.float32))
     classes = it.tiling.classes(it.parts, it.items, it.capacity)
     runs = it.tiling.runs(it.parts)
-    residual = it.simple.residual
+    residual = it.register_epilogue.residual
     each, last_ones = it.panels
     bias = np.zeros(y.blocks * y.layout.block, np.float32)
     bias[: y.channels] = it.bias
@@ -192,7 +192,7 @@ def common_fields(lower: Lowering, it: Winograd) -> dict[str, Any]:
         "v_slot": 0,
         "m_slot": 0,
         "slot_count": 0,
-        "clamp": it.simple.clamp,
+        "clamp": it.register_epilogue.clamp,
         "block": 0,
     }
 
@@ -202,7 +202,7 @@ def _rows(tensor: Tensor) -> int:
     return rows_and_columns(tensor.pitches, 0)[0]
 
 
-def _input_tiles(it: Winograd) -> Array:
+def _input_tiles(it: WinogradConvolution) -> Array:
     """What the tiles read: see `_offsets`."""
     top, left, *_ = it.tiling.tiles.T
     before = [before for before, _ in it.window.padding]
@@ -211,7 +211,7 @@ def _input_tiles(it: Winograd) -> Array:
     return _offsets(it.x, planes, top - above, left - beside)
 
 
-def _output_tiles(it: Winograd, tensor: Tensor) -> Array:
+def _output_tiles(it: WinogradConvolution, tensor: Tensor) -> Array:
     """What the tiles write, or add: see `_offsets`."""
     top, left, *_ = it.tiling.tiles.T
     return _offsets(tensor, it.tiling.planes, top, left)
@@ -223,7 +223,7 @@ def _offsets(tensor: Tensor, planes: Array, rows: Array, columns: Array) -> Arra
     return as_offsets(found + columns * tensor.pixel_bytes)
 
 
-def _entries(it: Winograd) -> Array:
+def _entries(it: WinogradConvolution) -> Array:
     """int32 [depth, 2]: offsets of the entries of the reduction in v, and their numbers."""
     inside = np.arange(it.entries) * it.channels
     channels = np.add.outer(np.arange(it.plane_taps) * it.x.blocks * it.x.layout.block, inside)
@@ -232,7 +232,7 @@ def _entries(it: Winograd) -> Array:
     return np.stack([as_offsets(offsets), np.arange(len(offsets), dtype=np.int32)], 1)
 
 
-def packed_filter(lower: Lowering, it: Winograd) -> Ref:
+def packed_filter(lower: Lowering, it: WinogradConvolution) -> Ref:
     """The transformed filter."""
     panels = tuple((each.width, each.count) for each in it.panels if each.count)
     packing = (it.tiling.grid, it.channels, panels)
