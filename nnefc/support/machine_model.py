@@ -1,10 +1,11 @@
-"""How fast a core is, about: what the cost models of passes and lowerings reckon with.
+"""Rates of a core, roughly: the constants of the cost models of passes and lowerings.
 
 They come from an AMD EPYC with Zen 4 cores (3.7 GHz, vectors of 512 bits, 1 MiB of second cache a
 core, 32 MiB of last cache).  Arithmetic, and reading from memory and the second cache, were
-measured where they alone are the limit; the others are such that models chose there what was
-fastest.  Models compare them with each other, so they need not be exact, nor right for every
-machine.  Rates of a single kernel stand where it is lowered.
+measured where they alone are the limit; the rest were fitted so that the models pick the measured
+winner.  Models compare them with each other, so they need not be exact, nor right for every
+machine.  Rates of a single kernel stand where it is lowered.  Facts that kernels depend on are in
+`nnefc.support.hardware`: a change of rates leaves compiled kernels valid.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What it costs to run operations on a part of the batch at a time: a model over bytes.
+"""The time of operations on some items of the batch at a time: a model over bytes.
 
-Small parts leave what operations pass on in the caches, and what is concatenated in one piece;
-large ones read weights less often and have fewer launches.  What is the same in all parts is left
-out.  Costs are in nanoseconds, of one core.
+Few items at a time keep activations in the caches, and need no copies to concatenate; many items
+read weights less often and have fewer launches.  Time that does not depend on the number of items
+is left out.  Costs are in nanoseconds of one core.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from nnefc.symbolic.integers import hint
 
 LEAST_REACH: Final = 4 << 20
 REACH: Final = 20 << 20
-"""Of so many bytes of activations at a time, all come from beyond the caches and go there."""
+"""With this many bytes of activations at a time, all are read and written beyond the caches."""
 PANELS: Final = 2
-"""Times that a product reads its rows, more or less: again for every panel of columns."""
+"""Times that a product reads its rows, about: once for every panel of columns."""
 LEAST_GAIN: Final = 1e-3
-"""Share of all arithmetic that a cut must save: the model is no more exact than that."""
+"""Share of all arithmetic that a cut must save: the accuracy of the model."""
 JOINED: Final = ("concat", "stack", "split", "unstack", "slice")
-"""Operations on which nothing is to do where their parts lie in one piece."""
+"""Operations without work where their operands and results are contiguous slices of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchWork:
-    """What an operation does for the whole batch of `batch` items."""
+    """The work of an operation for the whole batch of `batch` items."""
 
     batch: int
     activations: int
-    """Bytes of what belongs to items, in and out."""
+    """Bytes of operands and results with items."""
     weights: int
-    """Bytes of what does not, in and out."""
+    """Bytes of operands and results without items."""
     macs: int
-    """Multiply-adds, or what takes as long."""
+    """Multiply-adds, or other arithmetic that takes as long."""
     is_joined: bool
-    """Whether all that it does is to copy, unless there is one extent along dimension 0."""
+    """Whether it only copies, and not even that with an extent of 1 along dimension 0."""
     rows: int
     """Extents along dimension 0 of an item."""
 
@@ -61,12 +61,12 @@ class BatchWork:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether every turn does all of it: no item has a part in it."""
+        """Whether every turn does all of it, as it has no items."""
         return not self.activations
 
 
 def work_of(op: Op, rows: Mapping[Value, int], batch: int) -> BatchWork:
-    """`rows` of values that belong to items."""
+    """The work of an operation.  `rows`: extents along dimension 0 of an item, by value."""
     spec = operations().get(op.name)
     if spec is not None and spec.view:
         return BatchWork(batch, 0, 0, 0, is_joined=False, rows=0)
@@ -91,20 +91,20 @@ class Costs:
 
     reach: int = REACH
     threads: int = 1
-    """How many share a launch."""
+    """Threads that share a launch."""
 
     @classmethod
     def of_machine(cls, cache: int, threads: int) -> Costs:
-        """`cache`: bytes of the largest one, a part of which is ours; 0 if nobody knows."""
+        """`cache`: bytes of the largest cache, shared with other processes; 0 if not known."""
         return cls(min(max(cache // 4, LEAST_REACH), REACH), threads)
 
     @cached_property
     def launch(self) -> float:
-        """Of a launch."""
+        """Nanoseconds of a launch."""
         return LAUNCH_NS if self.threads == 1 else SHARED_LAUNCH_NS
 
     def work(self, work: BatchWork, items: int) -> float:
-        """Of an operation with so many items at a time."""
+        """Nanoseconds of an operation with `items` items at a time."""
         if work.is_nothing or (work.is_joined and items * work.rows == 1):
             return 0.0
         turns = work.batch // items
@@ -113,9 +113,10 @@ class Costs:
         return copied + far + turns * (self.launch + _turn(work, turns))
 
     def carrying(self, value: Value) -> float:
-        """Of a value that one stage computes and another one uses.
+        """Nanoseconds for a value that one stage computes and another uses.
 
-        It goes far and comes back; what is joined or taken apart across a cut is copied.
+        It is written beyond the caches and read from there; operands of a concatenation or split
+        on the other side of the cut are copied.
         """
         around = (value.op, *value.users)
         joined = any(op is not None and op.name in JOINED for op in around)
@@ -123,14 +124,14 @@ class Costs:
         return 2 * nbytes * (self._far(nbytes) + joined * COPY_NS)
 
     def _far(self, held: int) -> float:
-        """Of a byte if there are so many at the same time; the first ones stay in the caches."""
+        """Nanoseconds of a byte if `held` bytes are alive; the first stay in the caches."""
         return min(held / self.reach, 1.0) ** 2 * SHARED_CACHE_NS
 
 
 def _turn(work: BatchWork, turns: int) -> float:
-    """Of reading weights in one of the turns, and of arithmetic that no other turn is spared.
+    """Nanoseconds of reading weights in one turn, and of arithmetic that every turn repeats.
 
-    The more arithmetic there is in a turn, the more of reading is hidden behind it.
+    Arithmetic of the turn hides part of the reading.
     """
     arithmetic, reading = work.macs / PEAK_MACS_PER_NS, work.weights * WEIGHT_NS
     if not work.is_repeated:
@@ -140,7 +141,7 @@ def _turn(work: BatchWork, turns: int) -> float:
 
 
 def cut_costs(costs: Costs, steps: Sequence[Op]) -> list[float]:
-    """Of a cut before each of `steps`."""
+    """Nanoseconds of a cut before each of `steps`."""
     least = 2 * costs.launch + LEAST_GAIN * hint(sum(map(macs, steps))) / PEAK_MACS_PER_NS
     last: dict[Value, int] = {}
     for i, op in enumerate(steps):

@@ -1,4 +1,4 @@
-"""Which values are channel-blocked, and where layouts change."""
+"""Assign channel-blocked layouts to values, and insert the conversions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.cost.convolution import FEW_CHANNELS
 
 JOINED = ("concat", "split", "slice")
-"""Operations whose operands and results are parts of each other: no copies if they lie alike."""
+"""Operations whose operands and results are slices of each other: equal layouts avoid copies."""
 
 
 @dataclass(frozen=True)
 class AssignLayouts:
-    """Give convolutions, and what lies between them, blocked operands and results.
+    """Give convolutions, and operations between them, blocked operands and results.
 
         %0: float32[1,32,16,16] = fused_conv(%x, %w, %b) {..., algorithm = direct}
         %y: float32[1,32,8,8] = max_pool(%0) {...}
@@ -38,9 +38,10 @@ class AssignLayouts:
         %2: float32[1,32,8,8] blocked(8, [0, 0], [0, 0]) = max_pool(%0) {...}
         %y: float32[1,32,8,8] = layout(%2)
 
-    A convolution or pooling always computes on blocked tensors, other operations that can do so
-    if an operand is blocked.  The halo of a value is the most that its users need; where users that
-    are wide in different dimensions would make it far too large, some read a copy instead.
+    A convolution always computes on blocked tensors, a pooling where it gains; other operations
+    that can do so if an operand is blocked.  The halo of a value is the union of what its users
+    need; where users that are wide in different dimensions would make it far too large, some read a
+    copy instead.
     """
 
     name: ClassVar[str] = "assign_layouts"
@@ -74,13 +75,14 @@ class AssignLayouts:
 
 
 def _halos(chosen: dict[Op, None], known: Known, block: int) -> dict[Value, Padding]:
-    """The halo of every blocked value: the most that its users need, equal for what is joined.
+    """The halo of every blocked value: the union of what its users need, equal for joined values.
 
-    No value is widened further than offsets can tell where its pixels are, and not much is halo.
+    A halo is widened only while int32 offsets reach all pixels, and while little of the plane is
+    halo.
     """
     halos: dict[Value, Padding] = {}
     channels: dict[Value, int] = {}
-    """The most that a sum of a user runs over."""
+    """The most channels that a sum of a user runs over."""
     for op in chosen:
         for value in (*op.outputs, *(op.inputs[i] for i in tensors(op, known))):
             halos[value] = ((0, 0),) * (value.type.rank - 2)
@@ -123,7 +125,7 @@ def _union(x: Padding, y: Padding) -> Padding:
 
 
 class _Converter:
-    """Puts `layout` operations where a value is needed in another layout than it has."""
+    """Inserts a `layout` operation where a value is used in another layout than it has."""
 
     def __init__(
         self,
@@ -164,7 +166,7 @@ class _Converter:
         op.set_input(index, self._twin(value, _layout(value, 1 if few else self._block, halo), op))
 
     def _twin(self, value: Value, layout: Blocked | None, before: Op | None) -> Value:
-        """`value` in another layout, if it has another one."""
+        """`value` in this layout, converted if it has another."""
         if value.type.layout == layout:
             return value
         found = self._twins.get((value, layout))

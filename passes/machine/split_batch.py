@@ -1,4 +1,4 @@
-"""A batch runs part by part where that keeps values in the caches."""
+"""Split a batch into stages of few items at a time, where that keeps values in the caches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nnefc.passes.cost.batch import Costs, cut_costs, divisors, work_of
 from nnefc.symbolic.integers import hint, mark_degraded
 
 STORED: Final = ("constant", "variable")
-"""Operations that every stage has for itself, as are views and conversions of them that are known:
-their results are data, not computed."""
+"""Operations that every stage repeats, with the views and conversions of them that are known: their
+results are data."""
 MAX_STEPS: Final = 1 << 14
-"""Times that the operations of a stage run, all turns together."""
+"""The most runs of operations of a stage, all turns together."""
 
 
 @dataclass(frozen=True)
 class SplitBatch:
-    """Cut a graph into stages, each of which has as many items of the batch at a time as is best.
+    """Cut a graph into stages, each with its best number of items of the batch at a time.
 
         %1: float32[8,64,8,8] = fused_conv(%x, %w) {...}
         %2: float32[8,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
@@ -36,18 +36,18 @@ class SplitBatch:
         %1: float32[1,64,8,8] = fused_conv(%x, %w) {...}
         %2: float32[1,64] = sum_reduce(%1) {axes = [2, 3], normalize = true}
 
-    and one of all 8 items with the product.  The order of operations stays, but for what no item
-    feeds, which is computed early, outside of turns.  Layouts are assigned before: what stages pass
-    on is never converted.
+    and one stage of all 8 items with the product.  Operations keep their order, but those that
+    depend on no item move to the front, outside of turns.  Layouts are assigned before: values
+    between stages are never converted.
     """
 
     name: ClassVar[str] = "split_batch"
     costs: Costs = Costs()
     items: Sequence[int] = field(default=())
-    """Items at a time of each operation that computes something, instead of what costs suggest."""
+    """Items at a time of each operation that computes something; empty: the costs decide."""
 
     def split(self, graph: Graph) -> list[Stage]:
-        """The stages; if no cut is worth it, or possible, `graph` itself is the only one."""
+        """The stages; `graph` itself is the only stage if no cut is possible or worth its cost."""
         batch = batch_of(graph)
         if batch < 2:
             return [single_stage(graph)]
@@ -68,10 +68,10 @@ class SplitBatch:
     def _choose(
         self, steps: list[Op], rows: dict[Value, int], apart: list[bool], batch: int
     ) -> list[int]:
-        """Items at a time of each step, so that the cost of steps and of changes is least.
+        """Items at a time of each step with the least total cost of steps and cuts.
 
-        The best way to get to a step with so many items is the best one to the step before, with as
-        many or, for the cost of a cut, with others.
+        Dynamic programming: the best way to a step with n items continues the best way to the step
+        before, either with n items, or with another number and the cost of a cut.
         """
         choices = [n for n in divisors(batch) if len(steps) * batch // n <= MAX_STEPS or n == batch]
         best = dict.fromkeys(choices, 0.0)
@@ -102,7 +102,7 @@ def batch_of(graph: Graph) -> int:
 
 
 def computing(graph: Graph) -> list[Op]:
-    """The operations that stages share out."""
+    """The operations that are assigned to stages."""
     known = Known(graph)
     return [
         op for op in graph.ops if not (op.name in STORED or any(v in known for v in op.outputs))
@@ -110,9 +110,9 @@ def computing(graph: Graph) -> list[Op]:
 
 
 def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, int], list[bool]]:
-    """(rows of the values that have items, whether each of `steps` is separable).
+    """(rows of the values with items, whether each of `steps` is separable).
 
-    What an operation gives that is not separable may well have items again.
+    The results of an operation that is not separable may have items again.
     """
     rows = {v: 1 for v in graph.inputs if v.type.dims[:1] == (batch,)}
     apart: list[bool] = []
@@ -129,10 +129,10 @@ def rows_of(graph: Graph, steps: Sequence[Op], batch: int) -> tuple[dict[Value, 
 
 
 def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
-    """The order of the steps in which what no item feeds comes as early as it can.
+    """The order of the steps with those that depend on no item as early as possible.
 
-    That is at the start, or right after what makes its operands, of which there is one for the
-    whole batch: there it need not be in a stage of many turns.
+    Such a step comes first, or right after the producers of its operands, which are computed once
+    for the whole batch: so it need not be in a stage of many turns.
     """
     after: dict[Op, int] = {}
     for i, op in enumerate(steps):
@@ -143,19 +143,19 @@ def _early(steps: Sequence[Op], rows: Mapping[Value, int]) -> list[int]:
 
 
 class _Cutter:
-    """Makes the graphs of stages."""
+    """Builds the graphs of stages."""
 
     def __init__(
         self, graph: Graph, rows: dict[Value, int], batch: int, steps: Sequence[Op]
     ) -> None:
-        """`steps`: what `computing` gives, in the order of the stages."""
+        """`steps`: the operations of `computing`, in the order of the stages."""
         self._graph, self._rows, self._batch = graph, rows, batch
         self._steps = dict.fromkeys(steps)
         self._carried = {v: Carried(v.type, v.name, input=i) for i, v in enumerate(graph.inputs)}
-        """Inputs, and what the stages so far pass on."""
+        """Inputs, and values that the stages so far pass on."""
 
     def stages(self, items: Sequence[int]) -> list[Stage]:
-        """Steps that follow each other with as many items at a time are a stage."""
+        """Consecutive steps with the same number of items at a time are a stage."""
         runs = [
             (count, [op for op, _ in run])
             for count, run in groupby(
@@ -165,7 +165,7 @@ class _Cutter:
         return [*(self._computing(ops, count) for count, ops in runs), *self._copying()]
 
     def _computing(self, steps: list[Op], items: int) -> Stage:
-        """The stage of some steps, which passes on what is used elsewhere."""
+        """The stage of some steps; it passes on the values that other stages use."""
         inside = set(steps)
         passed: dict[Value, Carried] = {}
         for value in (v for op in steps for v in op.outputs):
@@ -195,7 +195,7 @@ class _Cutter:
     def _stage(
         self, steps: Sequence[Op], items: int, outputs: Sequence[Value], passed: Sequence[Carried]
     ) -> Stage:
-        """`passed`: what the values `outputs` are for other stages and the caller."""
+        """`passed`: the carried tensors of `outputs`, for other stages and the caller."""
         graph = Graph(self._graph.name)
         graph.declarations = dict(self._graph.declarations)
         taken: list[Carried] = []
@@ -236,7 +236,7 @@ class _Cutter:
         return op.attributes if items == self._batch or not rows else resized(op, rows, items)
 
     def _type(self, value: Value, items: int) -> TensorType:
-        """The type of a value, or of the part of it that belongs to so many items."""
+        """The type of a value, of `items` items if it has items."""
         rows = self._rows.get(value, 0)
         if items == self._batch or not rows:
             return value.type
