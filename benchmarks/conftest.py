@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from nnefc.runtime.machine.roofline import Machine
-from nnefc.runtime.machine.roofline import measure as measure_machine
+from nnefc.runtime.machine.roofline import Roofline
+from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
 
 @pytest.fixture(scope="session")
-def machine() -> Machine:
+def machine() -> Roofline:
     """The limits of one thread, measured once in a session."""
     return measure_machine(1, 0.5)
 

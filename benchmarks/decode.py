@@ -201,9 +201,9 @@ def _measure(
     turn: float,
 ) -> tuple[dict[Key, list[float]], dict[str, float]]:
     """Seconds of steps, the median of each turn; GB/s of reading as many bytes as weights have."""
-    from nnefc.runtime.machine.roofline import reading
+    from nnefc.runtime.machine.roofline import memory_reader
 
-    readers = {stored: reading(nbytes, threads) for stored, nbytes in sizes_of.items()}
+    readers = {stored: memory_reader(nbytes, threads) for stored, nbytes in sizes_of.items()}
     found = by_turns({**steps, **readers}, rounds, turn)
     rates = {
         stored: read() / statistics.median(found[stored]) / 1e9 for stored, read in readers.items()

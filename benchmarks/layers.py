@@ -174,7 +174,7 @@ def main(
     ] = None,
 ) -> None:
     """Measure every convolution of networks alone, in turns with other engines."""
-    from nnefc.runtime.machine.roofline import measure as measure_machine
+    from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
     chosen = arguments.engines_of(engines)
     arguments.check_writable(json, "--json")

@@ -45,7 +45,7 @@ def main(
     ] = None,
 ) -> None:
     """Check that engines agree on networks, and measure them in turns."""
-    from nnefc.runtime.machine.roofline import measure as measure_machine
+    from nnefc.runtime.machine.roofline import measure_roofline as measure_machine
 
     names, chosen = arguments.items_of(models, "--models"), arguments.engines_of(engines)
     counts = arguments.counts_of(threads, "--threads")

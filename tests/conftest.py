@@ -70,11 +70,11 @@ class ChoiceFiles:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def read(self, name: str) -> bytes | None:
+    def read_file(self, name: str) -> bytes | None:
         path = self.folder / name
         return path.read_bytes() if path.exists() else None
 
-    def write(self, name: str, data: bytes) -> bool:
+    def write_file(self, name: str, data: bytes) -> bool:
         (self.folder / name).write_bytes(data)
         return True
 

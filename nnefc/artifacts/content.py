@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.build import Build
-    from nnefc.runtime.artifact.write import Portable
+    from nnefc.runtime.artifact.build import TargetBuild
+    from nnefc.runtime.artifact.write import PortableModel
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
     Values = Mapping[str, Array]
     """Present values of the variables that a model updates, by label in lower case."""
-    Content = tuple[Portable, list[Build]]
+    Content = tuple[PortableModel, list[TargetBuild]]
     """The model without code, and the code for each target."""
 
 
@@ -76,18 +76,18 @@ def updated_values(model: CompiledModel) -> Values:
     return {key: model.variables[key] for key in model.state_keys}
 
 
-def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Portable:
+def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> PortableModel:
     """The model without code; `values` are those of the variables that it updates."""
     import numpy as np
 
     from nnefc.ir import print_graph
-    from nnefc.runtime.artifact.write import Portable, State
+    from nnefc.runtime.artifact.write import PortableModel, StateVariable
     from nnefc.runtime.compile.compiled import tensor_specs
 
     inputs, outputs = tensor_specs(graph)
     updates = (op.inputs[0] for op in graph.ops if op.name == "update")
     updated = {value.op.attributes["label"].lower() for value in updates if value.op is not None}
-    states: list[State] = []
+    states: list[StateVariable] = []
     large: dict[str, Array] = {}
     text = print_graph(graph, data=large)
     arrays = {f"@{key}": data for key, data in large.items()}
@@ -95,13 +95,13 @@ def _portable(graph: Graph, options: Mapping[str, Any], values: Values) -> Porta
         initial = variable.data
         assert initial is not None
         if key in updated:
-            states.append(State(variable.label, initial, values.get(key, initial)))
+            states.append(StateVariable(variable.label, initial, values.get(key, initial)))
         else:
             arrays[f"={key}"] = initial
     for name, array in arrays.items():
         if not array.flags.c_contiguous:
             arrays[name] = np.ascontiguousarray(array)
-    return Portable(
+    return PortableModel(
         name=graph.name,
         version=VERSION,
         inputs=inputs,

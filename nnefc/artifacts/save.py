@@ -57,7 +57,7 @@ def _cache_packed_weights(path: FilePath) -> None:
     from nnefc.runtime.artifact.read import Artifact
     from nnefc.runtime.cache import kernel_cache as cache
 
-    if cache.weights() is None:
+    if cache.weight_folder() is None:
         return
     with suppress(NnefError):  # the file may be gone again, or replaced
         artifact = Artifact(open_file(path))

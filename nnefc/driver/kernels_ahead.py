@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def expecting_usual_kernels(config: CompileConfig) -> AbstractContextManager[None]:
     """While many kernels are compiled in this block, also compile those of the usual graphs."""
-    from nnefc.runtime.compile.kernel_compiler import expecting
+    from nnefc.runtime.compile.kernel_compiler import compiling_ahead
 
-    return expecting(partial(usual_kernels, config))
+    return compiling_ahead(partial(usual_kernels, config))
 
 
 def usual_kernels(config: CompileConfig) -> Iterator[Kernel]:

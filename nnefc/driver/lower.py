@@ -28,11 +28,13 @@ def with_tuned_methods(config: CompileConfig) -> CompileConfig:
 
 def _methods(config: CompileConfig) -> Mapping[str, str]:
     from nnefc.runtime.cache import tuning_store
-    from nnefc.runtime.run.team import team
+    from nnefc.runtime.run.team import shared_team
 
     if config.methods is not None:
         return config.methods
-    return {} if config.is_strict else tuning_store.find(team(config.threads).threads)
+    return (
+        {} if config.is_strict else tuning_store.load_methods(shared_team(config.threads).threads)
+    )
 
 
 def lower_graph(
@@ -85,7 +87,7 @@ def lower_prepared(
     from nnefc.passes.machine.split_batch import SplitBatch
     from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, passes_of, run_pipeline
     from nnefc.runtime.machine.resources import largest_cache, usable_cpus
-    from nnefc.runtime.run.team import team
+    from nnefc.runtime.run.team import shared_team
 
     threads, cache, block = config.threads, largest_cache(), lanes_of("float32")
     choose = ChooseConvolutionAlgorithms(
@@ -94,7 +96,7 @@ def lower_prepared(
         warm=WARM_CACHE_RATIO * parameter_bytes(graph) <= cache,
         tuned=parse_algorithms(_methods(config)),
     )
-    split = SplitBatch(Costs.of_machine(cache, team(threads).threads))
+    split = SplitBatch(Costs.of_machine(cache, shared_team(threads).threads))
     phases = (*for_machine(block, choose), *for_batch(split, choose))
     stages = run_pipeline(graph, phases, hook=hook, done=len(passes_of(DEFAULT)))
     del graph  # stages have what they need of it

@@ -2,7 +2,7 @@
 
 A process has one row of `kernels.target.isa`, on which many of its caches depend.  So code for
 another instruction set is generated in a process of its own: it reads the model without code from a
-file, and answers with a `Build`, which refers to arrays by number.
+file, and answers with a `TargetBuild`, which refers to arrays by number.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from nnefc.ir import Graph
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.artifact.build import Build
-    from nnefc.runtime.artifact.write import Portable
+    from nnefc.runtime.artifact.build import TargetBuild
+    from nnefc.runtime.artifact.write import PortableModel
     from nnefc.support.progress import Progress
 
     Array = np.ndarray[Any, Any]
@@ -46,17 +46,17 @@ def check_targets(targets: Sequence[str]) -> list[str]:
 def build_targets(
     targets: Sequence[str],
     graph: Graph,
-    portable: Portable,
+    portable: PortableModel,
     config: CompileConfig,
     progress: Progress | None = None,
-) -> list[Build]:
+) -> list[TargetBuild]:
     """The code of a prepared graph for each target.
 
     `progress` is called while the kernels of one target after the other are compiled; for several
     targets, its labels begin with the target.
     """
     others = [name for name in targets if name != NATIVE]
-    found: dict[str, Build] = {}
+    found: dict[str, TargetBuild] = {}
     if NATIVE in targets:
         arrays = list(portable.arrays.values())
         found[NATIVE] = build_native(
@@ -86,7 +86,7 @@ def _with_target_label(
 
 
 @contextmanager
-def _temporary_file(portable: Portable) -> Generator[Path]:
+def _temporary_file(portable: PortableModel) -> Generator[Path]:
     """The model without code in a file, which is removed at the end of the block."""
     from tempfile import TemporaryDirectory
 
@@ -112,7 +112,7 @@ def build_native(
     arrays: Sequence[Array],
     config: CompileConfig,
     progress: Progress | None = None,
-) -> Build:
+) -> TargetBuild:
     """The code of a prepared graph for the instruction set of this process.
 
     `arrays`: those of the graph.  `progress` is called while kernels are compiled.
@@ -126,7 +126,7 @@ def build_native(
 
 def _build_in_subprocess(
     name: str, path: Path, config: CompileConfig, progress: Progress | None
-) -> Build:
+) -> TargetBuild:
     """The code for the target `name` of the model in a file, generated in another process."""
     import pickle
     import subprocess
@@ -180,7 +180,7 @@ _PROTOCOL: Final = 5
 def main() -> None:
     """Build for the row of NNEFC_ISA: file as argument, `CompileConfig` on standard input.
 
-    Standard output gets the arguments of each call of progress, then a `Build` or an error.
+    Standard output gets the arguments of each call of progress, then a `TargetBuild` or an error.
     """
     import pickle
 

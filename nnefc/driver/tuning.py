@@ -108,7 +108,7 @@ def tune_graph(
     tuned = _confirm(graph, default, chosen)
     found = _choices(default, tuned)
     wanted = {key: chosen.get(key) for key in best}
-    kept = tuning_store.keep(number, wanted)
+    kept = tuning_store.store_methods(number, wanted)
     tell(len(rounds) + 1, "")
     return Tuning(number, found, default.total, tuned.total, kept)
 

@@ -24,7 +24,7 @@ from nnefc.support.large_pages import large_page_memory
 
 if TYPE_CHECKING:
     from nnefc.ir import Count, State
-    from nnefc.program.program import Appended
+    from nnefc.program.program import AppendedInput
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -143,7 +143,7 @@ class States(MutableMapping[str, Array]):
         self._given = StateMemory(inputs, kept.arrays, list(map(address, arrays)), arrays)
         return self._given
 
-    def keep(self, arrays: Mapping[str, Array], appended: Iterable[Appended]) -> None:
+    def keep(self, arrays: Mapping[str, Array], appended: Iterable[AppendedInput]) -> None:
         """Store the states that a graph has returned, and the lengths of those it appended to."""
         kept = self._kept
         changed = {name: _longer(kept.shapes[name], axis, more) for name, axis, more in appended}

@@ -10,8 +10,8 @@ import numpy as np
 
 from nnefc.kernels.embedded.state import HEADER_WORDS, MAGIC
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact.build import Constant, Packing, Part
-from nnefc.runtime.memory.tensors import holds_places
+from nnefc.runtime.artifact.build import ArraySlice, Constant, PackedArray
+from nnefc.runtime.memory.tensors import can_hold_addresses
 from nnefc.support.digests import blake2b
 from nnefc.support.hardware import ALIGNMENT
 from nnefc.support.item_types import numpy_type
@@ -69,12 +69,12 @@ class ConstantPlacer:
         return self._known[key]
 
     def _items(self, constant: Constant) -> Array:
-        if isinstance(constant, Packing):
+        if isinstance(constant, PackedArray):
             packed = constant.packed
             source = packed.view.of(self._arrays[constant.array])
             dtype = numpy_type(packed.dtype) if packed.dtype else None
             return PackedWeight(source, packed.packing, packed.parameters, dtype).array()
-        if isinstance(constant, Part):
+        if isinstance(constant, ArraySlice):
             whole = self._arrays[constant.array]
             start = constant.offset // whole.itemsize
             return whole.reshape(-1)[start : start + constant.nbytes // whole.itemsize]
@@ -82,7 +82,7 @@ class ConstantPlacer:
 
     def _put(self, items: Array) -> Place:
         flat = np.ascontiguousarray(items).reshape(-1)
-        if holds_places(flat.dtype) or flat.nbytes <= _TABLE:
+        if can_hold_addresses(flat.dtype) or flat.nbytes <= _TABLE:
             return 0, self._data.add(flat.tobytes())
         padding = bytes(-self._size % ALIGNMENT)
         at = self._size + len(padding)

@@ -18,9 +18,9 @@ from nnefc.kernels.embedded import functions, libc, state
 from nnefc.kernels.embedded.state import MODEL, PIECE, STATE, STATUS, TABLE, UNKNOWN_STATUS
 from nnefc.kernels.target.isa import AARCH64, X86_64_V2
 from nnefc.kernels.target.isa import TABLE as ROWS
-from nnefc.runtime.artifact.build import Build
+from nnefc.runtime.artifact.build import TargetBuild
 from nnefc.runtime.compile.kernel_compiler import object_code_for
-from nnefc.runtime.compile.support_code import PARTS
+from nnefc.runtime.compile.support_code import SUPPORT_MODULES
 from nnefc.runtime.compile.unit import Function
 from nnefc.runtime.run.team import SPINS, SYSTEM_CALLS
 from nnefc.support.hardware import ALIGNMENT
@@ -63,7 +63,11 @@ class EmbeddedObject:
 
 
 def embedded_object(
-    build: Build, arrays: Sequence[Array], states: Sequence[Array], face: Interface, file: BinaryIO
+    build: TargetBuild,
+    arrays: Sequence[Array],
+    states: Sequence[Array],
+    face: Interface,
+    file: BinaryIO,
 ) -> EmbeddedObject:
     """The object of a build; its weights are written to `file`.
 
@@ -72,7 +76,7 @@ def embedded_object(
     machine = ROWS[build.isa].triple.partition("-")[0]
     code = _Code()
     code.add(build.image)
-    executor = code.add(build.native[PARTS.index("executor")])
+    executor = code.add(build.native[SUPPORT_MODULES.index("executor")])
     baseline = _BASELINES[machine]
     objects = [object_code_for(Function(*each), baseline) for each in functions.FUNCTIONS]
     exported = {name: f"{face.name}_{name}" for name in face.functions}

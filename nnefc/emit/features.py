@@ -10,7 +10,7 @@ from nnefc.kernels.target.isa import TABLE
 from nnefc.kernels.target.processor import described
 
 if TYPE_CHECKING:
-    from nnefc.runtime.artifact.build import Build
+    from nnefc.runtime.artifact.build import TargetBuild
 
 # By Linux's names, as bits of the words that `kernels.embedded.functions` finds.
 _BITS: Final[tuple[dict[str, int], ...]] = (
@@ -41,7 +41,7 @@ LEVELS: Final = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4, "x86-64-v
 _HWCAP, _HWCAP2 = 16, 26
 
 
-def required_features(build: Build) -> list[int]:
+def required_features(build: TargetBuild) -> list[int]:
     """`FEATURE_WORDS` words: the bits that must be set.
 
     Code for one processor may use whatever that has of what compilers use.

@@ -15,14 +15,14 @@ from nnefc.emit.names import check_name, model_name
 from nnefc.emit.shared import link_shared
 from nnefc.formats.atomic import replace_folder
 from nnefc.formats.files import FilePath
-from nnefc.runtime.artifact.build import Build
-from nnefc.runtime.artifact.write import Portable
+from nnefc.runtime.artifact.build import TargetBuild
+from nnefc.runtime.artifact.write import PortableModel
 from nnefc.runtime.memory.tensors import TensorSpec
 
 Array = np.ndarray[Any, Any]
 
 
-def interface(model: Portable, build_states: Sequence[str], name: str | None) -> Interface:
+def interface(model: PortableModel, build_states: Sequence[str], name: str | None) -> Interface:
     """What a C program sees of a model, whose states are in the order of a build."""
     states = {state.label.lower(): state for state in model.states}
     ordered = [states[key] for key in build_states]
@@ -34,7 +34,9 @@ def interface(model: Portable, build_states: Sequence[str], name: str | None) ->
     )
 
 
-def write_c(path: FilePath, model: Portable, build: Build, name: str | None) -> list[str]:
+def write_c(
+    path: FilePath, model: PortableModel, build: TargetBuild, name: str | None
+) -> list[str]:
     """Write the folder of a build, whole or not at all: the names of the files in it.
 
     Raises NnefError `data/write`, and those of `Interface.of`.

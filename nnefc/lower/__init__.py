@@ -10,8 +10,8 @@ from nnefc.ir import DType, Graph, Value
 from nnefc.ir.graph import walk
 from nnefc.ir.stages import Stage, single_stage
 from nnefc.lower.channel_padding import zero_filled
-from nnefc.lower.constants import Constants
-from nnefc.lower.context import Common, Lowering, find_lowering, lowering
+from nnefc.lower.constants import ConstantPool
+from nnefc.lower.context import Lowering, ProgramState, find_lowering, lowering
 from nnefc.lower.graphs import lower_graph
 from nnefc.lower.stages import Stages
 from nnefc.ops.tools.cost import largest_live_bytes
@@ -94,9 +94,9 @@ def lower(
     together = Stages(program)
     # what one that is not cut needs may be used for what makes it faster
     live = max(stage.turns * largest_live_bytes(stage.graph) for stage in stages)
-    common = Common(
+    common = ProgramState(
         program,
-        Constants(program, keep_sources=keep_sources),
+        ConstantPool(program, keep_sources=keep_sources),
         zero_filled(stages),
         threads,
         cache_bytes,

@@ -22,21 +22,21 @@ VIEWS: Final = {"reshape": 0, "squeeze": 0, "unsqueeze": 0, "copy_n": 0, "update
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BufferAlias:
     """A value whose bytes are those of `whole`, itself no part, from `offset` on."""
 
     whole: Value
     offset: int
 
 
-def find_parts(graph: Graph, elsewhere: Container[Value]) -> dict[Value, Part]:
+def find_aliases(graph: Graph, elsewhere: Container[Value]) -> dict[Value, BufferAlias]:
     """Values that can be computed within others, with the bytes from where on.
 
     A value is in one place: the first concatenation has it, others copy.  What is not computed
     (inputs, constants, variables, chunks of other values) and what is computed `elsewhere` is
     copied, too.
     """
-    parts: dict[Value, Part] = {}
+    parts: dict[Value, BufferAlias] = {}
     for op in graph.ops:
         if op.name not in ("concat", "stack"):
             continue
@@ -44,11 +44,11 @@ def find_parts(graph: Graph, elsewhere: Container[Value]) -> dict[Value, Part]:
             value, offset = source(operand), joined_at(op, index)
             if offset is None or value in parts or value in elsewhere or not _is_computed(value):
                 continue
-            parts[value] = Part(op.output, offset)
+            parts[value] = BufferAlias(op.output, offset)
     for value, part in reversed(parts.items()):
         # what takes in the whole stands after it
         if outer := parts.get(part.whole):
-            parts[value] = Part(outer.whole, outer.offset + part.offset)
+            parts[value] = BufferAlias(outer.whole, outer.offset + part.offset)
     return parts
 
 
@@ -130,7 +130,7 @@ def _slice(op: Op) -> int | None:
     return type_.nbytes // layout.blocks(shape) * (last.start // layout.block)
 
 
-def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
+def occupied_bytes(graph: Graph, parts: Mapping[Value, BufferAlias]) -> dict[Op, int]:
     """The memory that is in use while an operation runs: what it takes and gives included.
 
     As `nnefc.ops.tools.cost.largest_live_bytes`, but the memory of a value is all of that which it
@@ -161,7 +161,7 @@ def occupied_bytes(graph: Graph, parts: Mapping[Value, Part]) -> dict[Op, int]:
     }
 
 
-def _within(value: Value, parts: Mapping[Value, Part]) -> Value:
+def _within(value: Value, parts: Mapping[Value, BufferAlias]) -> Value:
     """What a computed value is a part or a view of, perhaps itself one; else the value."""
     op = value.op
     assert op is not None

@@ -25,7 +25,7 @@ COPIED: Final = 1 << 16
 whole page there, which may be a large one that is full of weights that nothing reads any more."""
 
 
-class Constants:
+class ConstantPool:
     """Gives arrays their places among the constants of a program."""
 
     def __init__(self, program: Program, *, keep_sources: bool = False) -> None:

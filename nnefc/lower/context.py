@@ -18,8 +18,8 @@ from nnefc.ir import DType, Graph, Op, Value
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.parameters import Words
 from nnefc.kernels.template import Kernel
-from nnefc.lower.buffer_aliasing import Part, occupied_bytes
-from nnefc.lower.constants import Constants, Key
+from nnefc.lower.buffer_aliasing import BufferAlias, occupied_bytes
+from nnefc.lower.constants import ConstantPool, Key
 from nnefc.ops.tools.cost import largest_live_bytes
 from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.support.registration import is_taken
@@ -68,7 +68,7 @@ def has_lowering(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class QuantizedBlocks:
     """Weights in blocks of a format of `nnefc.support.block_formats`, [rows, bytes of a row]."""
 
     data: Array
@@ -76,12 +76,12 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Common:
+class ProgramState:
     """What the graphs have in common that become one program."""
 
     program: Program
     """Launches are added to it, and constants."""
-    constants: Constants
+    constants: ConstantPool
     zero_filled: Container[Value]
     """Blocked values whose channels that fill up the last block have to be zero."""
     threads: int
@@ -104,7 +104,7 @@ class Lowering:
     buffer when it is first read.
     """
 
-    def __init__(self, graph: Graph, common: Common) -> None:
+    def __init__(self, graph: Graph, common: ProgramState) -> None:
         self.graph = graph
         self.program = common.program
         self.threads = common.threads
@@ -115,7 +115,7 @@ class Lowering:
         self._constants = common.constants
         self._places: dict[Value, Ref] = {}
         self._data: dict[Value, Array] = {}
-        self._blocks: dict[Value, Blocks] = {}
+        self._blocks: dict[Value, QuantizedBlocks] = {}
         self._label = ""
         self._occupied: dict[Op, int] = {}
         self._largest = common.live
@@ -123,7 +123,7 @@ class Lowering:
         """Bytes of scratch memory that this operation can take while others need the arena."""
         self._outputs: dict[Value, Ref] = {}
         """Values to be computed where a graph output is."""
-        self._parts: dict[Value, Part] = {}
+        self._parts: dict[Value, BufferAlias] = {}
         """Values to be computed in the memory of others."""
         self._taken: dict[Value, Ref] = {}
         """Memory of values to be computed, which parts of them have already."""
@@ -226,11 +226,11 @@ class Lowering:
         """As `data`, but perhaps in a narrower type, which all of the items are in."""
         return self._data.get(value)
 
-    def blocks(self, value: Value) -> Blocks | None:
+    def blocks(self, value: Value) -> QuantizedBlocks | None:
         """The items of `value` as blocks, for operations that can read them."""
         return self._blocks.get(value)
 
-    def know_blocks(self, value: Value, blocks: Blocks) -> None:
+    def know_blocks(self, value: Value, blocks: QuantizedBlocks) -> None:
         """`value` is what `blocks` stand for."""
         self._blocks[value] = blocks
 
@@ -270,7 +270,7 @@ class Lowering:
         """`value` will be computed where a graph output is."""
         self._outputs[value] = at
 
-    def assign_parts(self, parts: dict[Value, Part]) -> None:
+    def assign_parts(self, parts: dict[Value, BufferAlias]) -> None:
         """Values that will be computed in the memory of others."""
         self._parts = parts
         self._occupied = occupied_bytes(self.graph, parts)

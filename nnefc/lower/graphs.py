@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from nnefc.ir import Graph, Op, Value
-from nnefc.lower.buffer_aliasing import find_parts, source
+from nnefc.lower.buffer_aliasing import find_aliases, source
 from nnefc.lower.context import Lowering, find_lowering
 from nnefc.lower.launch_work import count_work
 from nnefc.program.program import Buffer, Ref
@@ -34,7 +34,7 @@ def lower_graph(
     direct = dict(_direct_outputs(graph, outputs))
     for value, at in direct.items():
         context.assign_output(value, at)
-    context.assign_parts(find_parts(graph, direct))
+    context.assign_parts(find_aliases(graph, direct))
     unreleased = 0
     left: Counter[Value] = Counter({v: len(v.users) for op in graph.ops for v in op.outputs})
     for op in graph.ops:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from nnefc.ir import Op, Value
 from nnefc.ops.tools.cost import flops
-from nnefc.program.program import Buffer, Launch, Ref, Work
+from nnefc.program.program import Buffer, Launch, LaunchWork, Ref
 from nnefc.symbolic.integers import hint
 
 
@@ -32,7 +32,7 @@ def count_work(
     written = _nbytes(launches, extents, writes=True)
     for i, launch in enumerate(launches):
         share = arithmetic // len(working) if launch in working else 0
-        launch.work = Work(flops=share, read=read[i], written=written[i])
+        launch.work = LaunchWork(flops=share, read=read[i], written=written[i])
 
 
 def _nbytes(

@@ -48,7 +48,7 @@ def scan(lower: Lowering, op: Op) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _SlicedTensor:
     """A tensor that is taken or given slice by slice."""
 
     view: Buffer
@@ -68,7 +68,7 @@ class _Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _LoopState:
     """A state: the slice that a turn reads, and the one that it writes.
 
     `places`: where the new state is by turns, the first time in the first of them.  `home`: the
@@ -98,18 +98,18 @@ class _Loop:
             self._cut(lower.write(op.outputs[i]), body.outputs[i], self._parts.gives_backwards(i))
             for i in range(states, len(op.outputs))
         ]
-        self.states: list[_State] = []
+        self.states: list[_LoopState] = []
         for i in range(states):
             self.states.append(self._state(i))
 
     def _slice(self, value: Value) -> Buffer:
         return slice_buffer(self._lower.program, value.type.nbytes, value.name)
 
-    def _cut(self, whole: Ref, piece: Value, backwards: bool) -> _Cut:
+    def _cut(self, whole: Ref, piece: Value, backwards: bool) -> _SlicedTensor:
         self.keep.append(whole)
-        return _Cut(self._slice(piece), whole, self._parts.turns, backwards)
+        return _SlicedTensor(self._slice(piece), whole, self._parts.turns, backwards)
 
-    def _state(self, number: int) -> _State:
+    def _state(self, number: int) -> _LoopState:
         """The state of that number, to those before it."""
         body = self._parts.body
         initial, new = self._lower.read(self._op.inputs[number]), body.outputs[number]
@@ -117,7 +117,7 @@ class _Loop:
         self.keep.append(initial)
         home = self._home(number)
         if home is not None:
-            return _State(before, initial, home=home)
+            return _LoopState(before, initial, home=home)
         nbytes, turns = new.type.nbytes, self._parts.turns
         if isinstance(turns, SymInt):  # either may be the last
             both = self._lower.scratch(2 * nbytes, new.name)
@@ -127,7 +127,7 @@ class _Loop:
             places = final, self._lower.scratch(nbytes, new.name)
             places = places if turns % 2 else places[::-1]
         self.keep += places
-        return _State(before, initial, self._slice(new), places)
+        return _LoopState(before, initial, self._slice(new), places)
 
     def _home(self, number: int) -> int | None:
         """The result that has the new state in any case: a stacked one, or that of a state before.
@@ -158,7 +158,7 @@ class _Loop:
         moves += [(state.after, self._place(state, turn)) for state in self.states if state.after]
         return [*moves, *(each.move(turn) for each in (*self.scanned, *self.stacked))]
 
-    def _given(self, state: _State, turn: int) -> Ref:
+    def _given(self, state: _LoopState, turn: int) -> Ref:
         """Where a state is that the turn before has computed."""
         if state.home is None:
             return self._place(state, turn - 1)
@@ -166,11 +166,11 @@ class _Loop:
             return self._given(self.states[state.home], turn)
         return Ref(self.stacked[state.home - self._parts.states].view)
 
-    def _place(self, state: _State, turn: int) -> Ref:
+    def _place(self, state: _LoopState, turn: int) -> Ref:
         """Where a turn puts a state that is not stacked."""
         return state.places[turn % 2]
 
-    def last_place(self, state: _State) -> Ref:
+    def last_place(self, state: _LoopState) -> Ref:
         """Where the last turn has put a state, of places that lie side by side."""
         first, second = state.places
         last = (self._parts.turns - 1) % 2

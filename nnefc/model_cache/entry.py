@@ -82,7 +82,7 @@ class ModelCacheEntry:
         Raises NotCacheable.
         """
         from nnefc.driver.lower import with_tuned_methods
-        from nnefc.runtime.run.team import team
+        from nnefc.runtime.run.team import shared_team
 
         folder = folder or _folder()
         if passes_are_observed():
@@ -92,7 +92,7 @@ class ModelCacheEntry:
             digest = document.digest()
         except (OSError, NnefError):
             raise NotCacheable(_ABSENT) from None
-        used = with_tuned_methods(config)._replace(threads=team(config.threads).threads)
+        used = with_tuned_methods(config)._replace(threads=shared_team(config.threads).threads)
         if not sources_are_unchanged():
             raise NotCacheable("sources of nnefc have changed since this process began")
         facts = facts_of(digest, source, importing, used)
@@ -210,7 +210,7 @@ def _folder() -> CacheFolder:
     """The folder of the model cache."""
     from nnefc.runtime.cache import kernel_cache as cache
 
-    folder = cache.weights()
+    folder = cache.weight_folder()
     if folder is None:
         raise NotCacheable("there is no cache")
     return folder

@@ -70,15 +70,15 @@ def entry_name(facts: Facts) -> str:
 def _surroundings() -> Facts:
     """The facts that all models share: the machine, and the versions of code and libraries."""
     from nnefc.kernels.target.isa import host
-    from nnefc.runtime.cache.key import surroundings_of
-    from nnefc.runtime.compile.support_code import interface
+    from nnefc.runtime.cache.key import module_dependencies
+    from nnefc.runtime.compile.support_code import abi_digest
     from nnefc.runtime.machine.resources import largest_cache
 
-    codegen = surroundings_of("codegen.object_code", host())
+    codegen = module_dependencies("codegen.object_code", host())
     assert codegen is not None
     return {
         **{name: fact for name, fact in codegen.facts.items() if not name.startswith(SOURCE)},
-        "interface of the executor": _short(interface()),
+        "interface of the executor": _short(abi_digest()),
         "bytes of the largest cache": str(largest_cache()),
         f"{SOURCE}nnefc": _short([source[:3] for source in _sources()]),
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-class View(NamedTuple):
+class ArrayView(NamedTuple):
     """Some items of an array that lies in one piece: offset and strides in items."""
 
     offset: int
@@ -39,10 +39,10 @@ class View(NamedTuple):
         )
 
 
-class Packed(NamedTuple):
+class PackingSpec(NamedTuple):
     """A packing of a view of an array, to say what an array in memory is."""
 
-    view: View
+    view: ArrayView
     packing: str
     parameters: Parameters
     dtype: str = ""
@@ -54,7 +54,7 @@ class Packed(NamedTuple):
         return size(self.packing, self.view.shape, self.parameters)
 
 
-def restorable(items: int, pieces: Iterable[Packed]) -> bool:
+def restorable(items: int, pieces: Iterable[PackingSpec]) -> bool:
     """Whether the packed pieces together have all `items` of an array, none twice.
 
     Those of another type could give them back, but an array of the narrower type is smaller.
@@ -72,7 +72,7 @@ def restorable(items: int, pieces: Iterable[Packed]) -> bool:
     return count == items and bool(seen.all())
 
 
-def restore(array: Array, pieces: Iterable[tuple[Packed, Array]]) -> None:
+def restore(array: Array, pieces: Iterable[tuple[PackingSpec, Array]]) -> None:
     """Write the items of a contiguous array of which `pieces` are packed forms."""
     import numpy as np
 

@@ -50,7 +50,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class LaunchWork:
     """What a launch has to do, to compare the time it takes with: operations and bytes, once."""
 
     flops: int
@@ -61,7 +61,7 @@ class Work:
     """Bytes of those that it writes."""
 
 
-NO_WORK: Final = Work(0, 0, 0)
+NO_WORK: Final = LaunchWork(0, 0, 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +75,7 @@ class Launch:
     in_place: tuple[Ref, ...] = ()
     """Inputs whose memory an output of the same size may take over: the kernel reads an item
     before it writes the one at the same offset, and not after."""
-    work: Work = NO_WORK
+    work: LaunchWork = NO_WORK
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -89,7 +89,7 @@ class Launch:
         return [w for w in self.words if isinstance(w, Ref)]
 
 
-class Appended(NamedTuple):
+class AppendedInput(NamedTuple):
     """What a run puts into the memory of an input, behind the items that are there."""
 
     name: str
@@ -99,7 +99,7 @@ class Appended(NamedTuple):
     """Items along the axis."""
 
 
-class Repeated(NamedTuple):
+class RepeatedLaunches(NamedTuple):
     """Launches that are in a program again and again, as often as symbols tell."""
 
     start: int
@@ -125,8 +125,8 @@ class Program:
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0
     """How many buffers there are that are slices of others."""
-    appended: list[Appended] = field(default_factory=list["Appended"])
-    repeated: list[Repeated] = field(default_factory=list["Repeated"])
+    appended: list[AppendedInput] = field(default_factory=list["AppendedInput"])
+    repeated: list[RepeatedLaunches] = field(default_factory=list["RepeatedLaunches"])
     """In the order of the launches."""
 
     def repeat(self, launches: Sequence[Launch], count: int) -> None:
@@ -135,7 +135,7 @@ class Program:
         A count that depends on symbols is noted; it cannot within launches that are repeated.
         """
         if isinstance(count, SymInt):
-            self.repeated.append(Repeated(len(self.launches), len(launches), count))
+            self.repeated.append(RepeatedLaunches(len(self.launches), len(launches), count))
         self.launches += islice(cycle(launches), hint(count))
 
     @property

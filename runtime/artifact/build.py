@@ -16,7 +16,7 @@ from nnefc.kernels.codegen.image import Image
 from nnefc.kernels.codegen.linker import link
 from nnefc.kernels.target.isa import NATIVE, host
 from nnefc.kernels.target.processor import identity
-from nnefc.packing.inverse import Packed, View
+from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.program.program import Program
 from nnefc.runtime.compile import support_code as native
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ArraySlice:
     """A constant that is bytes of an array of the graph."""
 
     array: int
@@ -41,20 +41,20 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Packing:
+class PackedArray:
     """A constant that is a packing of items of an array of the graph."""
 
     array: int
-    packed: Packed
+    packed: PackingSpec
     nbytes: int
 
 
-Constant = Array | Part | Packing
+Constant = Array | ArraySlice | PackedArray
 """What a constant of a program is; arrays are those that the graph does not have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Build:
+class TargetBuild:
     """The code for one instruction set."""
 
     isa: str
@@ -65,7 +65,7 @@ class Build:
     interface: str
     image: Image
     native: tuple[Image, ...]
-    """As `runtime.compile.support_code.PARTS` lists them."""
+    """As `runtime.compile.support_code.SUPPORT_MODULES` lists them."""
     plan: Plan
     launches: tuple[LaunchInfo, ...]
     states: tuple[str, ...]
@@ -78,24 +78,24 @@ def build(
     inputs: int,
     outputs: int,
     progress: Progress | None = None,
-) -> Build:
+) -> TargetBuild:
     """Compile a program for `kernels.target.isa.host`.
 
     `arrays`: those of the graph, each in one piece of memory; the program was lowered with
     `keep_sources`.
     """
     row = host()
-    parts = [native.functions(part) for part in native.PARTS]
+    parts = [native.functions(part) for part in native.SUPPORT_MODULES]
     kernels = program.kernels
     codes = object_codes([*kernels, *(f for part in parts for f in part)], progress)
     image = link(codes[: len(kernels)])
     memory = _Memory(arrays)
-    return Build(
+    return TargetBuild(
         isa=row.name,
         cpu=identity() if row.cpu == NATIVE else "",
-        interface=native.interface(),
+        interface=native.abi_digest(),
         image=image,
-        native=tuple(native.images(native.PARTS)),
+        native=tuple(native.images(native.SUPPORT_MODULES)),
         plan=make_plan(program, inputs, outputs, lambda kernel: image.symbols[kernel.symbol]),
         launches=launch_infos(program),
         states=tuple(program.states),
@@ -122,12 +122,12 @@ class _Memory:
             number, offset = found
             item = constant.source.itemsize
             strides = tuple(n // item for n in constant.source.strides)
-            view = View(offset // item, constant.source.shape, strides)
+            view = ArrayView(offset // item, constant.source.shape, strides)
             dtype = "" if constant.dtype is None else constant.dtype.name
-            packed = Packed(view, constant.packing, constant.parameters, dtype)
-            return Packing(number, packed, constant.nbytes)
+            packed = PackingSpec(view, constant.packing, constant.parameters, dtype)
+            return PackedArray(number, packed, constant.nbytes)
         found = self._find(constant)
-        return constant if found is None else Part(*found, constant.nbytes)
+        return constant if found is None else ArraySlice(*found, constant.nbytes)
 
     def _find(self, array: Array) -> tuple[int, int] | None:
         """(number, byte offset) of the array that this one is items of."""

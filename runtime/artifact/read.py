@@ -15,7 +15,7 @@ from nnefc.kernels.codegen.image import Image
 from nnefc.kernels.target.isa import NATIVE, executable, host
 from nnefc.kernels.target.processor import identity
 from nnefc.packing import VERSION
-from nnefc.packing.inverse import Packed, View, restore
+from nnefc.packing.inverse import ArrayView, PackingSpec, restore
 from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compiled import CompiledProgram
@@ -30,7 +30,7 @@ from nnefc.support.item_types import numpy_type
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
     from nnefc.program.packed_weight import PackedWeight
-    from nnefc.runtime.artifact.weight_cache import Wanted
+    from nnefc.runtime.artifact.weight_cache import MissingWeight
     from nnefc.runtime.plan.launch_info import LaunchInfo
 
 Array = np.ndarray[Any, Any]
@@ -125,7 +125,7 @@ class Artifact:
         """The code of a target, mapped."""
         with self._reading():
             target = self.targets[number]
-            for part, facts in zip(support_code.PARTS, target["native"], strict=True):
+            for part, facts in zip(support_code.SUPPORT_MODULES, target["native"], strict=True):
                 support_code.provide(part, self._image(facts))
             nbytes, lower_bound = target["arena"]
             return CompiledProgram(
@@ -160,13 +160,13 @@ class Artifact:
         return Image(self._head(facts["code"]).tobytes(), dict(facts["symbols"]))
 
     def _launches(self, target: Facts) -> tuple[LaunchInfo, ...]:
-        from nnefc.program.program import Work
+        from nnefc.program.program import LaunchWork
         from nnefc.runtime.plan.launch_info import LaunchInfo
 
         with self._reading():
             rows = json.loads(self._head(target["infos"]).tobytes())
             return tuple(
-                LaunchInfo(label, kernel, tiles, Work(flops, read, written), times)
+                LaunchInfo(label, kernel, tiles, LaunchWork(flops, read, written), times)
                 for label, kernel, tiles, flops, read, written, times in rows
             )
 
@@ -182,17 +182,17 @@ class Artifact:
 
     def _make(self, facts: list[Facts], missing: list[int]) -> dict[int, Array]:
         """The constants that are not stored, by number."""
-        from nnefc.runtime.artifact.weight_cache import Wanted, find_or_make
+        from nnefc.runtime.artifact.weight_cache import MissingWeight, load_or_pack
 
-        wanted: list[Wanted] = []
+        wanted: list[MissingWeight] = []
         for i in missing:
             number: int = facts[i]["array"]
             array = self._arrays[number]
             where = json.dumps(array, sort_keys=True)
             packed = self._packed(facts[i])
             dtype = numpy_type(packed.dtype or str(array["dtype"]))
-            wanted.append(Wanted(number, where, dtype, packed))
-        made = find_or_make(self.file.weights_digest, wanted, self._derive_from_whole())
+            wanted.append(MissingWeight(number, where, dtype, packed))
+        made = load_or_pack(self.file.weights_digest, wanted, self._derive_from_whole())
         return dict(zip(missing, made, strict=True))
 
     def _is_stored(self, facts: Facts) -> bool:
@@ -204,10 +204,10 @@ class Artifact:
             return self.file.weights(facts["weights"])
         return self.file.head(facts["head"])
 
-    def _derive_from_whole(self) -> Callable[[Wanted], PackedWeight]:
+    def _derive_from_whole(self) -> Callable[[MissingWeight], PackedWeight]:
         """`_derived`, after the weights were compared: what is made of them is kept for others."""
 
-        def derive(wanted: Wanted) -> PackedWeight:
+        def derive(wanted: MissingWeight) -> PackedWeight:
             if not self._compared:
                 self.file.verify_weights()
                 self._compared = True
@@ -215,7 +215,7 @@ class Artifact:
 
         return derive
 
-    def _derived(self, wanted: Wanted) -> PackedWeight:
+    def _derived(self, wanted: MissingWeight) -> PackedWeight:
         from nnefc.program.packed_weight import PackedWeight
 
         packed, array = wanted.packed, self.array(wanted.array)
@@ -244,10 +244,10 @@ class Artifact:
         restore(array, pieces)
         return array
 
-    def _packed(self, facts: Facts) -> Packed:
+    def _packed(self, facts: Facts) -> PackingSpec:
         """A packing, of items that its array has."""
         offset, shape, strides = facts["view"]
-        view = View(offset, tuple(shape), tuple(strides))
+        view = ArrayView(offset, tuple(shape), tuple(strides))
         numbers = (offset, *shape, *strides)
         whole = all(isinstance(n, int) and n >= 0 for n in numbers) and min(shape) > 0
         extents = cast(list[int], self._arrays[facts["array"]]["shape"])
@@ -255,7 +255,7 @@ class Artifact:
         if not whole or len(shape) != len(strides) or view.last >= size:
             raise ValueError(f"{view} is outside an array of {size} items")
         dtype = str(facts.get("dtype", ""))
-        return Packed(view, str(facts["packing"]), _tuples(facts["parameters"]), dtype)
+        return PackingSpec(view, str(facts["packing"]), _tuples(facts["parameters"]), dtype)
 
     # -- variables, graph
 
@@ -334,7 +334,7 @@ def _obstacle(target: Facts) -> str:
         return "other instructions"
     if target["cpu"] and not (host().cpu == NATIVE and target["cpu"] == identity()):
         return "another processor"
-    return "" if target["interface"] == support_code.interface() else OTHER_VERSION
+    return "" if target["interface"] == support_code.abi_digest() else OTHER_VERSION
 
 
 class _Arrays(Mapping[str, Array]):

@@ -21,7 +21,7 @@ import numpy as np
 
 from nnefc.formats.files import write_evenly
 from nnefc.packing import VERSION
-from nnefc.packing.inverse import Packed
+from nnefc.packing.inverse import PackingSpec
 from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import CacheFolder
 from nnefc.support.digests import blake2b
@@ -38,28 +38,28 @@ _CHECKSUM: Final = len(MAGIC) + _DIGEST_BYTES
 _START: Final = _CHECKSUM + _DIGEST_BYTES
 
 
-class Wanted(NamedTuple):
+class MissingWeight(NamedTuple):
     """A packing of an array of a file."""
 
     array: int
     where: str
     """What and where the array is in the file."""
     dtype: np.dtype[Any]
-    packed: Packed
+    packed: PackingSpec
 
     @property
     def nbytes(self) -> int:
         return self.packed.size * self.dtype.itemsize
 
 
-def find_or_make(
-    origin: str, wanted: Sequence[Wanted], derive: Callable[[Wanted], PackedWeight]
+def load_or_pack(
+    origin: str, wanted: Sequence[MissingWeight], derive: Callable[[MissingWeight], PackedWeight]
 ) -> list[Array]:
     """The packed arrays, in their order.
 
     `origin`: a digest of what the arrays are of; `derive`: says what one is made of.
     """
-    folder = cache.weights() if wanted else None
+    folder = cache.weight_folder() if wanted else None
     kept = None if folder is None else _kept(folder, _name(origin, wanted), wanted, derive)
     return [derive(each).array() for each in wanted] if kept is None else kept
 
@@ -67,8 +67,8 @@ def find_or_make(
 def _kept(
     folder: CacheFolder,
     name: str,
-    wanted: Sequence[Wanted],
-    derive: Callable[[Wanted], PackedWeight],
+    wanted: Sequence[MissingWeight],
+    derive: Callable[[MissingWeight], PackedWeight],
 ) -> list[Array] | None:
     """The arrays in the file of an entry, which is made if need be; None if there can be none."""
     file = folder.file_name(name)
@@ -117,12 +117,12 @@ def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
     return len(mapping) == size and mapping[:_CHECKSUM] == MAGIC + bytes.fromhex(name)
 
 
-def _name(origin: str, wanted: Sequence[Wanted]) -> str:
+def _name(origin: str, wanted: Sequence[MissingWeight]) -> str:
     facts = [(each.where, each.packed) for each in wanted]
     return _digest(json.dumps([VERSION, origin, facts]).encode()).hex()
 
 
-def _places(wanted: Sequence[Wanted]) -> Iterator[int]:
+def _places(wanted: Sequence[MissingWeight]) -> Iterator[int]:
     """Where the arrays are in the file."""
     at = _START
     for each in wanted:
@@ -131,7 +131,7 @@ def _places(wanted: Sequence[Wanted]) -> Iterator[int]:
         at += each.nbytes
 
 
-def _arrays(data: Array, wanted: Sequence[Wanted], places: Sequence[int]) -> list[Array]:
+def _arrays(data: Array, wanted: Sequence[MissingWeight], places: Sequence[int]) -> list[Array]:
     return [
         data[place : place + each.nbytes].view(each.dtype)
         for each, place in zip(wanted, places, strict=True)

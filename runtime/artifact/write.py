@@ -14,10 +14,10 @@ from nnefc.kernels.codegen.image import Image
 from nnefc.packing import VERSION
 from nnefc.packing.inverse import restorable
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact.build import Array, Build, Constant, Packing, Part
+from nnefc.runtime.artifact.build import Array, ArraySlice, Constant, PackedArray, TargetBuild
 from nnefc.runtime.artifact.file import Piece
 from nnefc.runtime.artifact.writer import Writer
-from nnefc.runtime.memory.tensors import TensorSpec, holds_places
+from nnefc.runtime.memory.tensors import TensorSpec, can_hold_addresses
 from nnefc.runtime.plan.launch_info import total_work
 
 _ROOM: Final = 1 << 20
@@ -29,7 +29,7 @@ _TABLE: Final = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class State:
+class StateVariable:
     """A variable that the graph updates."""
 
     label: str
@@ -38,7 +38,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Portable:
+class PortableModel:
     """A model without code: what does not depend on the processor."""
 
     name: str
@@ -50,7 +50,7 @@ class Portable:
     """The graph, its large constants by name."""
     arrays: Mapping[str, Array]
     """What the graph names, each in one piece of memory."""
-    states: Sequence[State]
+    states: Sequence[StateVariable]
     options: Mapping[str, Any]
     """How it is to be lowered."""
 
@@ -60,7 +60,7 @@ class Portable:
         return sum(array.nbytes for array in self.arrays.values())
 
 
-def write_artifact(file: BinaryIO, model: Portable, builds: Sequence[Build]) -> None:
+def write_artifact(file: BinaryIO, model: PortableModel, builds: Sequence[TargetBuild]) -> None:
     """Write an artifact.  Constants of the first build are stored as kernels read them, of those
     that follow only what the first one has too.
     """
@@ -101,17 +101,17 @@ def _tensor(spec: TensorSpec) -> dict[str, Any]:
     return {"name": spec.name, "dtype": spec.dtype.name, "shape": spec.shape}
 
 
-def _packed(arrays: Sequence[Array], builds: Sequence[Build]) -> dict[int, list[Packing]]:
+def _packed(arrays: Sequence[Array], builds: Sequence[TargetBuild]) -> dict[int, list[PackedArray]]:
     """The arrays that are stored as the packings of a build, which give them back.
 
     Those that are filled up with the fewest zeros come first, as far as there is room.
     """
-    pieces: defaultdict[int, list[Packing]] = defaultdict(list)
+    pieces: defaultdict[int, list[PackedArray]] = defaultdict(list)
     read: set[int] = set()
     for constant in (c for build in builds for c in build.constants):
-        if isinstance(constant, Packing):
+        if isinstance(constant, PackedArray):
             pieces[constant.array].append(constant)
-        elif isinstance(constant, Part):
+        elif isinstance(constant, ArraySlice):
             read.add(constant.array)
     room = _ROOM + sum(array.nbytes for array in arrays) // _SHARE
     larger: dict[int, int] = {}
@@ -119,7 +119,7 @@ def _packed(arrays: Sequence[Array], builds: Sequence[Build]) -> dict[int, list[
         array = arrays[number]
         if number not in read and restorable(array.size, [each.packed for each in packings]):
             larger[number] = sum(each.nbytes for each in packings) - array.nbytes
-    chosen: dict[int, list[Packing]] = {}
+    chosen: dict[int, list[PackedArray]] = {}
     for number, excess in sorted(larger.items(), key=lambda pair: pair[1]):
         if excess > room:
             break
@@ -135,10 +135,10 @@ class _Stored:
         self._writer = writer
         self._arrays = arrays
         self._whole: dict[int, dict[str, Piece]] = {}
-        self._pieces: dict[Packing, Piece] = {}
-        self._packings: dict[int, list[Packing]] = {}
+        self._pieces: dict[PackedArray, Piece] = {}
+        self._packings: dict[int, list[PackedArray]] = {}
 
-    def pack(self, number: int, packings: Sequence[Packing]) -> None:
+    def pack(self, number: int, packings: Sequence[PackedArray]) -> None:
         """Store an array as these packings of it."""
         self._packings[number] = list(packings)
         for each in packings:
@@ -154,7 +154,7 @@ class _Stored:
 
     def put(self, array: Array, table: int = 0) -> dict[str, Piece]:
         """Store an array: numbers that are more bytes than `table` are weights."""
-        if not holds_places(array.dtype) and array.nbytes > table:
+        if not can_hold_addresses(array.dtype) and array.nbytes > table:
             return {"weights": self._writer.weights(array)}
         return {"head": self._writer.head(np.ascontiguousarray(array))}
 
@@ -165,7 +165,7 @@ class _Stored:
             return self.whole(number)
         return {"packed": [self.packing(each) for each in packings]}
 
-    def packing(self, each: Packing) -> dict[str, Any]:
+    def packing(self, each: PackedArray) -> dict[str, Any]:
         """Of a packing; where it is only if it is stored so."""
         packed = each.packed
         found = {
@@ -180,15 +180,15 @@ class _Stored:
 
     def constant(self, constant: Constant) -> dict[str, Any]:
         """Of a constant."""
-        if isinstance(constant, Packing):
+        if isinstance(constant, PackedArray):
             return self.packing(constant)
-        if isinstance(constant, Part):
+        if isinstance(constant, ArraySlice):
             ((kind, (offset, _)),) = self.whole(constant.array).items()
             return {kind: (offset + constant.offset, constant.nbytes)}
         return self.put(constant, _TABLE)
 
 
-def _target(writer: Writer, build: Build, stored: _Stored) -> dict[str, Any]:
+def _target(writer: Writer, build: TargetBuild, stored: _Stored) -> dict[str, Any]:
     plan = build.plan
     return {
         "isa": build.isa,
@@ -214,7 +214,7 @@ def _image(writer: Writer, image: Image) -> dict[str, Any]:
     return {"code": writer.head(image.code), "symbols": image.symbols}
 
 
-def _infos(build: Build) -> Iterator[tuple[Any, ...]]:
+def _infos(build: TargetBuild) -> Iterator[tuple[Any, ...]]:
     for info in build.launches:
         work = info.work
         yield info.label, info.kernel, info.tiles, work.flops, work.read, work.written, info.times

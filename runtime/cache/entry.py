@@ -31,7 +31,7 @@ _CHECKSUM: Final = _NAME + DIGEST_BYTES
 _LENGTH: Final = _CHECKSUM + DIGEST_BYTES
 _HEADER: Final = _LENGTH + 4
 
-State = Literal["whole", "damaged", "of another format"]
+EntryStatus = Literal["whole", "damaged", "of another format"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def code_of(name: str, data: bytes) -> bytes | None:
     return data[_HEADER + _header_size(data) :]
 
 
-def examine(name: str, data: bytes) -> tuple[State, Header | None]:
+def examine(name: str, data: bytes) -> tuple[EntryStatus, Header | None]:
     """Whether a file is a whole entry, and if not, why; the header of one that is."""
     header = None if code_of(name, data) is None else header_of(data)
     if header is not None:

@@ -38,30 +38,30 @@ _UNITS: Final = {
 _LIMIT: Final = r"(\d{1,15}(?:\.\d{1,9})?)\s*([kmgt]?i?)b?"
 
 
-def find(key: Key) -> bytes | None:
+def load_kernel(key: Key) -> bytes | None:
     """The object code of an entry; None if there is none, or none that is whole."""
     from nnefc.runtime.cache.entry import code_of
 
-    data = read(file_name(key.name))
+    data = read_file(file_name(key.name))
     return None if data is None else code_of(key.name, data)
 
 
-def keep(key: Key, code: bytes) -> None:
+def store_kernel(key: Key, code: bytes) -> None:
     """Store an entry, whole or not at all."""
     from nnefc.kernels.target.processor import model_name
     from nnefc.runtime.cache.entry import Header, pack
 
     header = Header(key.facts, model_name(), time.time())
-    write(file_name(key.name), pack(key.name, header, code))
+    write_file(file_name(key.name), pack(key.name, header, code))
 
 
-def read(name: str) -> bytes | None:
+def read_file(name: str) -> bytes | None:
     """What a file of the cache holds; None if it cannot be read."""
     folder = _folder()
     return folder.read(name) if folder is not None else None
 
 
-def write(name: str, data: bytes) -> bool:
+def write_file(name: str, data: bytes) -> bool:
     """Write a file of the cache, whole or not at all; whether that was possible."""
     folder = _folder()
     if folder is None:
@@ -79,17 +79,17 @@ def write(name: str, data: bytes) -> bool:
         return False
     except NnefError:  # the folder has been replaced: open it anew, which says what is wrong
         _opened.cache_clear()
-        return _folder() is not None and write(name, data)
+        return _folder() is not None and write_file(name, data)
     return True
 
 
-def serves() -> bool:
+def is_writable() -> bool:
     """Whether other processes find here what this one has compiled, as far as it knows."""
     folder = _folder()
     return folder is not None and not folder.failed
 
 
-def place() -> str | None:
+def kernels_path() -> str | None:
     """Where the cache is to be; None if it is off.
 
     Raises NnefError `internal/cache` for a path that begins wherever a process happens to be.
@@ -119,7 +119,7 @@ def _user_folder() -> str:
     return user_cache_dir()
 
 
-def limit(default: int = DEFAULT_LIMIT) -> int:
+def size_limit(default: int = DEFAULT_LIMIT) -> int:
     """Bytes of entries that are kept, of kernels or of weights: `NNEFC_CACHE_LIMIT`.
 
     Raises NnefError `internal/cache` if that is no size.
@@ -140,30 +140,30 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
-def opened() -> CacheFolder | None:
+def open_kernel_folder() -> CacheFolder | None:
     """The folder of the cache, which need not be there; None if it is off.
 
     Raises NnefError `internal/cache`.
     """
-    path = place()
-    return None if path is None else CacheFolder(path, limit(), make=False)
+    path = kernels_path()
+    return None if path is None else CacheFolder(path, size_limit(), make=False)
 
 
-def opened_weights() -> CacheFolder | None:
+def open_weight_folder() -> CacheFolder | None:
     """The same of the folder of weights."""
-    path = weights_place()
+    path = weights_path()
     if path is None:
         return None
-    return CacheFolder(path, limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX, make=False)
+    return CacheFolder(path, size_limit(WEIGHTS_LIMIT), WEIGHTS_SUFFIX, make=False)
 
 
-def weights_place() -> str | None:
+def weights_path() -> str | None:
     """Where weights are kept that were made for kernels to read; None if the cache is off."""
-    path = place()
+    path = kernels_path()
     return path and os.path.join(path, "weights")
 
 
-def weights() -> CacheFolder | None:
+def weight_folder() -> CacheFolder | None:
     """The folder of these, opened once; None if it is off or cannot be used."""
     found = _opened_weights(*_environment())
     if found is not None and not found.is_there():  # somebody has removed it
@@ -186,14 +186,14 @@ def _environment() -> tuple[str | None, ...]:
 @lru_cache(maxsize=1)
 def _opened(*_environment: str | None) -> CacheFolder | None:
     """The folder that the environment names."""
-    return _open(place, DEFAULT_LIMIT, SUFFIX, "compiled kernels")
+    return _open(kernels_path, DEFAULT_LIMIT, SUFFIX, "compiled kernels")
 
 
 @lru_cache(maxsize=1)
 def _opened_weights(*_environment: str | None) -> CacheFolder | None:
     if _folder() is None:
         return None
-    return _open(weights_place, WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "weights as kernels read them")
+    return _open(weights_path, WEIGHTS_LIMIT, WEIGHTS_SUFFIX, "weights as kernels read them")
 
 
 def _open(
@@ -212,9 +212,9 @@ def _open(
 
 
 def _limit(default: int) -> int:
-    """`limit`, of which the user hears if it is none."""
+    """`size_limit`, of which the user hears if it is none."""
     try:
-        return limit(default)
+        return size_limit(default)
     except NnefError as error:
         _complain(error.errors[0].message, error.errors[0].hint)
         return default

@@ -51,7 +51,7 @@ Facts = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
+class ModuleDependencies:
     """What the code of all kernels of a module depends on, by name."""
 
     facts: Facts
@@ -64,7 +64,7 @@ class Key:
 
     family: str
     arguments: str
-    surroundings: Surroundings
+    surroundings: ModuleDependencies
     name: str
     """Of the entry: hexadecimal digits."""
 
@@ -92,7 +92,7 @@ def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
 
     None if the module is none of ours: what the code depends on is not known.
     """
-    surroundings = surroundings_of(family.rpartition(".")[0], isa)
+    surroundings = module_dependencies(family.rpartition(".")[0], isa)
     if surroundings is None:
         return None
     text = f"{family}\0{arguments}".encode()
@@ -101,7 +101,7 @@ def key_of(family: str, arguments: str, isa: Isa) -> Key | None:
 
 
 @cache
-def surroundings_of(module: str, isa: Isa) -> Surroundings | None:
+def module_dependencies(module: str, isa: Isa) -> ModuleDependencies | None:
     """What the code of a kernel module depends on; None if there is no such module."""
     sources = _sources(f"kernels.{module}")
     if not sources:
@@ -119,7 +119,7 @@ def surroundings_of(module: str, isa: Isa) -> Surroundings | None:
         **sources,
     }
     text = json.dumps(facts, sort_keys=True).encode()
-    return Surroundings(facts, blake2b(text, digest_size=_NAME_BYTES).digest())
+    return ModuleDependencies(facts, blake2b(text, digest_size=_NAME_BYTES).digest())
 
 
 def _short(data: bytes) -> str:
@@ -157,14 +157,14 @@ def _sources(module: str) -> Facts:
     return {f"{SOURCE}{name.replace('.', '/')}.py": found[name] for name in sorted(found)}
 
 
-class _Source(NamedTuple):
+class _ModuleSource(NamedTuple):
     digest: str
     imports: frozenset[str]
     """Names of modules, from our package on; may hold other names."""
 
 
 @cache
-def _source(module: str) -> _Source | None:
+def _source(module: str) -> _ModuleSource | None:
     """The source of a module; None if there is no such module, or no code depends on it."""
     if module in _WITHOUT_CODE:
         return None
@@ -172,7 +172,7 @@ def _source(module: str) -> _Source | None:
         text = Path(sources.source_file(module)).read_bytes()
     except OSError:
         return None
-    return _Source(_short(text), frozenset(_imports(text)))
+    return _ModuleSource(_short(text), frozenset(_imports(text)))
 
 
 def _imports(text: bytes) -> Iterable[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nnefc.kernels.target.processor import model_name
-from nnefc.runtime.cache.entry import Header, State, examine
+from nnefc.runtime.cache.entry import EntryStatus, Header, examine
 from nnefc.runtime.cache.folder import CacheFolder, EntryFile, file_name
 from nnefc.runtime.cache.key import INSTRUCTIONS, SOURCE, Facts, Key
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SurveyedEntry:
     """An entry that was looked at."""
 
     file: EntryFile
-    state: State
+    state: EntryStatus
     header: Header | None
     """None unless it is whole."""
 
@@ -30,7 +30,7 @@ def survey(
     folder: CacheFolder,
     progress: Progress | None = None,
     files: Sequence[EntryFile] | None = None,
-) -> Iterator[Stored]:
+) -> Iterator[SurveyedEntry]:
     """All entries, or those of `files`, checksums compared, in no order; that is no use of them."""
     if files is None:
         files = list(folder.entries())
@@ -39,11 +39,11 @@ def survey(
             progress(done, len(files), "entries")
         data = folder.look(file_name(file.name))
         if data is not None:
-            yield Stored(file, *examine(file.name, data))
+            yield SurveyedEntry(file, *examine(file.name, data))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CacheLookup:
     """Whether a kernel is in the cache, and if not, why."""
 
     key: Key
@@ -52,17 +52,17 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Index:
+class EntryIndex:
     """Entries by what they are of, to explain what is not found."""
 
-    entries: dict[str, Stored] = field(default_factory=dict[str, Stored])
+    entries: dict[str, SurveyedEntry] = field(default_factory=dict[str, SurveyedEntry])
     alike: defaultdict[tuple[str, str], list[Header]] = field(
         default_factory=lambda: defaultdict[tuple[str, str], list[Header]](list)
     )
     """By family and arguments."""
 
     @classmethod
-    def of(cls, stored: Iterable[Stored]) -> Index:
+    def of(cls, stored: Iterable[SurveyedEntry]) -> EntryIndex:
         """An index of what `survey` gives."""
         index = cls()
         for one in stored:
@@ -72,14 +72,14 @@ class Index:
                 index.alike[facts.get("family", ""), facts.get("arguments", "")].append(one.header)
         return index
 
-    def explain(self, key: Key) -> Answer:
+    def explain(self, key: Key) -> CacheLookup:
         """Whether there is a whole entry; if not, how the nearest of the same kernel differs."""
         found = self.entries.get(key.name)
         if found is not None:
             whole = found.state == "whole"
-            return Answer(key, whole, () if whole else (f"the entry is {found.state}",))
+            return CacheLookup(key, whole, () if whole else (f"the entry is {found.state}",))
         alike = self.alike[key.family, key.arguments]
-        return Answer(key, False, nearest_difference(alike, key.facts))
+        return CacheLookup(key, False, nearest_difference(alike, key.facts))
 
 
 def nearest_difference(alike: Sequence[Header], wanted: Facts) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ _MODULES: Final = ("convolution.direct", "convolution.winograd")
 """The kernels that there is a choice between: of others, what was measured says nothing."""
 
 
-def find(threads: int) -> dict[str, str]:
+def load_methods(threads: int) -> dict[str, str]:
     """Methods by key of operation, for calls by so many threads; empty if none are kept."""
     machine = _machine(threads)
     try:
-        found: Any = json.loads(files.read(_name(machine)) or b"{}")
+        found: Any = json.loads(files.read_file(_name(machine)) or b"{}")
     except (ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
@@ -43,13 +43,13 @@ def find(threads: int) -> dict[str, str]:
     return {key: method for key, method in items if isinstance(method, str)}
 
 
-def keep(threads: int, methods: Mapping[str, str | None]) -> bool:
+def store_methods(threads: int, methods: Mapping[str, str | None]) -> bool:
     """Add to what is kept, None takes away; False if there is no cache to write to."""
     machine = _machine(threads)
-    together = {**find(threads), **methods}
+    together = {**load_methods(threads), **methods}
     kept = {key: method for key, method in sorted(together.items()) if method is not None}
     facts = {"version": VERSION, "machine": machine, "methods": kept}
-    return files.write(_name(machine), json.dumps(facts, indent=1).encode())
+    return files.write_file(_name(machine), json.dumps(facts, indent=1).encode())
 
 
 def _name(machine: Mapping[str, Any]) -> str:

@@ -15,11 +15,11 @@ from nnefc.runtime.memory.tensors import TensorSpec
 if TYPE_CHECKING:
     from nnefc.ir import Count, Graph, State, Variable
     from nnefc.program.packed_weight import PackedWeight
-    from nnefc.program.program import Appended, Program
+    from nnefc.program.program import AppendedInput, Program
     from nnefc.runtime.compile.executable_memory import ExecutableImage
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.plan import Plan
-    from nnefc.runtime.plan.planner import Draft
+    from nnefc.runtime.plan.planner import PlanDraft
     from nnefc.support.progress import Progress
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ class SessionLayout(NamedTuple):
 
     states: tuple[State, ...] = ()
     counts: tuple[Count, ...] = ()
-    appended: tuple[Appended, ...] = ()
+    appended: tuple[AppendedInput, ...] = ()
     """States whose input a call writes into, behind the items that it reads there."""
 
 
@@ -84,7 +84,7 @@ def compile_draft(
     graph: Graph,
     progress: Progress | None = None,
     pack: Callable[[PackedWeight], Array] | None = None,
-) -> tuple[CompiledProgram, Draft]:
+) -> tuple[CompiledProgram, PlanDraft]:
     """As `compile_program`, with the draft of the plan.
 
     Numbers of the draft may depend on symbols; the plan is the one for their hints.
@@ -93,11 +93,11 @@ def compile_draft(
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.kernel_compiler import compile_kernels
     from nnefc.runtime.plan.launch_info import launch_infos, total_work
-    from nnefc.runtime.plan.planner import draft
+    from nnefc.runtime.plan.planner import draft_plan
 
     inputs, outputs = tensor_specs(graph)
     code = compile_kernels(program.kernels, progress, beside=support_code.functions("executor"))
-    drafted = draft(program, len(inputs), len(outputs), code.offset)
+    drafted = draft_plan(program, len(inputs), len(outputs), code.offset)
     launches = launch_infos(program)
     arrays: list[Array] = []
     for constant in program.constants:

@@ -1,10 +1,10 @@
-"""Object code of kernels: found on disk, or compiled, once per process.
+"""Object code of kernels: loaded from the cache or compiled, once per process.
 
-A thread that needs a kernel claims it.  Other threads that need the same one wait for it and for
-nothing else, and take it over if it cannot be had.  Where there is much to compile, other
-processes do it (`compile_pool`), as the translators use one processor of a process; these then
-compile close relatives of the kernels, too, and kernels that callers expect (`expecting`), so that
-the next network finds them.
+A thread that needs a kernel claims it.  Other threads that need the same kernel wait for it, and
+compile it themselves if the first thread fails.  numba and LLVM use one processor of a process, so
+larger amounts of work are compiled by worker processes (`pool`).  Workers then continue with close
+relatives of the kernels and with kernels that callers expect (`compiling_ahead`), which puts them
+in the cache for the next network.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from nnefc.runtime.cache.key import Key
     from nnefc.support.progress import Progress
 
-Expected = Callable[[], Iterable[Kernel]]
+ExpectedKernels = Callable[[], Iterable[Kernel]]
 """Gives kernels that other models are likely to need."""
 
-_expected: ContextVar[Expected | None] = ContextVar("expected", default=None)
+_expected: ContextVar[ExpectedKernels | None] = ContextVar("expected", default=None)
 
 
 @contextmanager
-def expecting(kernels: Expected) -> Generator[None]:
+def compiling_ahead(kernels: ExpectedKernels) -> Generator[None]:
     """In this block workers go on with `kernels` when what is asked for is compiled.
 
     It is called where there are workers and a cache, while they start; what it raises is ignored.
@@ -115,7 +115,7 @@ def compile_functions(functions: Iterable[tuple[str, Callable[..., Any]]]) -> Ex
 def object_code_for(source: CompileUnit, isa: Isa) -> bytes:
     """The ELF object for machines that are of a row, found or compiled in this process."""
     key = key_of(source, isa)
-    return (cache.find(key) if key else None) or _compile(source, isa, key)
+    return (cache.load_kernel(key) if key else None) or _compile(source, isa, key)
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ def _find_or_compile(sources: Sequence[CompileUnit], steps: _Steps) -> None:
     keys = {source: key_of(source, isa) for source in sources}
     missing: list[CompileUnit] = []
     for source, key in keys.items():
-        found = cache.find(key) if key else None
+        found = cache.load_kernel(key) if key else None
         if found:
             steps.finish(source, found)
         else:
@@ -202,7 +202,7 @@ def _compile_apart(known: Mapping[CompileUnit, Key], count: int, isa: Isa, steps
             yield _names(new)
 
     def keep(source: CompileUnit, code: bytes) -> None:
-        cache.keep(every[source], code)
+        cache.store_kernel(every[source], code)
         steps.finish(source, code)
 
     pool.compile_apart(groups(), count, isa, begin=steps.begin, keep=keep)
@@ -220,7 +220,7 @@ def _relatives(sources: Iterable[CompileUnit]) -> Iterator[Kernel]:
 
 
 def _expected_kernels() -> Iterator[Kernel]:
-    """See `expecting`."""
+    """See `compiling_ahead`."""
     if expected := _expected.get():
         with suppress(Exception):  # the model that is compiled needs none of them
             yield from expected()
@@ -230,13 +230,13 @@ def _new(
     kernels: Iterable[Kernel], known: Mapping[CompileUnit, Key], isa: Isa
 ) -> dict[CompileUnit, Key]:
     """Those of `kernels` that neither this process nor the cache has; none if there is no cache."""
-    if isa.cpu != NATIVE or not cache.serves():  # to whom would they be of use?
+    if isa.cpu != NATIVE or not cache.is_writable():  # to whom would they be of use?
         return {}
     every = dict.fromkeys(kernels)
     with _changed:
         others = every.keys() - known.keys() - _objects.keys() - _claimed
     keys = {kernel: key for kernel in every if (key := key_of(kernel, isa))}
-    return {k: key for k, key in keys.items() if k in others and cache.find(key) is None}
+    return {k: key for k, key in keys.items() if k in others and cache.load_kernel(key) is None}
 
 
 def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
@@ -246,7 +246,7 @@ def _compile(source: CompileUnit, isa: Isa, key: Key | None) -> bytes:
             from nnefc.kernels.codegen.object_code import emit
         made = emit(source.function(), source.symbol, isa)
         if key:
-            cache.keep(key, made)
+            cache.store_kernel(key, made)
         return made
 
 

@@ -1,7 +1,7 @@
-"""The native functions that are no kernels: the executor, and calls of small models.
+"""Native functions other than kernels: the executor, and calls of small models.
 
-They are the same for all models.  A process compiles them when it needs them first, unless it has
-loaded an artifact before, which brings them along.
+All models share them.  A process compiles them on first use, unless it has loaded an artifact,
+which contains them.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ from nnefc.support.version import VERSION
 if TYPE_CHECKING:
     from nnefc.runtime.compile.unit import Function
 
-Part = Literal["executor", "fast_call"]
-PARTS: Final[tuple[Part, ...]] = ("executor", "fast_call")
+SupportModule = Literal["executor", "fast_call"]
+SUPPORT_MODULES: Final[tuple[SupportModule, ...]] = ("executor", "fast_call")
 """Modules of `nnefc.kernels.executor`."""
 
-_codes: dict[Part, ExecutableImage] = {}
-"""Nothing is replaced: threads may be in it."""
+_codes: dict[SupportModule, ExecutableImage] = {}
+"""Entries are never replaced: threads may be executing them."""
 
 
-def functions(part: Part) -> list[Function]:
-    """What is compiled."""
+def functions(part: SupportModule) -> list[Function]:
+    """The functions of a module, to be compiled."""
     from nnefc.runtime.compile.unit import Function
 
     return [Function(*each) for each in import_module(f"nnefc.kernels.executor.{part}").FUNCTIONS]
 
 
-def code(part: Part) -> ExecutableImage:
-    """Its image, which stays in memory as long as the process."""
+def support_image(part: SupportModule) -> ExecutableImage:
+    """The image of a module, which stays in memory as long as the process."""
     found = _codes.get(part)
     if found is None:
         found = _codes.setdefault(part, ExecutableImage(images([part])[0]))
     return found
 
 
-def images(parts: Sequence[Part]) -> list[Image]:
-    """Compiled and linked, each for itself."""
+def images(parts: Sequence[SupportModule]) -> list[Image]:
+    """The images of modules, each compiled and linked separately."""
     from nnefc.kernels.codegen.linker import link
     from nnefc.runtime.compile.kernel_compiler import object_codes
 
     return [link(object_codes(functions(part))) for part in parts]
 
 
-def provide(part: Part, image: Image) -> None:
-    """Use an image from a file, whose `interface` is that of this process, if there is none yet."""
+def provide(part: SupportModule, image: Image) -> None:
+    """Use an image from a file with the same `abi_digest`, unless the module is loaded already."""
     if part not in _codes:
         _codes.setdefault(part, ExecutableImage(image))
 
@@ -69,7 +69,7 @@ _AGREEING: Final = (
     "runtime.run.fast_call",
     "runtime.run.team",
 )
-"""Modules that mean the same by the same words and offsets."""
+"""Modules that agree on the layout of plans and of the state of native functions."""
 
 
 def _source(module: str) -> str:
@@ -82,8 +82,8 @@ def _source(module: str) -> str:
 
 
 @cache
-def interface() -> str:
-    """A digest of what plans, native functions and Python have to agree on."""
+def abi_digest() -> str:
+    """A digest of the binary interface between plans, native functions and Python."""
     facts = [("nnefc", VERSION), ("packing", str(PACKING_VERSION))]
     facts += [(name, _source(name)) for name in _AGREEING]
     for module in (abi, call_state, team_state):

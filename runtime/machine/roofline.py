@@ -18,7 +18,7 @@ from nnefc.program.program import Buffer, Launch, Program, Ref
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine.resources import largest_cache
 from nnefc.runtime.plan.planner import make_plan
-from nnefc.runtime.run.team import Team, team
+from nnefc.runtime.run.team import Team, shared_team
 from nnefc.support.array_memory import aligned
 
 _STEPS = 20_000
@@ -34,7 +34,7 @@ _SAMPLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Roofline:
     """What `threads` threads reach together when they do one thing only; 1 G = 10^9."""
 
     threads: int
@@ -50,7 +50,7 @@ class Machine:
         return self.fma_gflops * 4 / itemsize
 
 
-def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
+def measure_roofline(threads: int | None = 1, seconds: float = 0.2) -> Roofline:
     """Measure for about so long, or longer for the best of some short runs, as limits are.
 
     `threads` includes the caller; None: all usable CPUs.  Needs memory for four times the largest
@@ -59,7 +59,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     from nnefc.kernels.measure import limits
     from nnefc.kernels.measure.limits import CHAIN, SLOT, step_flops
 
-    crew = team(threads)
+    crew = shared_team(threads)
     tiles = 8 * crew.threads
     memory = _Memory()
     sums = Ref(Buffer("arena", SLOT * tiles), writes=True)
@@ -80,7 +80,7 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
                 break
         return min(times)
 
-    return Machine(
+    return Roofline(
         threads=crew.threads,
         fma_gflops=tiles * _STEPS * step_flops("float32") / best(0, 1) / 1e9,
         read_gbps=_PART / best(1, len(reads)) / 1e9,
@@ -88,16 +88,16 @@ def measure(threads: int | None = 1, seconds: float = 0.2) -> Machine:
     )
 
 
-def reading(nbytes: int, threads: int | None = 1) -> Callable[[], int]:
-    """A function that reads about so many bytes, each time others, which no cache has; how many.
+def memory_reader(nbytes: int, threads: int | None = 1) -> Callable[[], int]:
+    """A function that reads about `nbytes` from memory, not from caches, and returns how many.
 
-    To compare with what takes as long as that, by turns: `measure` gives what there is at the best
-    of moments.
+    Its time is comparable with that of a computation timed in alternation with it;
+    `measure_roofline` reports the limits of the best moments instead.
     """
     count = max(1, round(nbytes / _PART))
     parts = _Memory().reads()
     parts *= -(-count // len(parts)) + 1
-    run, starts = _runner(team(threads), parts), itertools.count(0, count)
+    run, starts = _runner(shared_team(threads), parts), itertools.count(0, count)
     places = len(parts) - count + 1
 
     def read() -> int:

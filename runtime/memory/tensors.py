@@ -35,7 +35,7 @@ class TensorSpec(NamedTuple):
         return f"{self.name}: {self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-def holds_places(dtype: np.dtype[Any]) -> bool:
+def can_hold_addresses(dtype: np.dtype[Any]) -> bool:
     """Whether kernels may compute addresses with such items: integers of 32 and 64 bits."""
     return dtype.kind in "iu" and dtype.itemsize >= 4
 

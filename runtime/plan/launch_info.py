@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from nnefc.program.program import Program, Work
+from nnefc.program.program import LaunchWork, Program
 
 
 class LaunchInfo(NamedTuple):
@@ -18,7 +18,7 @@ class LaunchInfo(NamedTuple):
     label: str
     kernel: str
     tiles: int
-    work: Work
+    work: LaunchWork
     times: int = 1
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    Words = np.ndarray[Any, np.dtype[np.int64]]
+    Int64Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class BaseTable(NamedTuple):
@@ -32,10 +32,10 @@ class Plan(NamedTuple):
     A step is one run of a launch; those that run several times share their parameters.
     """
 
-    launches: Words
-    launch_of: Words
+    launches: Int64Array
+    launch_of: Int64Array
     """[steps]: which of the distinct launches of the program it is."""
-    params: Words
+    params: Int64Array
     table: BaseTable
     arena_bytes: int
     arena_lower_bound: int
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     """Whether any launch has more than one tile."""
 
 
-class Walk(NamedTuple):
+class LaunchSequence(NamedTuple):
     """Launches of a plan for a team to run: their address, how many, whether together."""
 
     launches: int

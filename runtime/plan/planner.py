@@ -15,7 +15,7 @@ from nnefc.kernels.abi import (
     LAUNCH_TILES,
 )
 from nnefc.kernels.template import Kernel
-from nnefc.program.program import Program, Ref, Repeated
+from nnefc.program.program import Program, Ref, RepeatedLaunches
 from nnefc.runtime.plan.arena import arrange
 from nnefc.runtime.plan.plan import BaseTable, Plan
 from nnefc.symbolic.integers import hint
@@ -23,7 +23,7 @@ from nnefc.symbolic.integers import hint
 if TYPE_CHECKING:
     import numpy as np
 
-    Words = np.ndarray[Any, np.dtype[np.int64]]
+    Int64Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
 WORD: Final = 8
@@ -32,11 +32,11 @@ WORD: Final = 8
 
 def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
     """The plan of a program; `offset` is where a kernel starts in the code."""
-    return draft(program, inputs, outputs, offset).plan()
+    return draft_plan(program, inputs, outputs, offset).plan()
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class PlanDraft:
     """A plan whose numbers are not words yet: they may depend on symbols."""
 
     kernels: list[int]
@@ -45,9 +45,9 @@ class Draft:
     """Where its parameters start, in bytes."""
     tiles: list[int]
     params: list[int]
-    launch_of: Words
+    launch_of: Int64Array
     """What the steps are now."""
-    repeated: list[Repeated]
+    repeated: list[RepeatedLaunches]
     """Those of which symbols tell how many there are."""
     table: BaseTable
     arena_bytes: int
@@ -71,7 +71,7 @@ class Draft:
             parallel=max(tiles, default=1) > 1,
         )
 
-    def launches(self, tiles: Sequence[int], launch_of: Words) -> Words:
+    def launches(self, tiles: Sequence[int], launch_of: Int64Array) -> Int64Array:
         """The steps as words, where the distinct launches have so many tiles."""
         import numpy as np
 
@@ -84,11 +84,11 @@ class Draft:
             launches[:, offset // WORD] = column
         return launches[launch_of]
 
-    def steps(self, counts: Sequence[int]) -> Words:
+    def steps(self, counts: Sequence[int]) -> Int64Array:
         """As `launch_of`, for other numbers of what is repeated."""
         import numpy as np
 
-        found: list[Words] = []
+        found: list[Int64Array] = []
         end = 0
         for each, count in zip(self.repeated, counts, strict=True):
             found.append(self.launch_of[end : each.start])
@@ -98,7 +98,9 @@ class Draft:
         return np.concatenate([*found, self.launch_of[end:]])
 
 
-def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Draft:
+def draft_plan(
+    program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]
+) -> PlanDraft:
     """The numbers of a plan; `offset` is where a kernel starts in the code."""
     import numpy as np
 
@@ -135,7 +137,7 @@ def draft(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel]
     number = {launch: i for i, launch in enumerate(distinct)}
     launch_of = np.array([number[launch] for launch in program.launches], np.int64)
     launch_of.flags.writeable = False
-    return Draft(
+    return PlanDraft(
         kernels=[offset(launch.kernel) for launch in distinct],
         starts=starts,
         tiles=[launch.tiles for launch in distinct],

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnefc.program.program import Appended
+from nnefc.program.program import AppendedInput
 from nnefc.runtime.compile.compiled import compile_draft
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.runtime.plan.patch import PlanPatch, Varying
 from nnefc.runtime.run.executable import Executable
-from nnefc.runtime.run.runner import Runner
+from nnefc.runtime.run.runner import PlanRunner
 from nnefc.symbolic.integers import SymInt, Trace, is_symbolic
 from nnefc.symbolic.recording import Function
 from nnefc.symbolic.traced_array import TracedArray
@@ -77,7 +77,7 @@ class ParametricModel:
             if isinstance(each, TracedArray)
         }
         varying = Varying(np.array(places, np.intp), tuple(tables))
-        self._runner = Runner(compiled, threads, shared.arenas, varying)
+        self._runner = PlanRunner(compiled, threads, shared.arenas, varying)
         self._inputs, self._outputs = _Tensors(compiled.inputs), _Tensors(compiled.outputs)
         self._appended = compiled.session.appended
         self._session = compiled.session._replace(appended=())
@@ -119,7 +119,7 @@ class ParametricModel:
             return None
         if counts != [more for _, _, more in self._session.appended]:
             pairs = zip(self._appended, counts, strict=True)
-            grown = tuple(Appended(name, axis, more) for (name, axis, _), more in pairs)
+            grown = tuple(AppendedInput(name, axis, more) for (name, axis, _), more in pairs)
             self._session = self._session._replace(appended=grown)
         inputs, outputs = self._inputs.at(taken), self._outputs.at(given)
         return Executable(self._runner, inputs, outputs, self._session, words)

@@ -18,9 +18,9 @@ from nnefc.support.errors import NnefError
 if TYPE_CHECKING:
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.plan.patch import PlanPatch
-    from nnefc.runtime.plan.plan import Walk
+    from nnefc.runtime.plan.plan import LaunchSequence
     from nnefc.runtime.run.fast_call import FastCall
-    from nnefc.runtime.run.runner import Runner
+    from nnefc.runtime.run.runner import PlanRunner
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ class Executable:
 
     def __init__(
         self,
-        runner: Runner,
+        runner: PlanRunner,
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
         session: SessionLayout = STATELESS,
@@ -133,7 +133,7 @@ class Executable:
         return given
 
     def _run(
-        self, inputs: Sequence[Array], outputs: Sequence[Array], walk: Walk | None = None
+        self, inputs: Sequence[Array], outputs: Sequence[Array], walk: LaunchSequence | None = None
     ) -> None:
         """Run the plan, or another walk over its launches, on arrays that are all ready."""
         self._runner.run([*map(address, inputs), *map(address, outputs)], self._words, walk)

@@ -68,7 +68,7 @@ class FastCall(NamedTuple):
     keep: tuple[Any, ...]
 
 
-def make(
+def make_fast_call(
     inputs: Sequence[TensorSpec],
     output: TensorSpec,
     *,
@@ -134,7 +134,7 @@ def _interface() -> _Interface | None:
     new_array = _new_array()
     if fields is None or not new_array:
         return None
-    code = support_code.code("fast_call")
+    code = support_code.support_image("fast_call")
     method = _Method(b"call", code.entry("nnefc_call"), _FASTCALL, b"Run the model.")
     increment = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value or 0
     return _Interface(fields, new_array, increment, code, method)

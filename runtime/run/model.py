@@ -12,7 +12,7 @@ from nnefc.runtime.compile.compiled import CompiledProgram
 from nnefc.runtime.memory.arenas import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, fresh
-from nnefc.runtime.run.runner import Runner
+from nnefc.runtime.run.runner import PlanRunner
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class CompiledModel(Executable):
         arenas: ArenaPool | None = None,
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs."""
-        runner = Runner(compiled, threads, arenas)
+        runner = PlanRunner(compiled, threads, arenas)
         super().__init__(runner, compiled.inputs, compiled.outputs, compiled.session)
         self._origin = origin
         self.plan: Plan = compiled.plan
@@ -129,10 +129,10 @@ class CompiledModel(Executable):
         few = self._runner.compiled.work <= _FAST_WORK
         if not self._runner.is_simple or len(self.outputs) != 1 or not few:
             return None
-        from nnefc.runtime.run.fast_call import make
+        from nnefc.runtime.run.fast_call import make_fast_call
 
         self._fast_context = context = self._runner.reserve()
-        return make(
+        return make_fast_call(
             self.inputs,
             self.outputs[0],
             run=self._runner.team.alone_address,

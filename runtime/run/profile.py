@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from nnefc.kernels.abi import LAUNCH_KERNEL, LAUNCH_PARAMS, LAUNCH_TILES
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
-from nnefc.runtime.plan.plan import Plan, Walk
+from nnefc.runtime.plan.plan import LaunchSequence, Plan
 from nnefc.support.array_memory import aligned
 from nnefc.support.errors import NnefError
 
-Words = npt.NDArray[np.int64]
+Int64Array = npt.NDArray[np.int64]
 Seconds = npt.NDArray[np.float64]
 
 _MOST_BYTES = 64 << 20
@@ -40,7 +40,7 @@ class Probes:
         """Which step each tile is of."""
         first = np.cumsum(tiles) - tiles
         self._memory = aligned(RECORD.nbytes * len(self.step_of), "times of tiles")
-        self._records: Words = self._memory.view(np.int64).reshape(-1, RECORD.nbytes // 8)
+        self._records: Int64Array = self._memory.view(np.int64).reshape(-1, RECORD.nbytes // 8)
         self._records[...] = 0
         params = [
             PROBE.pack(
@@ -58,10 +58,10 @@ class Probes:
         self._launches[:, LAUNCH_KERNEL // 8] = self._code.entry(probe.symbol) - code
         offset = self._params.ctypes.data - plan.params.ctypes.data
         self._launches[:, LAUNCH_PARAMS // 8] = offset + PROBE.nbytes * np.arange(len(tiles))
-        self.walk = Walk(self._launches.ctypes.data, len(tiles), plan.parallel)
+        self.walk = LaunchSequence(self._launches.ctypes.data, len(tiles), plan.parallel)
         """What to run instead of the plan, over the same bases."""
 
-    def take(self) -> Words:
+    def take(self) -> Int64Array:
         """[tiles, 3]: start, end, stack of every tile since the last time; zeros if it had none."""
         taken = self._records[:, :3].copy()
         self._records[...] = 0
@@ -81,12 +81,12 @@ class Profile:
     """[steps]: which launch runs then."""
     threads: int
     """How many threads took part."""
-    start: Words
+    start: Int64Array
     """[runs, tiles]: nanoseconds of `time.CLOCK_MONOTONIC`."""
-    end: Words
+    end: Int64Array
     """[runs, tiles].  If one thread does all tiles of a step at once, the first stands for all
     and the others have neither start nor end (0)."""
-    thread: Words
+    thread: Int64Array
     """[runs, tiles]: number of the thread, 0 is the caller."""
 
     @property
@@ -122,7 +122,7 @@ class Profile:
         """[steps]: the first tile."""
         return np.searchsorted(self.step_of, np.arange(len(self.launch_of_step)))
 
-    def _by_launch(self, nanoseconds: Words) -> Seconds:
+    def _by_launch(self, nanoseconds: Int64Array) -> Seconds:
         """[runs, launches] in seconds, of [runs, steps]."""
         sums = np.zeros((self.launches, len(nanoseconds)))
         np.add.at(sums, self.launch_of_step, 1e-9 * nanoseconds.T)
@@ -141,7 +141,7 @@ class Profile:
 
 
 def profile(
-    plan: Plan, code: int, run: Callable[[Walk], None], *, seconds: float, least: int = 3
+    plan: Plan, code: int, run: Callable[[LaunchSequence], None], *, seconds: float, least: int = 3
 ) -> Profile:
     """Profile a plan for about so long, after some runs to warm up.
 
@@ -155,7 +155,7 @@ def profile(
     caller = int(probes.take()[0, 2])
     run(probes.walk)
     most = max(least, _MOST_BYTES // probes.take().nbytes)
-    found: list[Words] = []
+    found: list[Int64Array] = []
     end = time.perf_counter() + seconds
     while len(found) < least or (len(found) < most and time.perf_counter() < end):
         run(probes.walk)
@@ -177,7 +177,7 @@ _STACK_BYTES = 32 << 10
 same few calls, and no stack is so small."""
 
 
-def _threads(stacks: Words, caller: int) -> tuple[Words, int]:
+def _threads(stacks: Int64Array, caller: int) -> tuple[Int64Array, int]:
     """Numbers for addresses on stacks (0: there was no tile), and of how many there are.
 
     Threads are in the order of their stacks, but the caller's is the first.

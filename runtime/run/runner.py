@@ -12,19 +12,19 @@ from nnefc.kernels.abi import BASE_ARENA, BASE_CODE, BASE_LIBM, BASE_PARAMS
 from nnefc.runtime.compile.libm import libm_table
 from nnefc.runtime.memory.arenas import MAX_IDLE, PURPOSE, ArenaPool
 from nnefc.runtime.memory.variables import Variables
-from nnefc.runtime.run.team import team
+from nnefc.runtime.run.team import shared_team
 from nnefc.support.array_memory import address, aligned
 from nnefc.support.errors import Diagnostic, warn
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.compiled import CompiledProgram
     from nnefc.runtime.plan.patch import PlanPatch, Varying
-    from nnefc.runtime.plan.plan import Plan, Walk
+    from nnefc.runtime.plan.plan import LaunchSequence, Plan
 
 Array = np.ndarray[Any, Any]
 
 
-class _Bound:
+class _FixedBases:
     """Addresses that do not depend on a call, and the arrays that have them."""
 
     def __init__(self, table: list[int], constants: Sequence[Array]) -> None:
@@ -32,12 +32,12 @@ class _Bound:
         self.constants = constants
 
 
-class _Context:
+class _RunContext:
     """What one run owns: a table of bases, and the words of the plan if they vary."""
 
     __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
 
-    def __init__(self, bound: _Bound, plan: Plan, *, own: bool) -> None:
+    def __init__(self, bound: _FixedBases, plan: Plan, *, own: bool) -> None:
         """`own`: the words are to be written."""
         self._bound = bound
         self._params = plan.params.copy() if own else plan.params
@@ -71,7 +71,7 @@ class _Context:
         self._words = words
 
 
-class Runner:
+class PlanRunner:
     """A plan, or all those that differ in some words, to be run on memory that is ready.
 
     Callers at the same time each have their own memory; those of a model with variables that it
@@ -92,7 +92,7 @@ class Runner:
         """
         self.compiled = compiled
         self.variables = Variables(compiled.variables, compiled.states)
-        self.team = team(threads)
+        self.team = shared_team(threads)
         if threads is not None and self.team.threads < threads:
             message = f"threads = {threads}: {self.team.threads} used, the most there can be"
             warn(Diagnostic("input/threads", message, severity="warning"))
@@ -103,9 +103,9 @@ class Runner:
         self._has_states = bool(self.variables.states)
         self._varying = varying
         self._arenas = arenas
-        self._bound: dict[str, _Bound] = {}
+        self._bound: dict[str, _FixedBases] = {}
         """What is bound for all calls, when it is; `setdefault` is atomic."""
-        self._idle: list[_Context] = []
+        self._idle: list[_RunContext] = []
         """Contexts that no call uses now; `append` and `pop` are atomic."""
 
     @property
@@ -113,14 +113,17 @@ class Runner:
         """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
         return not self._parallel and not self._has_states
 
-    def reserve(self) -> _Context:
+    def reserve(self) -> _RunContext:
         """What a caller owns who runs the plan by itself, again and again."""
         context = self._new_context()
         context.hold(aligned(self._arena_bytes, PURPOSE))
         return context
 
     def run(
-        self, addresses: Sequence[int], words: PlanPatch | None = None, walk: Walk | None = None
+        self,
+        addresses: Sequence[int],
+        words: PlanPatch | None = None,
+        walk: LaunchSequence | None = None,
     ) -> None:
         """Run the plan, that with `words`, or another walk over its launches.
 
@@ -153,14 +156,14 @@ class Runner:
         if len(self._idle) < MAX_IDLE:
             self._idle.append(context)
 
-    def _new_context(self) -> _Context:
+    def _new_context(self) -> _RunContext:
         """One without an arena."""
         found = self._bound.get("")
         if found is None:  # constants of a file may have to be made; the first who has them wins
             found = self._bound.setdefault("", self._bind(self.compiled.constants()))
-        return _Context(found, self.compiled.plan, own=self._varying is not None)
+        return _RunContext(found, self.compiled.plan, own=self._varying is not None)
 
-    def _bind(self, constants: Sequence[Array]) -> _Bound:
+    def _bind(self, constants: Sequence[Array]) -> _FixedBases:
         """The table of bases without what belongs to a call."""
         table = self.compiled.plan.table
         fixed = [0] * table.size
@@ -172,4 +175,4 @@ class Runner:
         )
         for first, arrays in places:
             fixed[first : first + len(arrays)] = map(address, arrays)
-        return _Bound(fixed, constants)
+        return _FixedBases(fixed, constants)

@@ -49,7 +49,7 @@ class Team:
     @cached_property
     def alone_address(self) -> int:
         """Where the function `alone` is."""
-        return support_code.code("executor").entry("nnefc_run_alone")
+        return support_code.support_image("executor").entry("nnefc_run_alone")
 
     @cached_property
     def alone(self) -> Callable[[int, int, int], None]:
@@ -58,7 +58,7 @@ class Team:
 
     @cached_property
     def _together(self) -> Callable[[int, int, int, int], None]:
-        address = support_code.code("executor").entry("nnefc_run_together")
+        address = support_code.support_image("executor").entry("nnefc_run_together")
         return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(address)
 
     def _renew(self) -> None:
@@ -88,7 +88,7 @@ class Team:
             failed = libc.pthread_create(
                 ctypes.byref(handle),
                 None,
-                ctypes.c_void_p(support_code.code("executor").entry("nnefc_work")),
+                ctypes.c_void_p(support_code.support_image("executor").entry("nnefc_work")),
                 ctypes.c_void_p(self._state),
             )
             if failed:
@@ -153,7 +153,7 @@ _shared: dict[int, Team] = {}
 _shared_lock = Lock()
 
 
-def team(threads: int | None = None) -> Team:
+def shared_team(threads: int | None = None) -> Team:
     """The team of so many threads (None: all usable processors) that this process shares."""
     count = min(usable_cpus() if threads is None else threads, state.MAX_WORKERS + 1)
     with _shared_lock:

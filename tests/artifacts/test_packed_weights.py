@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.packing.inverse import Packed, View
+from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
-from nnefc.runtime.artifact.weight_cache import Wanted, find_or_make, is_whole
+from nnefc.runtime.artifact.weight_cache import MissingWeight, is_whole, load_or_pack
 from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import CacheFolder
 from nnefc.support.errors import NnefWarning
@@ -29,7 +29,9 @@ DAY = 86400
 
 SOURCE = np.arange(6 * 10, dtype=np.float32).reshape(6, 10)
 WANTED = [
-    Wanted(0, "", SOURCE.dtype, Packed(View(0, (6, 10), (10, 1)), "panels", (parts, 2)))
+    MissingWeight(
+        0, "", SOURCE.dtype, PackingSpec(ArrayView(0, (6, 10), (10, 1)), "panels", (parts, 2))
+    )
     for parts in (1, 3)
 ]
 
@@ -47,15 +49,15 @@ class Maker:
     def __init__(self) -> None:
         self.made = 0
 
-    def __call__(self, wanted: Wanted) -> PackedWeight:
+    def __call__(self, wanted: MissingWeight) -> PackedWeight:
         self.made += 1
         packed = wanted.packed
         return PackedWeight(packed.view.of(SOURCE), packed.packing, packed.parameters)
 
 
-def found(maker: Callable[[Wanted], PackedWeight], origin: str = "origin") -> None:
+def found(maker: Callable[[MissingWeight], PackedWeight], origin: str = "origin") -> None:
     """What is found is right."""
-    arrays = find_or_make(origin, WANTED, maker)
+    arrays = load_or_pack(origin, WANTED, maker)
     for array, wanted in zip(arrays, WANTED, strict=True):
         np.testing.assert_array_equal(array, Maker()(wanted).array())
         assert array.ctypes.data % 64 == 0
@@ -74,7 +76,7 @@ def test_weights_are_made_once(folder: Path) -> None:
         assert not is_whole(data[:-1], path.stem)
         assert not is_whole(data[:10], path.stem)
         assert path.stat().st_mode & 0o777 == 0o600
-    assert find_or_make("c", [], maker) == []
+    assert load_or_pack("c", [], maker) == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"x", b"nnefc weights 1\n" * 40])
@@ -116,11 +118,11 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_fails_leaves_nothing(folder: Path) -> None:
-    def fail(_: Wanted) -> PackedWeight:
+    def fail(_: MissingWeight) -> PackedWeight:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        find_or_make("origin", WANTED, fail)
+        load_or_pack("origin", WANTED, fail)
     assert list(folder.iterdir()) == []
 
 
@@ -138,11 +140,11 @@ def nothing(_folder: CacheFolder, _name: str) -> None:
 # -- what others do meanwhile
 
 
-def in_the_middle(do: Callable[[], object]) -> Callable[[Wanted], PackedWeight]:
+def in_the_middle(do: Callable[[], object]) -> Callable[[MissingWeight], PackedWeight]:
     """Makes weights; before the last of them something happens."""
     maker = Maker()
 
-    def derive(wanted: Wanted) -> PackedWeight:
+    def derive(wanted: MissingWeight) -> PackedWeight:
         if maker.made:
             do()
         return maker(wanted)
@@ -306,7 +308,7 @@ def test_weights_have_a_limit_too(folder: Path, monkeypatch: pytest.MonkeyPatch)
     kept: list[Array] = []
     for i in range(20):
         cache._opened_weights.cache_clear()  # pyright: ignore[reportPrivateUsage]
-        kept += find_or_make(str(i), WANTED, Maker())
+        kept += load_or_pack(str(i), WANTED, Maker())
     assert sum(path.stat().st_size for path in folder.iterdir()) <= 3000
     for array in kept:  # what is mapped stays
         assert array.sum() == SOURCE.sum()

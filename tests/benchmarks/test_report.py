@@ -117,9 +117,9 @@ def facts(tmp_path: Path) -> dict[str, Any]:
 
 
 def _machine() -> Any:
-    from nnefc.runtime.machine.roofline import Machine
+    from nnefc.runtime.machine.roofline import Roofline
 
-    return Machine(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=8.0)
+    return Roofline(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=8.0)
 
 
 def test_facts_rate_the_best_peer_whose_results_are_right(facts: dict[str, Any]) -> None:

@@ -19,10 +19,10 @@ from nnefc.cli.support import printing
 from nnefc.cli.support.printing import size
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.target.processor import model_name
-from nnefc.packing.inverse import Packed, View
+from nnefc.packing.inverse import ArrayView, PackingSpec
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact import weight_cache as packed_weights
-from nnefc.runtime.artifact.weight_cache import Wanted
+from nnefc.runtime.artifact.weight_cache import MissingWeight
 from nnefc.runtime.cache import entry as cache_entry
 from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache import key as cache_key
@@ -124,8 +124,8 @@ def test_a_folder_that_is_refused(cli: Cli, folder: Path) -> None:
 
 def test_list(cli: Cli, folder: Path) -> None:
     assert cli("cache", "list").out == f"0 entries, 0 B of at most 953.7 MiB in {folder}\n"
-    cache.keep(key("('a long', 'argument')"), bytes(5000))
-    cache.keep(key("(2,)"), b"code")
+    cache.store_kernel(key("('a long', 'argument')"), bytes(5000))
+    cache.store_kernel(key("(2,)"), b"code")
     entry(folder, "(2,)").write_bytes(b"something else")
     wait_until_old(entry(folder, "('a long', 'argument')"), 3 * 86400)
     result = cli("cache", "list")
@@ -148,7 +148,7 @@ def test_long_lists_look_like_short_ones(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for arguments in ("('a long', 'argument')", "(2,)", "(33,)"):
-        cache.keep(key(arguments), bytes(5000 * len(arguments)))
+        cache.store_kernel(key(arguments), bytes(5000 * len(arguments)))
     now = time.time()
     monkeypatch.setattr(tables, "time", SimpleNamespace(time=lambda: now))  # ages stay
     short = cli("cache", "list").out
@@ -161,7 +161,7 @@ def test_of_many_entries_the_last_used_are_listed(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for days, arguments in enumerate(("(3,)", "(2,)", "(1,)")):
-        cache.keep(key(arguments), b"code")
+        cache.store_kernel(key(arguments), b"code")
         wait_until_old(entry(folder, arguments), days * 86400)
     assert "more" not in cli("cache", "list").out
     monkeypatch.setattr(tables, "_ROWS", 2)
@@ -176,13 +176,13 @@ def test_of_many_entries_the_last_used_are_listed(
 
 def test_how_far_reading_has_come_is_told(folder: Path) -> None:
     for arguments in ("(1,)", "(2,)", "(3,)"):
-        cache.keep(key(arguments), b"code")
+        cache.store_kernel(key(arguments), b"code")
     told: list[tuple[int, int, str]] = []
 
     def progress(done: int, total: int, label: str) -> None:
         told.append((done, total, label))
 
-    opened = cache.opened()
+    opened = cache.open_kernel_folder()
     assert opened is not None
     found = list(survey(opened, progress))
     assert len(found) == 3
@@ -190,7 +190,7 @@ def test_how_far_reading_has_come_is_told(folder: Path) -> None:
 
 
 def test_listing_is_no_use(cli: Cli, folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     wait_until_old(entry(folder), 3 * 86400)
     cli("cache", "list")
     cli("cache", "verify")
@@ -199,7 +199,7 @@ def test_listing_is_no_use(cli: Cli, folder: Path) -> None:
 
 def test_verify(cli: Cli, folder: Path) -> None:
     for number in range(4):
-        cache.keep(key(f"({number},)"), b"code")
+        cache.store_kernel(key(f"({number},)"), b"code")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
     bad = entry(folder, "(1,)")
     bad.write_bytes(bad.read_bytes()[:-1])
@@ -221,7 +221,7 @@ def test_verify(cli: Cli, folder: Path) -> None:
 
 def test_clear(cli: Cli, folder: Path) -> None:
     for number in range(3):
-        cache.keep(key(f"({number},)"), b"code")
+        cache.store_kernel(key(f"({number},)"), b"code")
     (folder / "methods-1.json").write_text("{}")
     abandoned, fresh = folder / f"{PARTIAL}old", folder / f"{PARTIAL}new"
     for path in (abandoned, fresh):
@@ -232,8 +232,8 @@ def test_clear(cli: Cli, folder: Path) -> None:
     assert older.status == 0
     assert older.out.startswith("removed 1 entry, ")
     assert older.out.endswith(", 2 left\n")
-    assert cache.find(key("(1,)")) is None
-    assert cache.find(key("(2,)")) == b"code"
+    assert cache.load_kernel(key("(1,)")) is None
+    assert cache.load_kernel(key("(2,)")) == b"code"
     assert not abandoned.exists()
     facts = json.loads(cli("cache", "clear", "--json").out)
     assert (facts["removed"], facts["left"]) == (2, 0)
@@ -242,18 +242,18 @@ def test_clear(cli: Cli, folder: Path) -> None:
 
 
 def test_clear_with_a_clock_that_was_wrong(cli: Cli, folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     wait_until_old(entry(folder), -40 * 86400)
     assert cli("cache", "clear", "--older-than", "1s").out.startswith("removed 0 entries")
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1y", "1e3d", "inf d"])
 def test_ages_that_are_none(cli: Cli, folder: Path, text: str) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     result = cli("cache", "clear", f"--older-than={text}")
     assert result.status == 1
     assert "[input/option]" in result.err
-    assert cache.find(key()) == b"code"
+    assert cache.load_kernel(key()) == b"code"
 
 
 def test_ages() -> None:
@@ -304,7 +304,7 @@ def wanted(cli: Cli, net: Path, folder: Path) -> Key:
 
 
 def test_what_is_there(cli: Cli, net: Path, wanted: Key) -> None:
-    cache.keep(wanted, b"code")
+    cache.store_kernel(wanted, b"code")
     row = explained(cli, net)
     assert row["hit"]
     assert row["reasons"] == []
@@ -383,7 +383,7 @@ def test_a_source_that_changes(
     cli: Cli, net: Path, wanted: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing pretended: the kernel is kept, then a source is another."""
-    cache.keep(wanted, b"code")
+    cache.store_kernel(wanted, b"code")
     real = cache_key._source  # pyright: ignore[reportPrivateUsage]
 
     def source(module: str) -> Any:
@@ -393,11 +393,11 @@ def test_a_source_that_changes(
         return found
 
     monkeypatch.setattr(cache_key, "_source", source)
-    cache_key.surroundings_of.cache_clear()
+    cache_key.module_dependencies.cache_clear()
     try:
         row = explained(cli, net)
     finally:
-        cache_key.surroundings_of.cache_clear()
+        cache_key.module_dependencies.cache_clear()
     assert row["reasons"] == ["source kernels/vector/scalar.py changed"]
 
 
@@ -419,11 +419,11 @@ def test_warm_for_a_model(cli: Cli, net: Path, folder: Path) -> None:
 def keep_weights(folder: Path, origin: str) -> Path:
     """An entry of weights, as an artifact has it made; its file."""
     source = np.arange(60, dtype=np.float32).reshape(6, 10)
-    packed = Packed(View(0, (6, 10), (10, 1)), "panels", (3, 2))
+    packed = PackingSpec(ArrayView(0, (6, 10), (10, 1)), "panels", (3, 2))
     before = set((folder / "weights").glob("*"))
-    packed_weights.find_or_make(
+    packed_weights.load_or_pack(
         origin,
-        [Wanted(0, "", source.dtype, packed)],
+        [MissingWeight(0, "", source.dtype, packed)],
         lambda _: PackedWeight(source, packed.packing, packed.parameters),
     )
     (path,) = set((folder / "weights").glob("*")) - before
@@ -432,7 +432,7 @@ def keep_weights(folder: Path, origin: str) -> Path:
 
 def test_weights_are_listed(cli: Cli, folder: Path) -> None:
     assert "of weights" not in cli("cache", "list").out
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     sizes = {path.name: path.stat().st_size for path in (keep_weights(folder, o) for o in "ab")}
     shown = cli("cache", "list").out
     assert "1 entry, " in shown
@@ -446,7 +446,7 @@ def test_weights_are_listed(cli: Cli, folder: Path) -> None:
 
 
 def test_weights_are_verified(cli: Cli, folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     bad, good, empty = (keep_weights(folder, origin) for origin in "abc")
     assert cli("cache", "verify") == (0, "4 entries: 4 whole\n", "")
     data = bytearray(bad.read_bytes())
@@ -468,7 +468,7 @@ def test_weights_are_verified(cli: Cli, folder: Path) -> None:
 
 
 def test_weights_are_cleared(cli: Cli, folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     old, new = (keep_weights(folder, origin) for origin in "ab")
     wait_until_old(old, 40 * 86400)
     nbytes = old.stat().st_size

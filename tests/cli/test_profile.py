@@ -12,8 +12,8 @@ import pytest
 from nnefc.cli.profile.icicle import colour, draw
 from nnefc.cli.profile.rows import GroupBy, Row, SortBy, arrange, rows
 from nnefc.cli.profile.trace_events import write_trace
-from nnefc.program.program import Work
-from nnefc.runtime.machine.roofline import Machine
+from nnefc.program.program import LaunchWork
+from nnefc.runtime.machine.roofline import Roofline
 from nnefc.runtime.plan.launch_info import LaunchInfo
 from nnefc.runtime.run.profile import Profile
 from tests.helpers.command_line import Cli
@@ -22,8 +22,8 @@ QUICK = ("--duration", 0.02, "--threads", 1)
 SVG = "{http://www.w3.org/2000/svg}"
 
 LAUNCHES = [
-    LaunchInfo("conv %a", "convolution_gemm_12ab", 3, Work(3000, 100, 20)),
-    LaunchInfo("relu %b", "elementwise_expression_34cd", 1, Work(10, 40, 40)),
+    LaunchInfo("conv %a", "convolution_gemm_12ab", 3, LaunchWork(3000, 100, 20)),
+    LaunchInfo("relu %b", "elementwise_expression_34cd", 1, LaunchWork(10, 40, 40)),
 ]
 FOUND = Profile(
     step_of=np.array([0, 0, 0, 1]),
@@ -33,8 +33,8 @@ FOUND = Profile(
     end=np.array([[1100, 1300, 1400, 1600]] * 3),
     thread=np.array([[0, 1, 0, 1]] * 3),
 )
-ONE = Machine(threads=1, fma_gflops=8.0, read_gbps=4.0, copy_gbps=6.0)
-TWO = Machine(threads=2, fma_gflops=15.0, read_gbps=5.0, copy_gbps=7.0)
+ONE = Roofline(threads=1, fma_gflops=8.0, read_gbps=4.0, copy_gbps=6.0)
+TWO = Roofline(threads=2, fma_gflops=15.0, read_gbps=5.0, copy_gbps=7.0)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_the_times_that_a_launch_runs_are_a_row() -> None:
 
 
 def test_caches_are_faster_than_memory() -> None:
-    slow = Machine(threads=1, fma_gflops=1e6, read_gbps=0.1, copy_gbps=0.1)
+    slow = Roofline(threads=1, fma_gflops=1e6, read_gbps=0.1, copy_gbps=0.1)
     for row in rows(LAUNCHES, FOUND, {1: slow, 2: slow}):
         assert row.bound == "caches"
         assert row.limit == row.seconds

@@ -153,7 +153,7 @@ def test_methods_that_a_convolution_does_not_have_are_left_aside(graph: Graph) -
 
 def test_strict_accuracy_takes_nothing(graph: Graph, store: Path) -> None:
     forced = {key: names[1] for key, names in possible(graph).items()}
-    tuning_store.keep(1, forced)
+    tuning_store.store_methods(1, forced)
     assert set(used(graph, accuracy="strict").values()) == {"direct"}
     assert set(used(graph, accuracy="strict", methods=forced).values()) == {"direct"}
 
@@ -161,10 +161,10 @@ def test_strict_accuracy_takes_nothing(graph: Graph, store: Path) -> None:
 def test_kept_choices_are_used_unless_they_are_not_wanted(graph: Graph, store: Path) -> None:
     usual, every = used(graph, methods={}), possible(graph)
     other = {key: next(m for m in names if m != usual[key]) for key, names in every.items()}
-    assert tuning_store.keep(1, other)
+    assert tuning_store.store_methods(1, other)
     assert used(graph) == {**usual, **other}
     direct = dict.fromkeys(every, "direct")
-    tuning_store.keep(1, direct)
+    tuning_store.store_methods(1, direct)
     tuned, plain = (nnefc.compile(graph, threads=1, tuned=tuned) for tuned in (True, False))
     assert not any("winograd" in launch.kernel for launch in tuned.launches)
     kernels = [
@@ -178,7 +178,7 @@ def test_a_new_process_uses_them(graph: Graph, path: Path, tmp_path: Path) -> No
     folder = tmp_path / "cache"
     environment = {**os.environ, "NNEFC_CACHE": str(folder)}
     keep = "import json, sys; from nnefc.runtime.cache import tuning_store as choices; "
-    keep += "sys.exit(not choices.keep(1, json.loads(sys.argv[1])))"
+    keep += "sys.exit(not choices.store_methods(1, json.loads(sys.argv[1])))"
     forced = {key: names[1] for key, names in possible(graph).items()}
     subprocess.run([sys.executable, "-c", keep, json.dumps(forced)], env=environment, check=True)
     usual = list(used(graph, methods={}).values())
@@ -192,18 +192,18 @@ def test_a_new_process_uses_them(graph: Graph, path: Path, tmp_path: Path) -> No
 
 
 def test_choices_add_up(store: Path) -> None:
-    assert tuning_store.find(1) == {}
-    tuning_store.keep(1, {"a": "direct", "b": "winograd4"})
-    tuning_store.keep(1, {"b": None, "c": "winograd2", "d": None})
-    assert tuning_store.find(1) == {"a": "direct", "c": "winograd2"}
-    assert tuning_store.find(2) == {}
+    assert tuning_store.load_methods(1) == {}
+    tuning_store.store_methods(1, {"a": "direct", "b": "winograd4"})
+    tuning_store.store_methods(1, {"b": None, "c": "winograd2", "d": None})
+    assert tuning_store.load_methods(1) == {"a": "direct", "c": "winograd2"}
+    assert tuning_store.load_methods(2) == {}
 
 
 def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning_store, "files", kernel_cache)
     monkeypatch.setattr(kernel_cache, "_folder", lambda: None)
-    assert not tuning_store.keep(1, {"a": "direct"})
-    assert tuning_store.find(1) == {}
+    assert not tuning_store.store_methods(1, {"a": "direct"})
+    assert tuning_store.load_methods(1) == {}
 
 
 @pytest.mark.parametrize(
@@ -220,25 +220,25 @@ def test_no_cache_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=str,
 )
 def test_foreign_files_are_none(store: Path, change: dict[str, Any]) -> None:
-    tuning_store.keep(1, {"a": "direct"})
+    tuning_store.store_methods(1, {"a": "direct"})
     (file,) = store.iterdir()
     facts = json.loads(file.read_text())
     file.write_text(json.dumps({**facts, **change}))
-    assert tuning_store.find(1) == {}
-    tuning_store.keep(1, {"a": "direct"})
-    assert tuning_store.find(1) == {"a": "direct"}
+    assert tuning_store.load_methods(1) == {}
+    tuning_store.store_methods(1, {"a": "direct"})
+    assert tuning_store.load_methods(1) == {"a": "direct"}
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"1", b"\xff\xfe", b"[" * 100_000, b'{"version": 1}']
 )
 def test_damaged_files_are_none(store: Path, data: bytes) -> None:
-    tuning_store.keep(1, {"a": "direct"})
+    tuning_store.store_methods(1, {"a": "direct"})
     (file,) = store.iterdir()
     file.write_bytes(data)
-    assert tuning_store.find(1) == {}
+    assert tuning_store.load_methods(1) == {}
     file.write_bytes(json.dumps(None).encode())
-    assert tuning_store.find(1) == {}
+    assert tuning_store.load_methods(1) == {}
 
 
 # -- measuring
@@ -297,10 +297,10 @@ def test_what_is_no_longer_better_is_forgotten(
     others = [m for m in times if m not in used(graph, methods={}).values()]
     times |= dict.fromkeys(others, 1.0)
     assert tune(graph)[0].changed
-    assert tuning_store.find(1)
+    assert tuning_store.load_methods(1)
     times |= dict.fromkeys(others, 3.0)
     assert not tune(graph)[0].changed
-    assert tuning_store.find(1) == {}
+    assert tuning_store.load_methods(1) == {}
 
 
 def test_luck_is_not_kept(
@@ -320,7 +320,7 @@ def test_luck_is_not_kept(
     (second,) = (choice for choice in found.choices if choice.operations == ("second",))
     assert after == {"second": second.before, "fourth": "winograd3", "y": "winograd3"}
     assert second.after_seconds == second.before_seconds
-    assert tuning_store.find(1) == found.methods
+    assert tuning_store.load_methods(1) == found.methods
 
 
 def test_every_method_has_its_turn_once() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nnefc.dynamic.states import States
 from nnefc.frontends.common.graph_names import room_for
 from nnefc.ir import State
-from nnefc.program.program import Appended
+from nnefc.program.program import AppendedInput
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support import large_pages
 from nnefc.support.errors import NnefError
@@ -50,7 +50,7 @@ def grow(states: States, more: Array, name: str = NAME) -> int:
     begin = states.shapes[name][AXIS]
     memory = given_memory(states, count, name)
     memory[:, begin : begin + count] = more
-    states.keep({}, [Appended(name, AXIS, count)])
+    states.keep({}, [AppendedInput(name, AXIS, count)])
     return memory.ctypes.data
 
 

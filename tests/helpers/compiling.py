@@ -52,8 +52,8 @@ def watched_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Po
         PIPE, DEVNULL, Popen = subprocess.PIPE, subprocess.DEVNULL, staticmethod(start)
 
     monkeypatch.setattr(kernel_compiler, "_objects", {})
-    monkeypatch.setattr(kernel_compiler.cache, "find", lambda name: None)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "keep", lambda name, code: None)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "load_kernel", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "store_kernel", lambda name, code: None)  # pyright: ignore
     monkeypatch.setattr(pool, "subprocess", Spy)
     monkeypatch.setattr(pool, "_SHARE", 1e-9)
     monkeypatch.setenv("NNEFC_JOBS", "2")

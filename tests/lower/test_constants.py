@@ -17,7 +17,7 @@ from nnefc.driver.lower import lower_graph
 from nnefc.formats.files import map_whole
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
-from nnefc.lower.constants import COPIED, Constants
+from nnefc.lower.constants import COPIED, ConstantPool
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.compile_config import CompileConfig
 from nnefc.options.import_config import ImportConfig
@@ -59,7 +59,7 @@ def kept_at(program: Program, place: Ref) -> Array:
 @given(st.lists(views(), min_size=1, max_size=6))
 def test_places_hold_what_was_given(arrays: list[Array]) -> None:
     program = Program()
-    constants = Constants(program)
+    constants = ConstantPool(program)
     for array in arrays * 2:
         place = constants.place(array)
         kept = kept_at(program, place)
@@ -71,7 +71,7 @@ def test_places_hold_what_was_given(arrays: list[Array]) -> None:
 
 def test_the_same_bytes_are_kept_once() -> None:
     program = Program()
-    constants = Constants(program)
+    constants = ConstantPool(program)
     assert constants.place(DATA) is constants.place(DATA.reshape(4, 6))
     assert constants.place(DATA[:4]) is not constants.place(DATA)
     (kept, _) = program.constants
@@ -87,13 +87,13 @@ def test_small_pieces_of_files_are_copied(tmp_path: Path) -> None:
     for array, copied in ((data[:COPIED], True), (data[8:24], True), (data, False)):
         for keep_sources in (False, True):
             program = Program()
-            place = Constants(program, keep_sources=keep_sources).place(array)
+            place = ConstantPool(program, keep_sources=keep_sources).place(array)
             shared = np.shares_memory(kept_at(program, place), data)
             assert shared == (keep_sources or not copied)
 
 
 def test_tables_are_compared_by_items() -> None:
-    constants = Constants(Program())
+    constants = ConstantPool(Program())
     first = constants.table(DATA.copy())
     assert constants.table(DATA.copy()) is first
     assert constants.table(DATA.view(np.int32)) is not first
@@ -103,7 +103,7 @@ def test_tables_are_compared_by_items() -> None:
 @pytest.mark.parametrize("other", [DATA.reshape(6, 4), DATA.view(np.int32).reshape(4, 6)])
 def test_what_is_derived_depends_on_shape_and_type(other: Array) -> None:
     program = Program()
-    constants = Constants(program)
+    constants = ConstantPool(program)
 
     def doubled(*arrays: Array, how: tuple[int, ...] = ()) -> int:
         return constants.derived(arrays, how, lambda: arrays[0] * 2).buffer.index
@@ -117,7 +117,7 @@ def test_what_is_derived_depends_on_shape_and_type(other: Array) -> None:
 def test_packings_are_made_once_or_stay_what_they_are_made_of() -> None:
     for keep_sources in (False, True):
         program = Program()
-        constants = Constants(program, keep_sources=keep_sources)
+        constants = ConstantPool(program, keep_sources=keep_sources)
         places = [
             constants.packed(x, "panels", (parts, 2), DATA.dtype)
             for x in (DATA.reshape(4, 6), DATA.reshape(4, 6), DATA.reshape(6, 4))
@@ -133,7 +133,7 @@ def test_packings_are_made_once_or_stay_what_they_are_made_of() -> None:
 def test_addresses_are_not_used_again() -> None:
     """Arrays that nobody else has are gone only with the last of what was made of them."""
     program = Program()
-    constants = Constants(program)
+    constants = ConstantPool(program)
     for i in range(50):
         mine = np.full((64, 64), i, np.float32).T[:, :32]
         place = constants.place(mine)
@@ -210,7 +210,7 @@ def test_what_is_packed_otherwise_is_kept_apart() -> None:
 
 
 def test_what_weights_are_made_of_is_let_go() -> None:
-    constants = Constants(Program())
+    constants = ConstantPool(Program())
     source = np.ones((64, 64), np.float32)
     constants.packed(source.T[:, :32], "panels", (2, 8), DATA.dtype)
     total = source.sum(keepdims=True)
@@ -224,7 +224,7 @@ def test_what_weights_are_made_of_is_let_go() -> None:
 @pytest.mark.parametrize("how", ["constant", "table"])
 def test_items_that_depend_on_symbols_are_no_data(how: str) -> None:
     """Kernels would read where Python keeps them."""
-    constants = Constants(Program())
+    constants = ConstantPool(Program())
     place = constants.place if how == "constant" else constants.table
     for items in (np.array([Trace().symbol(3)], object), np.arange(3) + Trace().symbol(3)):
         with pytest.raises(Untraceable, match="no data"):

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from nnefc.ir import Blocked, DType, Graph, TensorType, Value, Variable, parse_graph, print_graph
 from nnefc.lower import lower
-from nnefc.lower.buffer_aliasing import Part, find_parts, joined_at, occupied_bytes, taken_at
+from nnefc.lower.buffer_aliasing import (
+    BufferAlias,
+    find_aliases,
+    joined_at,
+    occupied_bytes,
+    taken_at,
+)
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.plan.arena import arrange
@@ -151,7 +157,7 @@ def test_memory_is_in_use_from_the_first_part_to_the_last_view() -> None:
         "%x: float64[1,2,4]",
         "g = %g, h = %h",
     )
-    occupied = occupied_bytes(graph, find_parts(graph, ()))
+    occupied = occupied_bytes(graph, find_aliases(graph, ()))
     whole, half, quarter = 128, 64, 32
     rest = whole - quarter
     assert [occupied[op] for op in graph.ops] == [
@@ -261,8 +267,8 @@ def test_parts_are_found_once() -> None:
         "c = %c",
     )
     a, b, c = (op.output for op in graph.ops)
-    assert find_parts(graph, ()) == {a: Part(c, 64), b: Part(c, 64)}
-    assert find_parts(graph, {a}) == {b: Part(c, 64)}
+    assert find_aliases(graph, ()) == {a: BufferAlias(c, 64), b: BufferAlias(c, 64)}
+    assert find_aliases(graph, {a}) == {b: BufferAlias(c, 64)}
     _agrees(graph)
 
 

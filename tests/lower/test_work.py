@@ -16,7 +16,7 @@ from nnefc.lower.launch_work import count_work
 from nnefc.ops.tools.build import build
 from nnefc.ops.tools.cost import flops, traffic_bytes
 from nnefc.passes.pipeline import run_pipeline
-from nnefc.program.program import Buffer, Launch, Ref, Work
+from nnefc.program.program import Buffer, Launch, LaunchWork, Ref
 from tests.helpers.command_line import ROOT
 
 FLOAT32 = DType.FLOAT32
@@ -85,7 +85,7 @@ def test_an_operand_that_is_used_twice_is_read_once() -> None:
     x = graph.add_input(TensorType(FLOAT32, (64,)), "x")
     graph.add_output(build(graph, "mul", [x, x], {}).output)
     (launch,) = lower(graph).launches
-    assert launch.work == Work(64, read=256, written=256)
+    assert launch.work == LaunchWork(64, read=256, written=256)
 
 
 def test_parts_of_a_buffer_belong_to_the_launch_that_uses_them() -> None:
@@ -107,8 +107,8 @@ def test_kernels_that_prepare_do_no_arithmetic() -> None:
         matmul.gemm("float32", (1,), (1,)), [Ref(scratch), None, Ref(c, writes=True), None], 4
     )
     count_work(op, [packing, product], lambda value: None)
-    assert packing.work == Work(0, read=0, written=140)
-    assert product.work == Work(210, read=140, written=84)
+    assert packing.work == LaunchWork(0, read=0, written=140)
+    assert product.work == LaunchWork(210, read=140, written=84)
 
 
 def test_copies_to_the_state_know_their_bytes() -> None:
@@ -116,7 +116,7 @@ def test_copies_to_the_state_know_their_bytes() -> None:
     run_pipeline(graph)
     last = lower(graph).launches[-1]
     assert last.label.startswith("update")
-    assert last.work == Work(0, read=128, written=128)
+    assert last.work == LaunchWork(0, read=128, written=128)
 
 
 def test_traffic_is_what_operations_pass_on() -> None:

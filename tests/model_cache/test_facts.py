@@ -48,7 +48,7 @@ def test_how_it_is_compiled_makes_a_difference(
     def find(_: int) -> dict[str, str]:
         return stored
 
-    monkeypatch.setattr(tuning_store, "find", find)
+    monkeypatch.setattr(tuning_store, "load_methods", find)
     compile_: Compile = nnefc.compile
     source = archive(tmp_path)
     compile_(source, threads=2)
@@ -79,7 +79,7 @@ def test_versions_and_machine_make_a_difference(
     tmp_path: Path, imported: list[Any], change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from nnefc.runtime.cache import key
-    from nnefc.runtime.cache.key import Surroundings
+    from nnefc.runtime.cache.key import ModuleDependencies
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.machine import resources
 
@@ -93,12 +93,12 @@ def test_versions_and_machine_make_a_difference(
         monkeypatch.setattr(resources, "largest_cache", lambda: 12345)
     elif change == "kernels":  # processor, instruction set, numba, LLVM, Python
 
-        def others(*_: object) -> Surroundings:
-            return Surroundings({}, b"other")
+        def others(*_: object) -> ModuleDependencies:
+            return ModuleDependencies({}, b"other")
 
-        monkeypatch.setattr(key, "surroundings_of", others)
+        monkeypatch.setattr(key, "module_dependencies", others)
     elif change == "plans":
-        monkeypatch.setattr(support_code, "interface", lambda: "other")
+        monkeypatch.setattr(support_code, "abi_digest", lambda: "other")
     else:
         from nnefc.runtime.run import team
 

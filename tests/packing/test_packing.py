@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnefc.packing import NAMES, pack, packing, size
-from nnefc.packing.inverse import Packed, View, restorable, restore
+from nnefc.packing.inverse import ArrayView, PackingSpec, restorable, restore
 from tests.models.test_block_quantized import decoded, random_blocks
 
 Array = np.ndarray[Any, Any]
@@ -29,9 +29,9 @@ def packed(name: str, source: Array, parameters: Parameters) -> Array:
     return result
 
 
-def whole(shape: tuple[int, ...]) -> View:
+def whole(shape: tuple[int, ...]) -> ArrayView:
     strides = tuple(int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
-    return View(0, shape, strides)
+    return ArrayView(0, shape, strides)
 
 
 def numbered(shape: tuple[int, ...]) -> Array:
@@ -144,7 +144,7 @@ def test_planes_of_winograd_filters_are_one_after_the_other() -> None:
 def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
     source, parameters = case
     name = "direct" if isinstance(parameters[0], tuple) else "panels"
-    piece = Packed(whole(source.shape), name, parameters)
+    piece = PackingSpec(whole(source.shape), name, parameters)
     taps = cast(Any, parameters[0])
     complete = name == "panels" or len(taps) == math.prod(source.shape[3:])
     assert restorable(source.size, [piece]) == complete
@@ -156,8 +156,8 @@ def test_what_permutes_can_be_restored(case: tuple[Array, Parameters]) -> None:
 
 def test_pieces_of_an_array_are_put_together() -> None:
     source = numbered((6, 10))
-    views = [View(0, (6, 4), (10, 1)), View(4, (6, 6), (10, 1))]
-    pieces = [Packed(view, "panels", (1, 4)) for view in views]
+    views = [ArrayView(0, (6, 4), (10, 1)), ArrayView(4, (6, 6), (10, 1))]
+    pieces = [PackingSpec(view, "panels", (1, 4)) for view in views]
     assert [view.last for view in views] == [53, 59]
     assert restorable(60, pieces)
     assert not restorable(60, pieces[:1])
@@ -168,7 +168,7 @@ def test_pieces_of_an_array_are_put_together() -> None:
 
 
 def test_sums_cannot_be_restored() -> None:
-    piece = Packed(whole((2, 2, 3, 3)), "winograd", ((4, 4), 2, ((4, 1),)))
+    piece = PackingSpec(whole((2, 2, 3, 3)), "winograd", ((4, 4), 2, ((4, 1),)))
     assert not restorable(36, [piece])
 
 

@@ -54,10 +54,10 @@ def print_facts(facts: dict[str, Any]) -> None:
 
 def _kernels() -> str:
     """Where a fresh process gets the kernels that this process has compiled."""
-    from nnefc.runtime.cache.kernel_cache import place, serves
+    from nnefc.runtime.cache.kernel_cache import is_writable, kernels_path
 
-    if place() is None:
+    if kernels_path() is None:
         return "there is no cache of kernels"
     with reported_warnings():
-        found = serves()
+        found = is_writable()
     return "with kernels from the cache" if found else "the cache of kernels cannot be used"

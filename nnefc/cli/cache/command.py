@@ -56,11 +56,11 @@ def path(json: Json = False) -> None:
 
         du -sh $(nnefc cache path)
     """
-    from nnefc.runtime.cache.kernel_cache import limit, place
+    from nnefc.runtime.cache.kernel_cache import kernels_path, size_limit
 
-    where = place()
+    where = kernels_path()
     if json:
-        print_json({"path": where, "limit_bytes": limit()})
+        print_json({"path": where, "limit_bytes": size_limit()})
     elif where is None:
         open_cache()  # which says so
     else:

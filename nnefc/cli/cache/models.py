@@ -25,10 +25,10 @@ def explain_model(model: str, importing: ImportConfig, config: CompileConfig) ->
     """Whether `nnefc.compile` would find the model; nothing is compiled."""
     from nnefc.model_cache.entry import ModelCacheEntry, NotCacheable
     from nnefc.model_cache.survey import reasons_for_miss
-    from nnefc.runtime.cache.kernel_cache import opened_weights
+    from nnefc.runtime.cache.kernel_cache import open_weight_folder
 
     try:
-        entry = ModelCacheEntry.of(model_path(model), importing, config, opened_weights())
+        entry = ModelCacheEntry.of(model_path(model), importing, config, open_weight_folder())
     except NotCacheable as error:
         return ModelAnswer(None, [str(error)])
     return ModelAnswer(entry.name, reasons_for_miss(entry))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from nnefc.cli.cache.models import ModelAnswer
     from nnefc.runtime.cache.folder import CacheFolder
-    from nnefc.runtime.cache.survey import Answer, Stored
+    from nnefc.runtime.cache.survey import CacheLookup, SurveyedEntry
 
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """Of units of time."""
@@ -52,9 +52,9 @@ _ROWS: Final = 100
 
 def open_cache() -> CacheFolder:
     """The folder; NnefError if there is none, or none that can be trusted."""
-    from nnefc.runtime.cache.kernel_cache import opened
+    from nnefc.runtime.cache.kernel_cache import open_kernel_folder
 
-    folder = opened()
+    folder = open_kernel_folder()
     if folder is None:
         raise NnefError.of(
             "internal/cache",
@@ -127,16 +127,16 @@ def list_entries(
         )
 
 
-def _order(entry: Stored) -> tuple[str, str, str]:
+def _order(entry: SurveyedEntry) -> tuple[str, str, str]:
     facts = _facts_of(entry)
     return facts.get("family", ""), facts.get("arguments", ""), entry.file.name
 
 
-def _facts_of(entry: Stored) -> Mapping[str, str]:
+def _facts_of(entry: SurveyedEntry) -> Mapping[str, str]:
     return entry.header.facts if entry.header is not None else {}
 
 
-def _record(entry: Stored) -> dict[str, Any]:
+def _record(entry: SurveyedEntry) -> dict[str, Any]:
     header = entry.header
     return {
         "kind": "kernel",
@@ -178,12 +178,12 @@ def explain(
     from nnefc.driver.lower import lower_graph
     from nnefc.kernels.target.isa import host
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.cache.survey import Index, survey
+    from nnefc.runtime.cache.survey import EntryIndex, survey
     from nnefc.runtime.compile import support_code
     from nnefc.runtime.compile.unit import key_of
 
     with progress("reading") as advance:
-        index = Index.of(survey(open_cache(), advance))
+        index = EntryIndex.of(survey(open_cache(), advance))
     importing = parse_import(
         shapes=shape,
         random_weights=random_weights,
@@ -231,7 +231,7 @@ def _model_record(whole: ModelAnswer) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: CacheLookup) -> dict[str, Any]:
     return {
         "kind": "kernel",
         "family": answer.key.family,

@@ -89,10 +89,14 @@ def warm_up(kernels: Iterable[Kernel]) -> WarmReport:
     from nnefc.runtime.compile.kernel_compiler import object_codes
     from nnefc.runtime.compile.unit import key_of
 
-    parts = (function for part in support_code.PARTS for function in support_code.functions(part))
+    parts = (
+        function
+        for part in support_code.SUPPORT_MODULES
+        for function in support_code.functions(part)
+    )
     wanted, isa = [*kernels, *parts], host()
     keys = [key_of(source, isa) for source in wanted]
-    missing = sum(key is None or cache.find(key) is None for key in keys)
+    missing = sum(key is None or cache.load_kernel(key) is None for key in keys)
     with progress("compiling") as advance:
         object_codes(wanted, advance)
     return WarmReport(len(wanted), missing)

@@ -19,9 +19,9 @@ def folders(kernels: CacheFolder) -> list[CacheFolder]:
 
 def open_weights() -> CacheFolder | None:
     """The folder of weights if there is one yet; raises NnefError `internal/cache`."""
-    from nnefc.runtime.cache.kernel_cache import opened_weights
+    from nnefc.runtime.cache.kernel_cache import open_weight_folder
 
-    folder = opened_weights()
+    folder = open_weight_folder()
     return folder if folder is not None and folder.is_there() else None
 
 

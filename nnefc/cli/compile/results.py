@@ -12,7 +12,7 @@ from nnefc.cli.support.printing import progress, reported_warnings
 if TYPE_CHECKING:
     from nnefc.artifacts.content import Content
     from nnefc.ir import Graph
-    from nnefc.runtime.artifact.build import Build
+    from nnefc.runtime.artifact.build import TargetBuild
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.model import CompiledModel
 
@@ -93,7 +93,7 @@ class CrossCompiled:
             return cls(content_of_graph(graph, config, targets, advance))
 
     @property
-    def _build(self) -> Build:
+    def _build(self) -> TargetBuild:
         return self.content[1][0]
 
     @property

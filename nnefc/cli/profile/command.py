@@ -26,7 +26,7 @@ from nnefc.cli.support.options import (
 from nnefc.cli.support.printing import console, count, print_json, print_table, quantity, table
 
 if TYPE_CHECKING:
-    from nnefc.runtime.machine.roofline import Machine
+    from nnefc.runtime.machine.roofline import Roofline
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.runtime.run.profile import Profile
 
@@ -90,7 +90,7 @@ def profile(
     """
     from nnefc.formats.atomic import replace_file
     from nnefc.ir import DType
-    from nnefc.runtime.machine.roofline import measure
+    from nnefc.runtime.machine.roofline import measure_roofline
     from nnefc.runtime.memory.tensors import random_array
 
     require_seconds("--duration", seconds)
@@ -100,7 +100,7 @@ def profile(
     given = open_model(context)
     compiled = given.compiled(threads)
     inputs = [random_array(value.type, 0, value.name) for value in given.inputs]
-    machines = {n: measure(n, seconds=0.2 * n) for n in {1, compiled.threads}}
+    machines = {n: measure_roofline(n, seconds=0.2 * n) for n in {1, compiled.threads}}
     found = compiled.profile(*inputs, seconds=seconds)
     doubles = any(v.type.dtype is DType.FLOAT64 for op in given.graph.ops for v in op.outputs)
     itemsize = 8 if doubles else 4
@@ -125,7 +125,7 @@ def profile(
 
 
 def summary(
-    compiled: CompiledModel, found: Profile, launches: Sequence[Row], machine: Machine
+    compiled: CompiledModel, found: Profile, launches: Sequence[Row], machine: Roofline
 ) -> dict[str, Any]:
     """Facts of the whole call, for JSON."""
     total = sorted(found.total.tolist())
@@ -173,7 +173,7 @@ def _print(
     every: int,
     by: GroupBy,
     facts: dict[str, Any],
-    machines: dict[int, Machine],
+    machines: dict[int, Roofline],
     itemsize: int,
 ) -> None:
     out = console()
@@ -208,7 +208,7 @@ def _print(
 
 
 def _footer(
-    shown: Sequence[Row], facts: dict[str, Any], machines: dict[int, Machine], itemsize: int
+    shown: Sequence[Row], facts: dict[str, Any], machines: dict[int, Roofline], itemsize: int
 ) -> list[str]:
     total, launches = facts["total_ms"] / 1e3, facts["launches_ms"] / 1e3
     busy = f", threads busy {100 * facts['busy']:.0f} %" if facts["threads"] > 1 else ""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nnefc.runtime.machine.roofline import Machine
+    from nnefc.runtime.machine.roofline import Roofline
     from nnefc.runtime.plan.launch_info import LaunchInfo
     from nnefc.runtime.run.profile import Profile
 
@@ -62,7 +62,7 @@ class Row:
 def rows(
     launches: Sequence[LaunchInfo],
     found: Profile,
-    machines: dict[int, Machine],
+    machines: dict[int, Roofline],
     itemsize: int = 4,
     *,
     best: bool = False,

@@ -23,7 +23,7 @@ from nnefc.lower.window import sliding, taps
 from nnefc.ops.core.window_arithmetic import pooling_window
 from nnefc.ops.standard.shape import permutation
 from nnefc.ops.standard.slicing import slice_ranges
-from nnefc.program.program import Appended, Ref
+from nnefc.program.program import AppendedInput, Ref
 from nnefc.support.machine_model import VECTOR_ITEMS_PER_NS
 from nnefc.symbolic.integers import hint, smallest, statically_equal
 
@@ -236,7 +236,7 @@ def append(lower: Lowering, op: Op) -> None:
         itemsize,
     )
     lower.alias(op.output, items)
-    lower.program.appended.append(Appended(memory.name, axis, items.type.dims[axis]))
+    lower.program.appended.append(AppendedInput(memory.name, axis, items.type.dims[axis]))
 
 
 @lowering("tile")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nnefc.ir import Op
 from nnefc.kernels.product import block_quantized
 from nnefc.kernels.product.block_quantized import DEQUANTIZE
-from nnefc.lower.context import Blocks, Lowering, lowering
+from nnefc.lower.context import Lowering, QuantizedBlocks, lowering
 from nnefc.lower.partition import ceil_div, per_tile
 from nnefc.lower.product.operands import reads_blocks
 from nnefc.support.block_formats import BLOCK_ITEMS
@@ -19,7 +19,7 @@ def dequantize_blocks(lower: Lowering, op: Op) -> None:
     users = [user for user in value.users if raw is not None and reads_blocks(user, value)]
     if users and raw is not None:
         rows = value.type.dims[-2]
-        lower.know_blocks(value, Blocks(raw.reshape(rows, -1), op.attributes["format"]))
+        lower.know_blocks(value, QuantizedBlocks(raw.reshape(rows, -1), op.attributes["format"]))
         if len(users) == len(value.users) and not lower.graph.is_output(value):
             return
     blocks = op.output.type.volume // BLOCK_ITEMS

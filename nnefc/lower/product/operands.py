@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from nnefc.ir import DType, Expression, Op, Shape, TensorType, Value
-from nnefc.lower.context import Blocks, Lowering
+from nnefc.lower.context import Lowering, QuantizedBlocks
 from nnefc.lower.elementwise import expression as elementwise
 from nnefc.lower.product.pack import Array, Matrix
 from nnefc.program.program import Buffer, Ref
@@ -23,7 +23,7 @@ class Side:
 
     at: Matrix
     data: Array | None = None
-    blocks: Blocks | None = None
+    blocks: QuantizedBlocks | None = None
 
     @property
     def turned(self) -> Side:
@@ -121,7 +121,7 @@ def reads_blocks(op: Op, value: Value) -> bool:
     )
 
 
-def _side(lower: Lowering, value: Value, blocks: Blocks | None = None) -> Side:
+def _side(lower: Lowering, value: Value, blocks: QuantizedBlocks | None = None) -> Side:
     data = lower.stored(value) if blocks is None else None
     # What is known is packed now: its own memory is not needed.
     known = data is not None or blocks is not None

@@ -63,19 +63,19 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_entries_come_back(folder: Path) -> None:
-    cache.keep(key(), b"code")
-    assert cache.find(key()) == b"code"
-    assert cache.find(key("(1,)")) is None
+    cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) == b"code"
+    assert cache.load_kernel(key("(1,)")) is None
     assert list(folder.iterdir()) == [entry(folder)]
 
 
 def test_empty_code_comes_back(folder: Path) -> None:
-    cache.keep(key(), b"")
-    assert cache.find(key()) == b""
+    cache.store_kernel(key(), b"")
+    assert cache.load_kernel(key()) == b""
 
 
 def test_entries_tell_what_they_depend_on(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     data = entry(folder).read_bytes()
     header = cache_entry.header_of(data)
     assert header is not None
@@ -85,9 +85,9 @@ def test_entries_tell_what_they_depend_on(folder: Path) -> None:
 
 
 def test_what_is_kept_replaces_what_was(folder: Path) -> None:
-    cache.keep(key(), b"one")
-    cache.keep(key(), b"two")
-    assert cache.find(key()) == b"two"
+    cache.store_kernel(key(), b"one")
+    cache.store_kernel(key(), b"two")
+    assert cache.load_kernel(key()) == b"two"
 
 
 @pytest.mark.parametrize("setting", ["off", "OFF", "Off", None, ""])
@@ -96,12 +96,12 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, setting: str | None, tmp_p
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if setting is not None:
         monkeypatch.setenv("NNEFC_CACHE", setting)
-    usual = str(tmp_path / "nnefc" / "kernels") if sys.platform == "linux" else cache.place()
-    assert cache.place() == (usual if not setting else None)
+    usual = str(tmp_path / "nnefc" / "kernels") if sys.platform == "linux" else cache.kernels_path()
+    assert cache.kernels_path() == (usual if not setting else None)
     monkeypatch.setenv("NNEFC_CACHE", "/some/where")
-    assert cache.place() == "/some/where"
+    assert cache.kernels_path() == "/some/where"
     monkeypatch.setenv("NNEFC_CACHE", "~/where")
-    assert cache.place() == str(Path.home() / "where")
+    assert cache.kernels_path() == str(Path.home() / "where")
 
 
 @pytest.mark.parametrize("named", ["0", "no", "./here", "off/", " off", "~nobody-of-that-name/x"])
@@ -112,12 +112,12 @@ def test_what_is_no_whole_path_is_refused(
     monkeypatch.setenv("NNEFC_CACHE", named)
     for _ in range(2):
         with pytest.raises(NnefError, match=r"no whole path of a folder(.|\n)*NNEFC_CACHE=off"):
-            cache.place()
+            cache.kernels_path()
     with pytest.warns(NnefWarning, match="compiled kernels stay in memory") as caught:
         for _ in range(2):
-            cache.keep(key(), b"code")
-            assert cache.find(key()) is None
-            assert cache.weights() is None
+            cache.store_kernel(key(), b"code")
+            assert cache.load_kernel(key()) is None
+            assert cache.weight_folder() is None
     assert [warning.filename for warning in caught] == [__file__]
     assert not list(folder.parent.iterdir())
 
@@ -128,7 +128,7 @@ def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | No
     monkeypatch.delenv("NNEFC_CACHE", raising=False)
     if named is not None:
         monkeypatch.setenv("XDG_CACHE_HOME", named)
-    assert cache.place() == str(platformdirs.user_cache_path("nnefc") / "kernels")
+    assert cache.kernels_path() == str(platformdirs.user_cache_path("nnefc") / "kernels")
 
 
 @pytest.mark.parametrize(
@@ -147,17 +147,17 @@ def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, named: str | No
 )
 def test_limits(monkeypatch: pytest.MonkeyPatch, text: str, nbytes: int) -> None:
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
-    assert cache.limit() == nbytes
+    assert cache.size_limit() == nbytes
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "1e9", "1 XB", "inf", "1..5MB", "9" * 400, "MB"])
 def test_limits_that_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("NNEFC_CACHE_LIMIT", text)
     with pytest.raises(NnefError, match="internal/cache"):
-        cache.limit()
+        cache.size_limit()
     with pytest.warns(NnefWarning, match="NNEFC_CACHE_LIMIT"):
-        cache.keep(key(), b"code")
-    assert cache.find(key()) == b"code"
+        cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) == b"code"
 
 
 def test_the_usual_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_the_usual_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv("NNEFC_CACHE_LIMIT")
         else:
             monkeypatch.setenv("NNEFC_CACHE_LIMIT", setting)
-        assert cache.limit() == 10**9
+        assert cache.size_limit() == 10**9
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of the processor")
@@ -199,32 +199,32 @@ def test_a_warm_process_loads_no_compiler(tmp_path: Path, program: str) -> None:
 
 def test_every_byte_counts(folder: Path) -> None:
     sought = key()
-    cache.keep(sought, b"some object code")
+    cache.store_kernel(sought, b"some object code")
     whole = entry(folder).read_bytes()
     with entry(folder).open("r+b", buffering=0) as file:
         for at, byte in enumerate(whole):
             os.pwrite(file.fileno(), bytes([byte ^ 1 << at % 8]), at)
-            assert cache.find(sought) is None, at
+            assert cache.load_kernel(sought) is None, at
             os.pwrite(file.fileno(), bytes([byte]), at)
-    assert cache.find(sought) == b"some object code"
+    assert cache.load_kernel(sought) == b"some object code"
 
 
 def test_truncated_and_longer_files_are_none(folder: Path) -> None:
     sought = key()
-    cache.keep(sought, bytes(range(256)))
+    cache.store_kernel(sought, bytes(range(256)))
     whole = entry(folder).read_bytes()
     for size in (*range(0, len(whole), 64), *range(120), len(whole) - 1):
         entry(folder).write_bytes(whole[:size])
-        assert cache.find(sought) is None, size
+        assert cache.load_kernel(sought) is None, size
         assert cache_entry.examine(sought.name, whole[:size])[0] == "damaged"
     entry(folder).write_bytes(whole + b"\0")
-    assert cache.find(sought) is None
+    assert cache.load_kernel(sought) is None
 
 
 def test_an_entry_under_another_name_is_none(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     entry(folder).rename(entry(folder, "(1,)"))
-    assert cache.find(key("(1,)")) is None
+    assert cache.load_kernel(key("(1,)")) is None
 
 
 @pytest.mark.parametrize("format_", [1, 3, 10])
@@ -232,15 +232,15 @@ def test_entries_of_other_formats_are_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch, format_: int
 ) -> None:
     """A file of the format says so, whatever else it holds; and its name is another."""
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     data = entry(folder).read_bytes()
     other = f"nnefc object {format_}\n".encode()
     entry(folder).write_bytes(other + data[len(cache_entry.MAGIC) :])
-    assert cache.find(key()) is None
+    assert cache.load_kernel(key()) is None
     changed = entry(folder).read_bytes()
     assert cache_entry.examine(key().name, changed)[0] == "of another format"
-    cache.keep(key(), b"code")
-    assert cache.find(key()) == b"code"
+    cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) == b"code"
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_headers_that_say_nothing(header: bytes) -> None:
 
 
 def test_a_header_is_json(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     data = entry(folder).read_bytes()
     start = len(cache_entry.MAGIC) + 64
     size = int.from_bytes(data[start : start + 4], "little")

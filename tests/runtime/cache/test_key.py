@@ -24,7 +24,7 @@ PACKAGE = Path(nnefc.__file__).parent
 
 def forget() -> None:
     """Let the next keys be made anew."""
-    for known in (cache_key.surroundings_of, cache_key._source, cache_key._version):  # pyright: ignore[reportPrivateUsage]
+    for known in (cache_key.module_dependencies, cache_key._source, cache_key._version):  # pyright: ignore[reportPrivateUsage]
         known.cache_clear()
 
 

@@ -30,7 +30,7 @@ from tests.helpers.folders import age_to, left, name
 
 
 def test_it_is_made_for_the_user_alone(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(entry(folder).stat().st_mode) == 0o600
 
@@ -51,16 +51,16 @@ def one_warning(match: str) -> Generator[None]:
 
 def keep_and_find_nothing() -> None:
     for arguments in ("(1,)", "(2,)"):
-        cache.keep(key(arguments), b"code")
-        assert cache.find(key(arguments)) is None
-        assert not cache.write("other", b"")
+        cache.store_kernel(key(arguments), b"code")
+        assert cache.load_kernel(key(arguments)) is None
+        assert not cache.write_file("other", b"")
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, 0o1777])
 def test_folders_that_others_can_write_to_are_refused(folder: Path, mode: int) -> None:
     folder.mkdir()
-    cache.keep(key("(1,)"), b"code")
-    assert cache.find(key("(1,)")) == b"code"
+    cache.store_kernel(key("(1,)"), b"code")
+    assert cache.load_kernel(key("(1,)")) == b"code"
     folder.chmod(mode)
     cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
     with one_warning("chmod go-w"):
@@ -68,7 +68,7 @@ def test_folders_that_others_can_write_to_are_refused(folder: Path, mode: int) -
     assert list(folder.iterdir()) == [entry(folder, "(1,)")]
     folder.chmod(0o755)
     cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    assert cache.find(key("(1,)")) == b"code"
+    assert cache.load_kernel(key("(1,)")) == b"code"
 
 
 def test_folders_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,36 +81,36 @@ def test_folders_of_others_are_refused(folder: Path, monkeypatch: pytest.MonkeyP
 
 def test_files_of_others_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those in our folder, too: somebody may have put it in the place of ours since."""
-    cache.keep(key(), b"code")
-    assert cache.find(key()) == b"code"
+    cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) == b"code"
     owner = os.geteuid()
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: owner + 1)
-        assert cache.find(key()) is None
+        assert cache.load_kernel(key()) is None
     entry(folder).chmod(0o622)
-    assert cache.find(key()) is None
+    assert cache.load_kernel(key()) is None
     entry(folder).chmod(0o644)
-    assert cache.find(key()) == b"code"
+    assert cache.load_kernel(key()) == b"code"
 
 
 def test_what_is_no_file_is_no_entry(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     entry(folder).unlink()
     os.mkfifo(entry(folder))  # whoever opens one to read waits for a writer
-    assert cache.find(key()) is None
+    assert cache.load_kernel(key()) is None
     entry(folder).unlink()
     entry(folder).mkdir()
-    assert cache.find(key()) is None
+    assert cache.load_kernel(key()) is None
     with one_warning("cannot write"):
-        cache.keep(key(), b"code")
-    assert cache.find(key()) is None
+        cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) is None
 
 
 def test_files_beyond_all_kernels_are_not_read(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     with entry(folder).open("r+b") as file:
         file.truncate(1 << 40)
-    assert cache.find(key()) is None
+    assert cache.load_kernel(key()) is None
 
 
 def test_where_no_folder_can_be(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_where_no_folder_can_be(folder: Path) -> None:
     with one_warning("File exists"):
         keep_and_find_nothing()
     with pytest.raises(NnefError, match="internal/cache"):
-        cache.opened()
+        cache.open_kernel_folder()
 
 
 def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +127,12 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
         Path(reachable).chmod(0o755)
         place = Path(reachable) / "kernels"
         monkeypatch.setenv("NNEFC_CACHE", str(place))
-        cache.keep(key(), b"code")
+        cache.store_kernel(key(), b"code")
         place.chmod(0o500)
         with as_somebody(place):
             cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
             os.utime(entry(place), (0, 0))
-            assert cache.find(key()) == b"code"
+            assert cache.load_kernel(key()) == b"code"
             with one_warning("Permission denied"):
                 keep_and_find_nothing()
             monkeypatch.setenv("NNEFC_CACHE", str(place / "below"))
@@ -142,7 +142,7 @@ def test_a_folder_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatc
             place.chmod(0o000)  # which hides what is in it
             monkeypatch.setenv("NNEFC_CACHE", str(place))
             with pytest.raises(NnefError, match="Permission denied"):
-                cache.opened()
+                cache.open_kernel_folder()
         place.chmod(0o700)
         assert list(place.iterdir()) == [entry(place)]
 
@@ -155,22 +155,22 @@ def test_a_full_disk(
 ) -> None:
     small_disk = disk("64k")
     monkeypatch.setenv("NNEFC_CACHE", str(small_disk))
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     with one_warning("No space left"):
         for number in range(3):
-            cache.keep(key(f"({number},)"), bytes(80_000))
-            assert cache.find(key(f"({number},)")) is None
-    assert cache.find(key()) == b"code"
+            cache.store_kernel(key(f"({number},)"), bytes(80_000))
+            assert cache.load_kernel(key(f"({number},)")) is None
+    assert cache.load_kernel(key()) == b"code"
     assert list(small_disk.iterdir()) == [entry(small_disk)]
-    cache.keep(key("(4,)"), bytes(10_000))
-    assert cache.find(key("(4,)")) == bytes(10_000)
+    cache.store_kernel(key("(4,)"), bytes(10_000))
+    assert cache.load_kernel(key("(4,)")) == bytes(10_000)
 
 
 def test_a_file_that_may_not_grow(folder: Path) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     with largest_file(10_000), one_warning("too large"):
-        cache.keep(key("(1,)"), bytes(100_000))
-    assert cache.find(key("(1,)")) is None
+        cache.store_kernel(key("(1,)"), bytes(100_000))
+    assert cache.load_kernel(key("(1,)")) is None
     assert list(folder.iterdir()) == [entry(folder)]
 
 
@@ -182,11 +182,11 @@ def test_errors_of_the_system(
     def fail(*_given: Any, **_options: Any) -> Any:
         raise OSError(error, os.strerror(error))
 
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     monkeypatch.setattr(*((tempfile, step) if step == "mkstemp" else (os, step)), fail)
     with one_warning(os.strerror(error)):
         keep_and_find_nothing()
-    assert cache.find(key()) == b"code"
+    assert cache.load_kernel(key()) == b"code"
     assert list(folder.iterdir()) == [entry(folder)]
 
 
@@ -195,12 +195,12 @@ def test_errors_of_the_system(
 
 def test_it_may_be_cleared_at_any_time(folder: Path) -> None:
     for _ in range(3):
-        cache.keep(key(), b"code")
-        assert cache.find(key()) == b"code"
+        cache.store_kernel(key(), b"code")
+        assert cache.load_kernel(key()) == b"code"
         shutil.rmtree(folder)
-        assert cache.find(key()) is None
-    cache.keep(key(), b"code")
-    assert cache.find(key()) == b"code"
+        assert cache.load_kernel(key()) is None
+    cache.store_kernel(key(), b"code")
+    assert cache.load_kernel(key()) == b"code"
 
 
 def test_it_may_be_removed_while_it_is_made(
@@ -223,7 +223,7 @@ def test_it_may_be_removed_while_it_is_made(
 def test_a_folder_of_others_in_its_place_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     shutil.rmtree(folder)
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
@@ -243,18 +243,18 @@ from nnefc.runtime.cache.key import key_of
 keys = [key_of("convolution.direct.convolve", repr(i), host()) for i in range(4)]
 random.seed(1)
 found = 0
-cache.keep(keys[0], b"code" * 20_000)  # all is imported that children need
+cache.store_kernel(keys[0], b"code" * 20_000)  # all is imported that children need
 for i in range(120):
     child = os.fork()
     if not child:
         while True:
             for key in keys:
-                cache.keep(key, b"code" * 20_000)
+                cache.store_kernel(key, b"code" * 20_000)
     time.sleep(random.uniform(0, 0.004))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     for key in keys:
-        code = cache.find(key)
+        code = cache.load_kernel(key)
         assert code in (None, b"code" * 20_000)
         found += code is not None
 print(found)
@@ -276,10 +276,10 @@ def test_writers_that_are_killed_leave_nothing_that_is_seen(folder: Path) -> Non
         data = (folder / file_name(one.name)).read_bytes()
         assert cache_entry.examine(one.name, data)[0] == "whole"
     assert len(files) == len(partial) + 4
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     assert sorted(path.name for path in folder.glob(f"{PARTIAL}*")) == partial, "still written?"
     for file in partial:
         age_to(folder / file, ABANDONED_SECONDS + 9)
     cache._opened.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    cache.keep(key(), b"code")
+    cache.store_kernel(key(), b"code")
     assert not list(folder.glob(f"{PARTIAL}*"))

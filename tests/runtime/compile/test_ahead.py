@@ -28,7 +28,7 @@ from nnefc.kernels.window import pooling
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
-from nnefc.runtime.compile.kernel_compiler import expecting, object_codes
+from nnefc.runtime.compile.kernel_compiler import compiling_ahead, object_codes
 from nnefc.runtime.compile.unit import CompileUnit, key_of
 from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
 
@@ -52,9 +52,9 @@ def kept(pool: list[Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 
     relatives = [*RELATIVES, SOURCES[1], Kernel(strided.copy.name, ("no size",))]
     monkeypatch.setattr(strided.copy, "relatives", lambda itemsize: relatives)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "serves", lambda: True)  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "find", lambda key: entries.get(key.name))  # pyright: ignore
-    monkeypatch.setattr(kernel_compiler.cache, "keep", keep)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "is_writable", lambda: True)  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "load_kernel", lambda key: entries.get(key.name))  # pyright: ignore
+    monkeypatch.setattr(kernel_compiler.cache, "store_kernel", keep)  # pyright: ignore
     return entries
 
 
@@ -89,7 +89,7 @@ def hinder(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if reason == "one job":
         monkeypatch.setenv("NNEFC_JOBS", "1")
     elif reason == "no cache":
-        monkeypatch.setattr(kernel_compiler.cache, "serves", lambda: False)  # pyright: ignore
+        monkeypatch.setattr(kernel_compiler.cache, "is_writable", lambda: False)  # pyright: ignore
     elif reason == "another machine":
         monkeypatch.setattr(kernel_compiler, "NATIVE", "")
     else:
@@ -155,7 +155,7 @@ def test_what_is_expected_comes_last(
 
     monkeypatch.setattr(compile_pool, "workers_for", workers_for)
     totals: set[int] = set()
-    with expecting(Asked()):
+    with compiling_ahead(Asked()):
         found = object_codes(SOURCES, lambda done, total, label: totals.add(total))
     assert found == [emitted(source) for source in SOURCES]
     names = [{name_of(each) for each in group} for group in (SOURCES, RELATIVES, EXPECTED)]
@@ -166,7 +166,7 @@ def test_what_is_expected_comes_last(
 
 
 def test_an_error_of_what_is_expected_is_none_of_the_model(kept: dict[str, bytes]) -> None:
-    with expecting(Asked(ValueError("no graph"))):
+    with compiling_ahead(Asked(ValueError("no graph"))):
         assert object_codes(SOURCES) == [emitted(source) for source in SOURCES]
     assert kept.keys() == {name_of(source) for source in [*SOURCES, *RELATIVES, *EXPECTED]}
 
@@ -174,7 +174,7 @@ def test_an_error_of_what_is_expected_is_none_of_the_model(kept: dict[str, bytes
 def test_an_interrupt_while_workers_start_stops_them(
     kept: dict[str, bytes], pool: list[Any]
 ) -> None:
-    with pytest.raises(KeyboardInterrupt), expecting(Asked(KeyboardInterrupt())):
+    with pytest.raises(KeyboardInterrupt), compiling_ahead(Asked(KeyboardInterrupt())):
         object_codes(SOURCES)
     assert len(pool) == 2
     assert not kept
@@ -182,7 +182,7 @@ def test_an_interrupt_while_workers_start_stops_them(
 
 def test_nothing_is_expected_after_the_block(kept: dict[str, bytes]) -> None:
     asked = Asked()
-    with pytest.raises(KeyError), expecting(asked):
+    with pytest.raises(KeyError), compiling_ahead(asked):
         raise KeyError
     object_codes(SOURCES)
     assert not asked.times
@@ -194,7 +194,7 @@ def test_nobody_asks_what_is_expected(
 ) -> None:
     asked = Asked()
     hinder(reason, monkeypatch)
-    with expecting(asked):
+    with compiling_ahead(asked):
         object_codes(SOURCES)
     assert not asked.times
 

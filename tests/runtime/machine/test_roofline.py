@@ -19,7 +19,7 @@ from nnefc.kernels.vector import builder
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine import roofline as machine
-from nnefc.runtime.machine.roofline import Machine, measure, reading
+from nnefc.runtime.machine.roofline import Roofline, measure_roofline, memory_reader
 from nnefc.runtime.run.team import Team
 from tests.helpers.one_op import Array, guarded
 
@@ -79,7 +79,7 @@ def test_copying_copies_its_tiles() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_limits_are_measured(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "largest_cache", lambda: 0)
-    found = measure(threads, seconds=0.01)
+    found = measure_roofline(threads, seconds=0.01)
     assert found.threads <= threads
     assert min(found.fma_gflops, found.read_gbps, found.copy_gbps) > 0
 
@@ -95,14 +95,14 @@ def test_no_limit_is_that_of_a_single_run(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(machine, "largest_cache", lambda: 0)
     monkeypatch.setattr(Team, "run", run)
-    measure(1, seconds=0.0)
+    measure_roofline(1, seconds=0.0)
     arithmetic, *memory = (launches[first] for first in sorted(launches))
     assert arithmetic >= 20
     assert sum(memory) >= 2 * 20
 
 
 def test_double_precision_has_half_the_peak() -> None:
-    limits = Machine(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=15.0)
+    limits = Roofline(threads=1, fma_gflops=100.0, read_gbps=10.0, copy_gbps=15.0)
     assert limits.peak_gflops(4) == 100
     assert limits.peak_gflops(8) == 50
 
@@ -141,7 +141,7 @@ def test_about_as_much_is_read_as_is_wanted(
         run(self, launches, count, bases, parallel)
 
     monkeypatch.setattr(Team, "run", counted)
-    read = reading(nbytes, threads)
+    read = memory_reader(nbytes, threads)
     found = {read() for _ in range(3)}
     assert found == {runs[0] * (8 << 20)}
     assert len(set(runs)) == 1

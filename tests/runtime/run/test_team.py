@@ -23,7 +23,7 @@ from nnefc.kernels.vector.memory import LOAD, STORE, load_word
 from nnefc.ops.tools.build import build
 from nnefc.runtime.compile.kernel_compiler import compile_functions
 from nnefc.runtime.machine.resources import usable_cpus
-from nnefc.runtime.run.team import Team, supports_threads, team
+from nnefc.runtime.run.team import Team, shared_team, supports_threads
 
 _load, _store = LOAD["int64"], STORE["int64"]
 
@@ -170,7 +170,7 @@ def test_a_team_really_shares_the_work() -> None:
 
 
 def test_teams_are_shared_and_bounded() -> None:
-    assert team(2) is team(2)
+    assert shared_team(2) is shared_team(2)
     assert Team(10_000).threads <= 65
     assert 1 <= usable_cpus() <= (os.cpu_count() or 1)
 
