@@ -14,7 +14,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nnefc.kernels.movement.squares import MOVED_AS, square_lanes
-from nnefc.kernels.vector.lanes import Lanes, interleave, shuffle
+from nnefc.kernels.vector.lanes import Lanes, shuffle, shuffle_two
 from nnefc.kernels.vector.llvm_types import I64
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
@@ -93,9 +93,9 @@ def _chosen(v: Vector, vectors: Sequence[Lanes], order: Sequence[int]) -> Lanes:
     while len(parts) > 1:
         if len(parts) % 2:
             parts.append(parts[0].same(ir.Constant(parts[0].value.type, ir.Undefined)))
-        twice = v.wide(2 * parts[0].v.lanes)
+        twice = v.resized(2 * parts[0].v.lanes)
         parts = [
-            interleave(low, high, twice, range(twice.lanes))
+            shuffle_two(low, high, twice, range(twice.lanes))
             for low, high in zip(parts[::2], parts[1::2], strict=True)
         ]
     return shuffle(parts[0], v, order)

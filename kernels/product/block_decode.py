@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from nnefc.kernels.vector.conversion import convert
-from nnefc.kernels.vector.lanes import Lanes, interleave
+from nnefc.kernels.vector.lanes import Lanes, shuffle_two
 from nnefc.kernels.vector.llvm_types import I16
 from nnefc.kernels.vector.vector import Vector
 from nnefc.support.block_formats import BLOCK_ITEMS
@@ -28,5 +28,5 @@ def decode(builder: Any, format: str, pointer: Any) -> Lanes:
     order = range(BLOCK_ITEMS)
     if format == "q4_0_legacy":
         order = [i // 2 + BLOCK_ITEMS // 2 * (i % 2) for i in order]
-    codes = v.of("int8").value(interleave(low, high, v, order).value)
+    codes = v.of("int8").value(shuffle_two(low, high, v, order).value)
     return convert(codes - 8, "float32") * scale

@@ -88,7 +88,7 @@ class _Windowed:
     def _chunk(self, x: Any, y: Any, start: Any, end: Any) -> None:
         """Items `start` to `end` of a row; the middle, with all taps in the row, has no masks."""
         b, v = self._b, self._v
-        wide = v.wide(IN_FLIGHT * v.lanes)
+        wide = v.resized(IN_FLIGHT * v.lanes)
         low = self._between(start, b.mul(I64(self._before), self._inner), end)
         high = b.sub(self._row, b.mul(I64(self._after), self._inner))
         room = b.sub(self._smaller(high, end), low)

@@ -74,8 +74,8 @@ class Normalisation(ABC):
         self._names = tensors(len(repeated))
         self._at = offsets(len(repeated))
         self._v = Vector(builder, self._item, lanes_of(self._item))
-        self._wide = self._v.wide(IN_FLIGHT * self._v.lanes)
-        self._single = self._v.wide(1)
+        self._wide = self._v.resized(IN_FLIGHT * self._v.lanes)
+        self._single = self._v.resized(1)
         self._libm: Any = None
 
     def emit(self, bases: Any, first: Any, last: Any) -> None:

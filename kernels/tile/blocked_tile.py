@@ -29,7 +29,7 @@ from llvmlite import ir
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.tile.blocked import clamp, table_offset
 from nnefc.kernels.vector.builder import lanes_of
-from nnefc.kernels.vector.lanes import Lanes, constant, fma, interleave, select
+from nnefc.kernels.vector.lanes import Lanes, constant, fma, select, shuffle_two
 from nnefc.kernels.vector.llvm_types import I32, I64
 from nnefc.kernels.vector.vector import Vector, separate_function, vector_intrinsic
 from nnefc.support.hardware import CACHE_LINE
@@ -149,7 +149,7 @@ class _Shape:
 
     def __init__(self, v: Vector, height: int, vectors: int, half: Half) -> None:
         whole = [v] * (vectors - (half != ""))
-        part = [] if half == "" else [v.wide(v.lanes // 2)]
+        part = [] if half == "" else [v.resized(v.lanes // 2)]
         self.height = height
         self.computed = part + whole if half == "first" else whole + part
         """Multiply-adds of such vectors."""
@@ -342,7 +342,7 @@ def _extended(x: Lanes, v: Vector) -> Lanes:
     """A vector of as many lanes as `v` or half of them, with zeros after it."""
     if x.v.lanes == v.lanes:
         return x
-    return interleave(x, constant(x.v, x.dtype, 0.0), v, range(v.lanes))
+    return shuffle_two(x, constant(x.v, x.dtype, 0.0), v, range(v.lanes))
 
 
 class _Choice:

@@ -316,7 +316,7 @@ def shuffle(x: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, undefined, lanes))
 
 
-def interleave(x: Lanes, y: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
+def shuffle_two(x: Lanes, y: Lanes, v: LaneBuilder, order: Sequence[int]) -> Lanes:
     """A vector with the lanes of `v`: lane i is lane order[i] of those of x and then y."""
     lanes = ir.Constant(ir.VectorType(I32, len(order)), list(order))
     return Lanes(v, x.dtype, v.builder.shuffle_vector(x.value, y.value, lanes))

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.kernels.vector.item_types import FLOATS
-from nnefc.kernels.vector.lanes import fma, interleave, select
+from nnefc.kernels.vector.lanes import fma, select, shuffle_two
 from nnefc.kernels.vector.memory import READ, WRITE, helper
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
@@ -115,7 +115,7 @@ def combine_row(item: str, kind: Literal["max", "fma"], step: int) -> Any:
             low = v.load(at, mask=v.mask(reach))
             rest = builder.sub(reach, v.word(v.lanes))
             high = v.load(v.at(at, v.nbytes), mask=v.mask(rest))
-            return interleave(low, high, v, [2 * i for i in range(v.lanes)])
+            return shuffle_two(low, high, v, [2 * i for i in range(v.lanes)])
 
         def body(index, mask, _):
             at = _item(v, target, index)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nnefc.kernels.vector.lanes import Lanes, interleave
+from nnefc.kernels.vector.lanes import Lanes, shuffle_two
 from nnefc.kernels.vector.vector import Vector
 
 
@@ -53,7 +53,7 @@ def _zip(v: Vector, low: Lanes, high: Lanes, width: int, half: int, quarter: int
             source = start + half * quarter // 2 + piece * width
             for first in (source, source + v.lanes):
                 order += range(first, first + width)
-    return interleave(low, high, v, order)
+    return shuffle_two(low, high, v, order)
 
 
 def _gathered(v: Vector, vectors: Sequence[Lanes], quarter: int) -> list[Lanes]:
@@ -65,5 +65,5 @@ def _gathered(v: Vector, vectors: Sequence[Lanes], quarter: int) -> list[Lanes]:
     for odd in range(2):
         starts = range(odd * quarter, 2 * v.lanes, 2 * quarter)
         order = [start + i for start in starts for i in range(quarter)]
-        halves.append(_gathered(v, [interleave(*pair, v, order) for pair in pairs], quarter))
+        halves.append(_gathered(v, [shuffle_two(*pair, v, order) for pair in pairs], quarter))
     return [vector for pair in zip(*halves, strict=True) for vector in pair]

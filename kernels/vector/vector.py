@@ -47,7 +47,7 @@ class Vector(LaneBuilder):
         """Vectors of as many items of another type."""
         return self if dtype == self.dtype else Vector(self.builder, dtype, self.lanes)
 
-    def wide(self, lanes: int) -> Vector:
+    def resized(self, lanes: int) -> Vector:
         """Vectors of another number of items of the same type."""
         return Vector(self.builder, self.dtype, lanes)
 
