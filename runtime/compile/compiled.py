@@ -130,5 +130,5 @@ def _session_layout(program: Program, graph: Graph) -> SessionLayout:
         for state in graph.states
         if state.input is not None
     }
-    appended = (each._replace(name=names[each.name]) for each in program.appended)
+    appended = (each._replace(name=names.get(each.name, each.name)) for each in program.appended)
     return SessionLayout(tuple(graph.states), tuple(graph.counts), tuple(appended))
