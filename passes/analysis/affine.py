@@ -1,4 +1,4 @@
-"""Affine maps with constant factors and terms, and chains of operations that are one."""
+"""Affine maps with constant factors and terms, matched as chains of operations."""
 
 from __future__ import annotations
 

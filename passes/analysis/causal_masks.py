@@ -1,4 +1,4 @@
-"""Causal masks: what hides from each row the columns behind a diagonal."""
+"""Match causal masks, which hide the columns behind a diagonal from each row."""
 
 from __future__ import annotations
 

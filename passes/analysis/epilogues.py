@@ -1,4 +1,4 @@
-"""Operations that apply an expression to what another one has computed."""
+"""Absorb element-wise operations into the operation that computes their operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known when a model is compiled: constants, and variables that are never updated."""
+"""Values known at compile time: constants, and variables that are never updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scan taken apart, so that passes can add to it and leave out of it, and put together again."""
+"""An editable form of a scan: passes add and remove carried values, then write it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors as other tensors walked with strides: what transposes, splits and reshapes amount to."""
+"""Strided views: transposes, splits and reshapes as offsets and strides into another tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for Fourier transforms: real numbers, and no more results than wanted."""
+"""Rules of `canonicalise` for Fourier transforms: real inputs, and only the results in use."""
 
 from __future__ import annotations
 

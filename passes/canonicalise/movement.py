@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for what moves items: shapes, orders, parts."""
+"""Rules of `canonicalise` for data movement: reshapes, transposes, slices, concatenations."""
 
 from __future__ import annotations
 

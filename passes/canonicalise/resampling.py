@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for resizing: by whole factors it is what NNEF has operations for."""
+"""Rules of `canonicalise` for resizing: by whole factors it becomes an NNEF up-sampling."""
 
 from __future__ import annotations
 

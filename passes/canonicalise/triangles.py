@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for comparisons of places with places, as causal masks have them."""
+"""Rules of `canonicalise` for comparisons of row and column indices, as in causal masks."""
 
 from __future__ import annotations
 

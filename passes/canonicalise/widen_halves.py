@@ -1,4 +1,4 @@
-"""Compute in float32 what is stored in 16 bits."""
+"""Compute 16-bit floats in float32."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of `canonicalise` for sliding windows, and the borders in front of them."""
+"""Rules of `canonicalise` for sliding windows, and for padding before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute once what is computed twice."""
+"""Common subexpression elimination: compute equal operations once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take out what nothing depends on."""
+"""Remove operations whose results are not used."""
 
 from __future__ import annotations
 

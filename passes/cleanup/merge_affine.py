@@ -1,4 +1,4 @@
-"""Make one factor of consecutive factors, and one term of consecutive terms."""
+"""Merge consecutive constant factors, and consecutive constant terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Concatenate what is concatenated already, instead of its pieces once more."""
+"""Reuse an earlier concatenation instead of concatenating its operands again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move what stands for blocks of quantized items to where it is computed with."""
+"""Move the dequantization of block-quantized weights to the products that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move transposes towards the outputs, where they meet others that undo them."""
+"""Move transposes towards the outputs, so that inverse transposes meet and cancel."""
 
 from __future__ import annotations
 

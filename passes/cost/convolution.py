@@ -1,5 +1,6 @@
-"""The time of a convolution by each of its algorithms: a cost model over shapes, in nanoseconds of
-one core.
+"""The time of a convolution by each of its algorithms: a cost model over shapes.
+
+Costs are in nanoseconds of one core.
 """
 
 from __future__ import annotations

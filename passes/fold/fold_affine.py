@@ -1,4 +1,4 @@
-"""Make factors and terms of convolutions and matrix products part of their weights."""
+"""Fold constant factors and terms into the weights of convolutions and matrix products."""
 
 from __future__ import annotations
 

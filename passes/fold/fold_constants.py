@@ -1,4 +1,4 @@
-"""Compute at compile time what depends on no input."""
+"""Compute operations of constants at compile time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make one operation of two matrix products with a softmax between them."""
+"""Fuse two matrix products with a softmax between them into `attention`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions that kernels on blocked tensors can do, with what they do to their result."""
+"""Fuse convolutions that kernels on blocked tensors can compute with their epilogues."""
 
 from __future__ import annotations
 

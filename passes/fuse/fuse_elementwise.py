@@ -1,4 +1,4 @@
-"""Make one operation of element-wise ones that feed each other."""
+"""Fuse connected element-wise operations into one."""
 
 from __future__ import annotations
 

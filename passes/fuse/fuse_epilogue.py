@@ -1,4 +1,4 @@
-"""Let operations apply the element-wise work that follows to what they have just computed."""
+"""Fuse element-wise operations into the operation that computes their operand."""
 
 from __future__ import annotations
 

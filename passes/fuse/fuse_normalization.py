@@ -1,4 +1,4 @@
-"""Make one operation of the many that layer, instance or RMS normalisation is written in."""
+"""Fuse the operations of layer, instance or RMS normalisation into one."""
 
 from __future__ import annotations
 

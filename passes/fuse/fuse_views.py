@@ -1,4 +1,4 @@
-"""Make one operation of tensors that are cut, changed item by item and joined again."""
+"""Fuse slices, element-wise operations on them, and their concatenation into one operation."""
 
 from __future__ import annotations
 

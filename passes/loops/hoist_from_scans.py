@@ -1,4 +1,4 @@
-"""Compute before a loop what its turns need not compute one by one."""
+"""Hoist operations out of loops: compute them before the loop, for all turns at once."""
 
 from __future__ import annotations
 

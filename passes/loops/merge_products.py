@@ -1,4 +1,4 @@
-"""Products of one row with several matrices, in loops: one product with all of them."""
+"""Merge products of one row with several matrices, in loops, into one product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take out of loops what nobody needs, or what need not be a part of them."""
+"""Remove unused and loop-invariant values from loops."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Passes that decide for this machine: layouts, algorithms, parts of a batch."""
+"""Passes that decide for this machine: layouts, algorithms, stages of a batch."""

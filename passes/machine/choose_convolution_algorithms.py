@@ -1,4 +1,4 @@
-"""The algorithm of every convolution."""
+"""Choose the algorithm of every convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make matrix products of convolutions whose result is one pixel."""
+"""Rewrite convolutions whose result is one pixel as matrix products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make convolutions of transposed ones that have few channels."""
+"""Rewrite deconvolutions with few channels as convolutions that interleave their phases."""
 
 from __future__ import annotations
 

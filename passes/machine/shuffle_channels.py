@@ -1,4 +1,4 @@
-"""Permutations of channels, where they were written as transpositions of groups."""
+"""Match channel shuffles written as reshape, transpose, reshape."""
 
 from __future__ import annotations
 

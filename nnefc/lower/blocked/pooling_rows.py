@@ -1,4 +1,4 @@
-"""Rows of the outputs of windows, cut into parts that kernels of pooling compute as one piece."""
+"""Rows of outputs of pooling windows, cut into pieces that a kernel computes at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channel-blocked tensors, as lowerings and their kernels see them."""
+"""Channel-blocked tensors in memory: offsets of planes, rows and pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions by groups that lie within channel blocks, reverse ones phase by phase."""
+"""Grouped convolutions with groups inside channel blocks; deconvolutions phase by phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions of blocked tensors by the register tile: conv, and deconv phase by phase."""
+"""Direct convolution of blocked tensors by the register tile; deconvolutions phase by phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How output channels are covered by panels, which are as wide as register tiles."""
+"""Panels of output channels, as wide as register tiles."""
 
 from __future__ import annotations
 

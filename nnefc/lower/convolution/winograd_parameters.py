@@ -1,4 +1,4 @@
-"""What the kernels of Winograd's convolution are told: their parameters, tables and filter."""
+"""Parameters, tables and the packed filter of the kernels of Winograd's convolution."""
 
 from __future__ import annotations
 

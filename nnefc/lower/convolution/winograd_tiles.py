@@ -1,4 +1,4 @@
-"""The tiles of Winograd's convolution: how outputs are cut up, and in which order tiles come."""
+"""The tiles of Winograd's convolution: their sizes, and their order."""
 
 from __future__ import annotations
 
