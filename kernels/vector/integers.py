@@ -6,9 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
-
 from nnefc.kernels.vector.conversion import convert
 from nnefc.kernels.vector.item_types import BITS
 from nnefc.kernels.vector.lanes import Lanes, constant, select
@@ -68,6 +65,3 @@ def power(x: Lanes, y: Lanes) -> Lanes:
     sign = select((y & 1).equals(0), x * x, x)  # of 1 and -1, whose powers are whole
     reciprocal = select(x.equals(1) | x.equals(-1), sign, 0)
     return select(y < 0, reciprocal, result)
-
-
-INTEGERS: Final[dict[str, Callable[[Lanes, Lanes], Lanes]]] = {"div": quotient, "pow": power}

@@ -1,6 +1,6 @@
-"""Element-wise operations, their types, and expressions of them.
+"""What element-wise kernels compute: expressions of operations, as keys of kernels.
 
-`nnefc.kernels.vector.expression` emits vector IR for them.  The C library is called through a table
+`nnefc.kernels.vector.expression` makes vector IR of these.  The C library is called through a table
 of addresses, so that a kernel has no undefined symbol.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from nnefc.kernels.abi import LIBM
-from nnefc.kernels.vector.item_types import FLOATS, HALVES, INTEGERS, SCALARS
+from nnefc.kernels.vector.item_types import FLOATS
 
 Number = bool | int | float
 
@@ -20,25 +20,6 @@ StepKey = tuple[str, tuple[int, ...], str, Number | None]
 _UNARY: Final = {name for name, arity in LIBM if arity == 1}
 ELEMENTARY: Final = frozenset(_UNARY - {"log1p"} | {"pow", "sigmoid", "softplus"})
 """Operations of `nnefc.kernels.vector.math` on float32, of the C library on float64."""
-
-_NUMBERS = (*FLOATS, *INTEGERS)
-_ANY = (*SCALARS, *HALVES)
-_TYPES: Final = {
-    _ANY: "copy select cast",
-    SCALARS: "lt gt le ge eq ne",
-    _NUMBERS: "neg abs sign add sub mul div min max relu sqr pow remainder",
-    FLOATS: " ".join(
-        ["rcp sqrt rsqrt rsqr floor ceil round round_even", *sorted(ELEMENTARY - {"pow"})]
-    ),
-    INTEGERS: "shift_left shift_right",
-    (*INTEGERS, "bool"): "bitand bitor bitxor bitnot",
-    ("bool",): "not and or xor",
-}
-
-
-def operations() -> dict[str, tuple[str, ...]]:
-    """Every operation with the types its result may have (of the operands, for comparisons)."""
-    return {name: types for types, names in _TYPES.items() for name in names.split()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

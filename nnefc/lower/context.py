@@ -67,6 +67,11 @@ def has_lowering(name: str) -> bool:
     return (name, False) in _lowerings
 
 
+def has_blocked_lowering(name: str) -> bool:
+    """Whether operation `name` can be lowered if an operand or a result is blocked."""
+    return (name, True) in _lowerings
+
+
 @dataclass(frozen=True, slots=True)
 class QuantizedBlocks:
     """Weights in blocks of a format of `nnefc.support.block_formats`, [rows, bytes of a row]."""

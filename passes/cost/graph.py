@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from nnefc.ir import Graph, Op
-from nnefc.ops.internal import scan
-from nnefc.ops.tools.cost import computes, is_stored, macs, traffic_bytes
+from nnefc.ops.tools.cost import computes, is_stored, macs, repeats, traffic_bytes
 from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS
 from nnefc.passes.cost import convolution
 from nnefc.passes.cost.convolution import products, products_nanoseconds
@@ -33,8 +32,8 @@ def nanoseconds(graph: Graph, *, warm: bool = False) -> float:
 def _computing(graph: Graph, warm: bool) -> float:
     total = 0.0
     for op in filter(computes, graph.ops):
-        if op.name == scan.NAME:  # weights stay near from turn to turn
-            total += op.attributes["turns"] * _computing(op.attributes["body"], warm=True)
+        if op.bodies:  # weights stay near from turn to turn
+            total += repeats(op) * sum(_computing(body, warm=True) for body in op.bodies)
         else:
             total += LAUNCH_NS + _arithmetic(op, warm)
     return total

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nnefc.kernels.target.isa import TABLE, executable
-from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.ops.tools.table import standard
 from tests.helpers.width_subjects import ANY
 
@@ -61,4 +61,4 @@ def test_every_kernel(row: str) -> None:
 def test_subjects_have_every_elementwise_operation() -> None:
     """Those of the standard; the others are subjects by their samples."""
     names = set(re.findall(r"(\w+)(?:<\w+>)?\(", ANY["elementwise"]))
-    assert not {name for name in scalar.operations() if name in standard()} - names
+    assert not {name for name in INSTRUCTIONS if name in standard()} - names

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.ir import Op, TensorType, Value
 from nnefc.ir.expression import expression_of
-from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.blocked.tensors import Tensor, layout_of, read_blocked, write_blocked
 from nnefc.lower.channel_padding import channel_mask, keeps_zeros, masked
 from nnefc.lower.context import Lowering, blocked_lowering
@@ -16,7 +16,7 @@ from nnefc.lower.elementwise.expression import Strided, launch_strided, literals
 from nnefc.program.program import Ref
 
 
-@blocked_lowering("fused", *scalar.operations())
+@blocked_lowering("fused", *INSTRUCTIONS)
 def blocked_elementwise(lower: Lowering, op: Op) -> None:
     """Over [batch, blocks, *spatial, block]."""
     type_ = op.output.type

@@ -13,6 +13,7 @@ from nnefc.kernels.elementwise import parameters
 from nnefc.kernels.elementwise.parameters import MAX_PERIOD, OUTER, Access, Walk
 from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.kernels.vector import scalar
+from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.lower.context import Lowering, lowering
 from nnefc.lower.product.pack import Array
 from nnefc.program.program import Ref
@@ -39,7 +40,7 @@ class Strided:
     """
 
 
-@lowering("fused", *scalar.operations())
+@lowering("fused", *INSTRUCTIONS)
 def elementwise_operation(lower: Lowering, op: Op) -> None:
     """One element-wise operation, or an `ir.Expression`, over broadcast operands."""
     if op.name == "cast" and (known := _converted_later(lower, op)) is not None:
