@@ -71,14 +71,30 @@ def run_front_end(
 
             return import_document(document, container, config, diagnostics)
         source = _tract_source(document, container, config, diagnostics)
-        source.require_inputs(config.shapes)
-        if not sources and not (dynamic and source.unbound(config.shapes)):
-            graph = source.graph(config.shapes, diagnostics)
-            if not (dynamic and graph.needs_session):
-                return graph
-        source.read_weights()
-        files.pop_all()  # models within this one are read when they are needed
-        return source
+        model = graph_or_source(source, config, diagnostics, dynamic, sources)
+        if model is source:
+            files.pop_all()  # submodels are read when a graph needs them
+        return model
+
+
+def graph_or_source(
+    source: GraphSource,
+    config: ImportConfig,
+    diagnostics: Diagnostics,
+    dynamic: bool,
+    sources: bool,
+) -> Graph | GraphSource:
+    """The graph of a source, or the source with its weights where a graph would not be enough.
+
+    See `read_model` for `dynamic` and `sources`.
+    """
+    source.require_inputs(config.shapes)
+    if not sources and not (dynamic and source.unbound(config.shapes)):
+        graph = source.graph(config.shapes, diagnostics)
+        if not (dynamic and graph.needs_session):
+            return graph
+    source.read_weights()
+    return source
 
 
 def _parsed(container: Container, config: ImportConfig, diagnostics: Diagnostics) -> ast.Document:

@@ -49,6 +49,10 @@ class GraphSource(Protocol):
         """The axis along which a state grows, by name, for states of graphs built so far."""
         ...
 
+    def read_weights(self) -> None:
+        """Read the weights that graphs will need; raises NnefError."""
+        ...
+
     def arrays(self) -> Iterable[np.ndarray[Any, Any]]:
         """The weights, which all graphs share."""
         ...
