@@ -1,4 +1,4 @@
-"""The data of a program: each array once, however many operations and stages read it."""
+"""The constants of a program: each array once, however many operations and stages read it."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ whole page there, which may be a large one that is full of weights that nothing 
 
 
 class ConstantPool:
-    """Gives arrays their places among the constants of a program."""
+    """Adds arrays to the constants of a program, without duplicates."""
 
     def __init__(self, program: Program, *, keep_sources: bool = False) -> None:
-        """`keep_sources`: the program says how weights are packed, instead of having them so."""
+        """`keep_sources`: the program has `PackedWeight` constants instead of packed arrays."""
         self._keep_sources = keep_sources
         self._kept = program.constants
         self._places: dict[Key, Ref] = {}
         self._tables: dict[tuple[str, bytes] | str, Ref] = {}
         self._derived: dict[Key, Ref] = {}
         self._alive: list[Array] = []
-        """Arrays whose addresses are keys: these must not be used again."""
+        """Arrays whose addresses are keys, so that no other array gets the same address."""
 
     def place(self, array: Array) -> Ref:
         """Memory that holds `array`, kept by reference if it is C-contiguous and aligned, and no

@@ -1,4 +1,4 @@
-"""What a lowering function sees: buffers for values, and a list of launches to append to.
+"""The interface of lowering functions: buffers for values, and a list of launches to append to.
 
 A lowering is registered under the name of the operation that it turns into launches:
 
@@ -82,23 +82,23 @@ class QuantizedBlocks:
 
 @dataclass(frozen=True)
 class ProgramState:
-    """What the graphs have in common that become one program."""
+    """State shared by all graphs lowered into one program."""
 
     program: Program
-    """Launches are added to it, and constants."""
+    """Lowering appends launches and constants to it."""
     constants: ConstantPool
     zero_filled: Container[Value]
-    """Blocked values whose channels that fill up the last block have to be zero."""
+    """Blocked values whose padding channels must be zero."""
     threads: int
-    """How many will run the program; more are possible, but scratch memory is for so many."""
+    """Threads that share scratch memory; more can run the program, but some then wait."""
     cache_bytes: int
     """Bytes of the largest cache: larger results bypass it."""
     live: int
-    """Bytes that the arena may have in any case: at least those of values alive at one time."""
+    """Bytes that the arena needs anyway: at least those of values alive at one time."""
     growing: bool = False
-    """Shapes change from call to call: kernels are those that many shapes have in common."""
+    """Shapes change from call to call, so kernels must suit many shapes."""
     release: Callable[[], None] | None = None
-    """Called when data was read that need not stay in memory."""
+    """Called after much data was read that need not stay in memory."""
 
 
 class Lowering:

@@ -1,4 +1,4 @@
-"""Constants that are made of others: weights in the order in which kernels read them."""
+"""Packed weights: constants rearranged into the order in which kernels read them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Array = np.ndarray[Any, Any]
 
 
 class PackedWeight(NamedTuple):
-    """`source`, any view of an array, as `nnefc.packing` arranges it."""
+    """A view `source` of an array, to be packed by a function of `nnefc.packing`."""
 
     source: Array
     packing: str
     parameters: Parameters
     dtype: np.dtype[Any] | None = None
-    """Of the packed items; None: that of the source, whose items are in no wider type."""
+    """Type of the packed items, at least as wide as that of the source; None: that of the source."""
 
     @property
     def size(self) -> int:
-        """Items."""
+        """Number of packed items."""
         return size(self.packing, self.source.shape, self.parameters)
 
     @property
@@ -31,7 +31,7 @@ class PackedWeight(NamedTuple):
         return self.size * (self.dtype or self.source.dtype).itemsize
 
     def array(self, release: Release | None = None) -> Array:
-        """The items, in memory of their own."""
+        """The packed items, in newly allocated memory."""
         packed = large_page_memory(self.nbytes, "weights").view(self.dtype or self.source.dtype)
         pack(self.packing, self.source, self.parameters, packed, release)
         return packed

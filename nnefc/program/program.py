@@ -1,7 +1,7 @@
-"""A program: launches over buffers that have no address yet; what lowering produces.
+"""Programs: launches over buffers without addresses.  Lowering produces them.
 
-`runtime.plan.arena` gives the arena buffers their offsets, `runtime.plan.plan` turns the
-result into the words that the executor walks.
+`runtime.plan.arena` assigns offsets to arena buffers, and `runtime.plan.planner` encodes the result
+for the executor.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Space = Literal["arena", "constant", "input", "output", "slice", "state"]
 
 @dataclass(eq=False, slots=True)
 class Buffer:
-    """A piece of memory.
+    """A range of memory.
 
-    `index` counts within its space, except in the arena, where the planner decides.
-    A slice is a piece of another buffer, which launches move on (`nnefc.kernels.executor.slices`).
-    `label` is for people who read a plan.
+    `index` counts within its space, except in the arena, where the planner assigns offsets.
+    A slice is a range of another buffer, moved by launches (`nnefc.kernels.executor.slices`).
+    `label` describes the buffer to readers of a plan.
     """
 
     space: Space
@@ -51,14 +51,14 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWork:
-    """What a launch has to do, to compare the time it takes with: operations and bytes, once."""
+    """Operations and bytes of one run of a launch, which profiles compare with its time."""
 
     flops: int
     """Floating-point operations; a multiply-add is two."""
     read: int
-    """Bytes of the tensors that it reads."""
+    """Bytes of the tensors read."""
     written: int
-    """Bytes of those that it writes."""
+    """Bytes of the tensors written."""
 
 
 NO_WORK: Final = LaunchWork(0, 0, 0)
@@ -79,7 +79,7 @@ class Launch:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """The kernel, or those that it runs one after the other."""
+        """The kernel, or the kernels that it runs in sequence."""
         from nnefc.kernels.template import Kernel
 
         return [w for w in self.words if isinstance(w, Kernel)] or [self.kernel]
@@ -90,7 +90,7 @@ class Launch:
 
 
 class AppendedInput(NamedTuple):
-    """What a run puts into the memory of an input, behind the items that are there."""
+    """Items that a run appends to an input in its memory, e.g. to a key-value cache."""
 
     name: str
     """The input, or for a `SessionLayout` the state that it takes."""
@@ -100,39 +100,39 @@ class AppendedInput(NamedTuple):
 
 
 class RepeatedLaunches(NamedTuple):
-    """Launches that are in a program again and again, as often as symbols tell."""
+    """A sequence of launches that a program repeats a symbolic number of times."""
 
     start: int
-    """How many launches are before them."""
+    """Index of the first launch."""
     period: int
     steps: int
-    """Launches, not periods."""
+    """Total number of launches, not of periods."""
 
 
 @dataclass(slots=True, eq=False)
 class Program:
     """Launches in order, and the memory outside the arena that they name by index.
 
-    A launch may be there several times.
+    The same launch may occur several times.
     """
 
     launches: list[Launch] = field(default_factory=list["Launch"])
     constants: list[np.ndarray[Any, Any] | PackedWeight | TracedArray] = field(
         default_factory=list[Any]
     )
-    """Read-only arrays, C-contiguous, not copied; or what they are to be made of."""
+    """Read-only C-contiguous arrays, not copied; or descriptions of arrays to be made."""
     states: list[str] = field(default_factory=list[str])
     """Keys (lower-case labels) of the variables that have a mutable buffer."""
     slices: int = 0
-    """How many buffers there are that are slices of others."""
+    """Number of slice buffers."""
     appended: list[AppendedInput] = field(default_factory=list["AppendedInput"])
     repeated: list[RepeatedLaunches] = field(default_factory=list["RepeatedLaunches"])
     """In the order of the launches."""
 
     def repeat(self, launches: Sequence[Launch], count: int) -> None:
-        """Append so many launches: these, again and again.
+        """Append `count` launches by cycling through `launches`.
 
-        A count that depends on symbols is noted; it cannot within launches that are repeated.
+        A symbolic count is recorded; it is not supported inside repeated launches.
         """
         if isinstance(count, SymInt):
             self.repeated.append(RepeatedLaunches(len(self.launches), len(launches), count))

@@ -1,7 +1,6 @@
-"""Memory for weights and states: arrays that are small share blocks; the system backs these with
-large pages.
+"""Memory in large pages, for weights and states; small arrays share blocks.
 
-Reading weights once takes half as long then as from pages of 4 KiB, each of which has to be found.
+Reading weights once takes half as long as from pages of 4 KiB, because of fewer TLB misses.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from nnefc.support.hardware import ALIGNMENT
 Array = np.ndarray[Any, Any]
 
 BLOCK_BYTES: Final = 16 << 20
-"""Bytes of a block, which lives as long as an array in it."""
+"""Bytes of a block, which is freed after the last array in it."""
 _SMALL: Final = 4 << 20
-"""Arrays of fewer bytes are in blocks."""
+"""Arrays of fewer bytes share blocks."""
 _LARGE_PAGE: Final = 2 << 20
 
 
 class _Own(threading.local):
-    """What is left of the block that a thread takes memory of: threads need no lock for it."""
+    """The rest of the block that this thread allocates from, without a lock."""
 
     rest: Array = np.empty(0, np.uint8)
 
@@ -36,9 +35,9 @@ _own: Final = _Own()
 
 
 def large_page_memory(nbytes: int, what: str) -> Array:
-    """So many bytes, at an address that is a multiple of `ALIGNMENT`.
+    """`nbytes` at an address that is a multiple of `ALIGNMENT`.
 
-    Raises NnefError `limit/memory`, which says for what, if there is not enough.
+    Raises NnefError `limit/memory`, which names `what` the memory is for.
     """
     if nbytes >= _SMALL:
         return _mapped(nbytes, what)
@@ -50,7 +49,7 @@ def large_page_memory(nbytes: int, what: str) -> Array:
 
 
 def _mapped(nbytes: int, what: str) -> Array:
-    """So many bytes of pages that nothing has been in: what an allocator gives has small ones."""
+    """`nbytes` of fresh pages: an allocator would reuse small ones."""
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return aligned(nbytes, what)
     try:

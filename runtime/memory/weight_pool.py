@@ -1,4 +1,4 @@
-"""What several plans of one model share: packed weights, and memory between launches."""
+"""Weights and arenas shared by the plans of one model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Array = np.ndarray[Any, Any]
 
 
 class WeightPool:
-    """Weights as kernels read them, made once for all plans, and arenas.
+    """Packed weights, computed once for all plans, and a pool of arenas.
 
-    What is made of arrays that are `kept` alive is kept, too; what a plan makes of others belongs
-    to that plan.
+    Packed forms of arrays registered with `keep` are cached; those of other arrays belong to the
+    plan that asked for them.
     """
 
     def __init__(self, arena_bytes: int | None = None) -> None:
@@ -29,17 +29,17 @@ class WeightPool:
         self._packed: dict[Hashable, Array] = {}
 
     def keep(self, array: Array) -> None:
-        """Share what is made of this array."""
+        """Cache packed forms of this array, and keep it alive."""
         kept = owner(array)
         self._kept[id(kept)] = kept
 
-    def packed(self, derived: PackedWeight) -> Array:
-        """The items of a constant that is made of another array."""
-        source = derived.source
+    def packed(self, weight: PackedWeight) -> Array:
+        """The items of a packed weight."""
+        source = weight.source
         if id(owner(source)) not in self._kept:
-            return derived.array()
-        key = (*view_key(source), derived.packing, derived.parameters, derived.dtype)
+            return weight.array()
+        key = (*view_key(source), weight.packing, weight.parameters, weight.dtype)
         found = self._packed.get(key)
         if found is None:
-            found = self._packed.setdefault(key, derived.array(release_pages))
+            found = self._packed.setdefault(key, weight.array(release_pages))
         return found

@@ -1,4 +1,4 @@
-"""Launches of a plan, for people, and the work that they are."""
+"""Descriptions of launches for reports, and their total work."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from nnefc.program.program import LaunchWork, Program
 
 
 class LaunchInfo(NamedTuple):
-    """One launch of a plan, for people: what it computes, by which kernel, in how many tiles.
+    """A launch of a plan, described for reports: operation, kernel, tiles.
 
-    It runs `times` times in a call, one for each part of a batch; tiles and work are those of once.
+    It runs `times` times in a call, e.g. once per slice of a batch; tiles and work count one run.
     """
 
     label: str
@@ -37,5 +37,5 @@ def launch_infos(program: Program) -> tuple[LaunchInfo, ...]:
 
 
 def total_work(launches: Sequence[LaunchInfo]) -> int:
-    """Operations, and bytes that are read, of all launches."""
+    """Floating-point operations plus bytes read, summed over all launches."""
     return sum(each.times * (each.work.flops + each.work.read) for each in launches)

@@ -1,4 +1,4 @@
-"""A plan: a program as the words that the executor walks.
+"""Plans: programs encoded as integers that the executor interprets.
 
 A launch is laid out as `kernels.abi.LAUNCH` says.  Parameters name memory as (index into the
 table of bases, byte offset), so a plan is position-independent and read-only: callers that run
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BaseTable(NamedTuple):
-    """Where the base addresses of each space start in the table."""
+    """Index of the first base address of each memory space."""
 
     constants: int
     states: int
@@ -29,23 +29,23 @@ class BaseTable(NamedTuple):
 class Plan(NamedTuple):
     """`launches`: int64 [steps, 4]; `params`: int64.
 
-    A step is one run of a launch; those that run several times share their parameters.
+    A step is one execution of a launch; launches that run several times share their parameters.
     """
 
     launches: Int64Array
     launch_of: Int64Array
-    """[steps]: which of the distinct launches of the program it is."""
+    """[steps]: index of the launch among the distinct launches of the program."""
     params: Int64Array
     table: BaseTable
     arena_bytes: int
     arena_lower_bound: int
-    """No arrangement of what lives in the arena needs less."""
+    """Bytes: the largest amount alive at one time, which no arrangement can go below."""
     parallel: bool
     """Whether any launch has more than one tile."""
 
 
 class LaunchSequence(NamedTuple):
-    """Launches of a plan for a team to run: their address, how many, whether together."""
+    """Launches for a team: address of the first, their number, whether threads share them."""
 
     launches: int
     steps: int

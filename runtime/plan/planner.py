@@ -1,4 +1,4 @@
-"""Programs into plans: offsets for buffers, words for launches."""
+"""Makes plans from programs: assigns offsets to buffers and encodes launches."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ WORD: Final = 8
 
 
 def make_plan(program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]) -> Plan:
-    """The plan of a program; `offset` is where a kernel starts in the code."""
+    """The plan of a program; `offset` returns the byte offset of a kernel in the code."""
     return draft_plan(program, inputs, outputs, offset).plan()
 
 
 @dataclass(slots=True, eq=False)
 class PlanDraft:
-    """A plan whose numbers are not words yet: they may depend on symbols."""
+    """A plan before encoding: its numbers may be symbolic."""
 
     kernels: list[int]
-    """Of each distinct launch: where its kernel starts in the code."""
+    """[distinct launches]: byte offset of the kernel in the code."""
     starts: list[int]
-    """Where its parameters start, in bytes."""
+    """[distinct launches]: byte offset of the parameters."""
     tiles: list[int]
     params: list[int]
     launch_of: Int64Array
-    """What the steps are now."""
+    """[steps]: index of the distinct launch, for the hints of symbols."""
     repeated: list[RepeatedLaunches]
-    """Those of which symbols tell how many there are."""
+    """Runs of launches whose length is symbolic."""
     table: BaseTable
     arena_bytes: int
     arena_lower_bound: int
 
     def plan(self) -> Plan:
-        """The plan for what numbers are now."""
+        """The plan for the hints of all numbers."""
         import numpy as np
 
         params = np.array([hint(x) for x in self.params], np.int64)
@@ -72,7 +72,7 @@ class PlanDraft:
         )
 
     def launches(self, tiles: Sequence[int], launch_of: Int64Array) -> Int64Array:
-        """The steps as words, where the distinct launches have so many tiles."""
+        """[steps, 4] encoded launches; `tiles` is the number of tiles of each distinct launch."""
         import numpy as np
 
         launches = np.zeros((len(tiles), len(LAUNCH.offsets)), np.int64)
@@ -85,7 +85,7 @@ class PlanDraft:
         return launches[launch_of]
 
     def steps(self, counts: Sequence[int]) -> Int64Array:
-        """As `launch_of`, for other numbers of what is repeated."""
+        """`launch_of` for other lengths of the repeated runs."""
         import numpy as np
 
         found: list[Int64Array] = []
@@ -101,7 +101,7 @@ class PlanDraft:
 def draft_plan(
     program: Program, inputs: int, outputs: int, offset: Callable[[Kernel], int]
 ) -> PlanDraft:
-    """The numbers of a plan; `offset` is where a kernel starts in the code."""
+    """The draft of a plan; `offset` returns the byte offset of a kernel in the code."""
     import numpy as np
 
     distinct = program.distinct

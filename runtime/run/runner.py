@@ -1,4 +1,4 @@
-"""What runs a plan on memory: threads, tables of bases, and what lives between launches."""
+"""Runs plans: binds them to constants, states, arenas and the arrays of a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _FixedBases:
-    """Addresses that do not depend on a call, and the arrays that have them."""
+    """Entries of the table of bases that do not depend on a call, and the arrays behind them."""
 
     def __init__(self, table: list[int], constants: Sequence[Array]) -> None:
         self.table = table
@@ -33,12 +33,12 @@ class _FixedBases:
 
 
 class _RunContext:
-    """What one run owns: a table of bases, and the words of the plan if they vary."""
+    """State owned by one run: a table of bases, and a copy of the parameters if they are patched."""
 
     __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
 
     def __init__(self, bound: _FixedBases, plan: Plan, *, own: bool) -> None:
-        """`own`: the words are to be written."""
+        """`own`: patches will be written into the parameters."""
         self._bound = bound
         self._params = plan.params.copy() if own else plan.params
         self._words: PlanPatch | None = None
@@ -49,18 +49,18 @@ class _RunContext:
         self.address = ctypes.addressof(self.bases)
 
     def hold(self, arena: Array) -> None:
-        """Let values between launches be there, as long as no other arena takes its place."""
+        """Use this arena for the values between launches, until another one is set."""
         self._arena = arena
         self.bases[BASE_ARENA] = address(arena)
 
     def release(self) -> Array:
-        """The arena, for others."""
+        """Give up the arena and return it."""
         arena, self._arena = self._arena, None
         assert arena is not None
         return arena
 
     def write(self, words: PlanPatch, varying: Varying) -> None:
-        """Let the plan be that for some shapes."""
+        """Apply the patch for some shapes."""
         if self._words is words:
             return
         self._params[varying.params] = words.params
@@ -72,10 +72,10 @@ class _RunContext:
 
 
 class PlanRunner:
-    """A plan, or all those that differ in some words, to be run on memory that is ready.
+    """Runs a plan, or plans that differ by patches, on prepared arrays.
 
-    Callers at the same time each have their own memory; those of a model with variables that it
-    updates run one after the other.
+    Concurrent callers each have their own memory.  Calls of a model that updates variables run
+    one after the other.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class PlanRunner:
     ) -> None:
         """`threads` includes the caller; None: all usable CPUs.
 
-        `arenas`: those of several runners; None: whoever calls this one has an arena, too.
-        `varying`: what is another one in other `PlanPatch`; None: nothing is.
+        `arenas`: a pool shared with other runners; None: each run context has its own arena.
+        `varying`: the slots that a `PlanPatch` overwrites; None: the plan is never patched.
         """
         self.compiled = compiled
         self.variables = Variables(compiled.variables, compiled.states)
         self.team = shared_team(threads)
         if threads is not None and self.team.threads < threads:
-            message = f"threads = {threads}: {self.team.threads} used, the most there can be"
+            message = f"threads = {threads}: only {self.team.threads} can be used here"
             warn(Diagnostic("input/threads", message, severity="warning"))
         plan = compiled.plan
         self.first_input = plan.table.inputs
@@ -104,17 +104,20 @@ class PlanRunner:
         self._varying = varying
         self._arenas = arenas
         self._bound: dict[str, _FixedBases] = {}
-        """What is bound for all calls, when it is; `setdefault` is atomic."""
+        """The fixed bases, bound by the first call; `setdefault` is atomic."""
         self._idle: list[_RunContext] = []
-        """Contexts that no call uses now; `append` and `pop` are atomic."""
+        """Idle contexts; `append` and `pop` are atomic."""
 
     @property
     def is_simple(self) -> bool:
-        """Nothing to share, nothing to lock: what matters is how soon the first launch runs."""
+        """Whether calls neither share work among threads nor lock states.
+
+        The time to the first launch dominates such calls.
+        """
         return not self._parallel and not self._has_states
 
     def reserve(self) -> _RunContext:
-        """What a caller owns who runs the plan by itself, again and again."""
+        """A context with an arena, owned by a caller that runs the plan repeatedly."""
         context = self._new_context()
         context.hold(aligned(self._arena_bytes, PURPOSE))
         return context
@@ -125,9 +128,9 @@ class PlanRunner:
         words: PlanPatch | None = None,
         walk: LaunchSequence | None = None,
     ) -> None:
-        """Run the plan, that with `words`, or another walk over its launches.
+        """Run the plan, patched by `words` if given, or the launches of `walk` instead of its own.
 
-        `addresses`: of what it takes, and behind that of what it returns.
+        `addresses`: input addresses, then output addresses.
         """
         arenas = self._arenas
         try:
@@ -157,14 +160,14 @@ class PlanRunner:
             self._idle.append(context)
 
     def _new_context(self) -> _RunContext:
-        """One without an arena."""
+        """A context without an arena."""
         found = self._bound.get("")
-        if found is None:  # constants of a file may have to be made; the first who has them wins
+        if found is None:  # packing constants may take long; the first caller to finish wins
             found = self._bound.setdefault("", self._bind(self.compiled.constants()))
         return _RunContext(found, self.compiled.plan, own=self._varying is not None)
 
     def _bind(self, constants: Sequence[Array]) -> _FixedBases:
-        """The table of bases without what belongs to a call."""
+        """The table of bases without the entries of a call."""
         table = self.compiled.plan.table
         fixed = [0] * table.size
         fixed[BASE_CODE] = self.compiled.code.address

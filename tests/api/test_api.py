@@ -133,7 +133,7 @@ def test_more_threads_than_there_can_be_are_a_warning(document: Path, tmp_path: 
         with pytest.warns(nnefc.NnefWarning) as caught:
             assert make().threads == MOST_THREADS
         (warning,) = caught
-        expected = f"threads = {MOST_THREADS + 1}: {MOST_THREADS} used, the most there can be"
+        expected = f"threads = {MOST_THREADS + 1}: only {MOST_THREADS} can be used here"
         assert expected in str(warning.message)
         assert warning.filename == __file__
 

@@ -381,7 +381,7 @@ class _Meeting:
 def test_memory_is_kept_for_a_few_callers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     model = two_inputs()
     runner = model._runner  # pyright: ignore[reportPrivateUsage]
-    monkeypatch.setattr(runner, "shared_team", _Meeting(12))
+    monkeypatch.setattr(runner, "team", _Meeting(12))
     with ThreadPoolExecutor(12) as pool:
         for call in [pool.submit(model, A, B) for _ in range(12)]:
             call.result()
