@@ -19,7 +19,7 @@ class PackedWeight(NamedTuple):
     packing: str
     parameters: Parameters
     dtype: np.dtype[Any] | None = None
-    """Type of the packed items, at least as wide as that of the source; None: that of the source."""
+    """Type of the packed items, no narrower than the source; None: that of the source."""
 
     @property
     def size(self) -> int:
