@@ -33,7 +33,7 @@ class _FixedBases:
 
 
 class _RunContext:
-    """State owned by one run: a table of bases, and a copy of the parameters if they are patched."""
+    """Entries of the table of bases that no call changes, and the arrays behind them."""
 
     __slots__ = ("_arena", "_bound", "_params", "_words", "address", "bases", "launches", "steps")
 
