@@ -52,23 +52,11 @@ class FuseAttention:
 
 def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     scores = softmax.inputs[0]
-    rank = scores.type.rank
     guards = _guards(graph, softmax)
-    weights = guards[0].output if guards else softmax.output
-    first, second = scores.op, only_user(graph, weights)
-    if (
-        first is None
-        or first.name not in ("matmul", "fused_matmul")
-        or len(scores.users) != (2 if guards else 1)
-        or graph.is_output(scores)
-        or softmax.attributes["axes"] != (rank - 1,)
-        or second is None
-        or second.name != "matmul"
-        or second.inputs[0] is not weights
-        or second.attributes["transposeA"]
-        or second.output.type.dims[:-2] != scores.type.dims[:-2]
-    ):
+    products = _products(graph, softmax, guards)
+    if products is None:
         return False
+    first, second = products
     query, k, v = first.inputs[0], first.inputs[1], second.inputs[1]
     batch, keys = scores.type.dims[:-2], scores.type.dims[-1]
     found, dims = strided_source(query), query.type.dims
@@ -122,6 +110,27 @@ def _fuse(graph: Graph, softmax: Op, masks: CausalMasks, most: int) -> bool:
     for op in (*after, second, *guards, softmax, first):
         graph.erase(op)
     return True
+
+
+def _products(graph: Graph, softmax: Op, guards: tuple[Op, ...]) -> tuple[Op, Op] | None:
+    """The matrix products before and after a softmax; None if it is not that of an attention."""
+    scores = softmax.inputs[0]
+    weights = guards[0].output if guards else softmax.output
+    first, second = scores.op, only_user(graph, weights)
+    if (
+        first is None
+        or first.name not in ("matmul", "fused_matmul")
+        or len(scores.users) != (2 if guards else 1)
+        or graph.is_output(scores)
+        or softmax.attributes["axes"] != (scores.type.rank - 1,)
+        or second is None
+        or second.name != "matmul"
+        or second.inputs[0] is not weights
+        or second.attributes["transposeA"]
+        or second.output.type.dims[:-2] != scores.type.dims[:-2]
+    ):
+        return None
+    return first, second
 
 
 def _guards(graph: Graph, softmax: Op) -> tuple[Op, ...]:

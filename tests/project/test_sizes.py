@@ -29,7 +29,6 @@ LONG_FUNCTIONS: set[str] = {
     "nnefc.kernels.product.matmul.drive",
     "nnefc.lower.convolution.winograd_parameters.common_fields",
     "nnefc.lower.product.attention.attention",
-    "nnefc.passes.fuse.fuse_attention._fuse",
 }
 """Functions that are longer: nests of loops of one kernel, or lists of options."""
 
