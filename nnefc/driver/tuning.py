@@ -1,8 +1,8 @@
 """Measure which method computes each convolution fastest on this machine.
 
 The whole network runs with every method in turn, because within a network weights come from memory
-and data from caches: alone an operation would have all of its own in the caches.  What was found is
-kept in the cache of the user, where `nnefc.compile` looks.
+and data from caches; an operation on its own would have everything in the caches.  The results are
+stored in the cache of the user, where `nnefc.compile` reads them.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _race(*networks: _Network) -> None:
 def _confirm(graph: Graph, default: _Network, chosen: dict[str, str]) -> _Network:
     """The network with all that was chosen, which is measured once more.
 
-    What then gains too little was luck: it is taken out of `chosen`.
+    Methods that then gain too little were lucky: they are removed from `chosen`.
     """
     limit = 1 - LEAST_GAIN
     while chosen:

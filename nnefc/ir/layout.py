@@ -13,9 +13,10 @@ from nnefc.support.hardware import CACHE_LINE
 class Blocked:
     """[batch, channel blocks, plane, block]: channels in blocks, innermost, in a halo of zeros.
 
-    The plane is what is left of the shape, each spatial dimension with zeros before and after it,
-    row-major, and then some unused pixels.  Channels that fill up the last block are zero as far
-    as sums over channels read them (`entry`).  `block` 1 is row-major but for the halo.
+    This is the NCHW[x]c layout of NeoCPU (Liu et al., Optimizing CNN Model Inference on CPUs, 2019)
+    with a halo.  A plane has the spatial dimensions, each with zeros before and after it, row-major,
+    and then some unused pixels.  The padding of the last channel block is zero as far as sums over
+    channels read it (`entry`).  `block` 1 is row-major but for the halo.
 
     Vectors over the block need no shuffles and no tails, a channel block of a pixel is one
     aligned vector, and a window that reaches over the border reads zeros without a branch.

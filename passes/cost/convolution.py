@@ -59,7 +59,7 @@ def algorithms(op: Op, block: int) -> tuple[ConvolutionAlgorithm, ...]:
 
 
 def operation_key(op: Op) -> str:
-    """What the time of a convolution depends on, as text."""
+    """The facts that the time of a convolution depends on, as text."""
     x, filter_, attributes = op.inputs[0].type.dims, op.inputs[1].type.dims, op.attributes
     window = convolution_window(x, filter_, attributes, reverse=op.name == "fused_deconv")
     steps = ",".join(step.op for step in attributes["expression"].steps)

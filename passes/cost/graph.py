@@ -1,7 +1,7 @@
 """The estimated time of a graph, in nanoseconds of one core; `--explain` compares passes by it.
 
-Counted are launches, multiply-adds, transforms of Winograd's method, reading weights, and what
-operations pass on.  Element-wise arithmetic is not, which hides behind these for the most part.
+The model counts launches, multiply-adds, Winograd transforms, reading weights, and reading and
+writing activations.  It leaves out element-wise arithmetic, which mostly hides behind these.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _cut(graph: Graph, op: Op, filter_: Value, taps: tuple[slice, ...], known: K
     )
 
 
-# -- what follows
+# -- operations that follow
 
 
 def _follows(op: Op, flat: dict[Value, Value]) -> bool:

@@ -26,7 +26,7 @@ MANY: Final = 8
 MOST_TAPS: Final = 1.5
 """Taps that the convolution may have for each one of the filter."""
 MOST_BYTES: Final = 32 << 20
-"""Of a filter: each plan has its own of what is made of it."""
+"""The largest filter: each plan has a rewritten filter of its own."""
 
 
 @dataclass(frozen=True)

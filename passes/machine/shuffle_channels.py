@@ -12,7 +12,7 @@ from nnefc.passes.base import only_user
 
 @dataclass(frozen=True)
 class ShuffleChannels:
-    """Make one operation of a channel shuffle, and of what takes channels together and apart.
+    """Fuse a channel shuffle with the concatenation before it and the split after it.
 
         %0: float32[1,6,9,9] = concat(%a, %b) {axis = 1}
         %1: float32[1,2,3,9,9] = reshape(%0) {shape = [1, 2, 3, 9, 9], ...}
@@ -37,7 +37,7 @@ class ShuffleChannels:
 
 
 def _rewrite(graph: Graph, op: Op) -> bool:
-    """Replace what ends with the reshape `op`, if that is a shuffle."""
+    """Replace the shuffle that ends with the reshape `op`; returns whether it was one."""
     written = _shuffle(op)
     if written is None:
         return False
@@ -71,7 +71,7 @@ def _shuffle(op: Op) -> tuple[Value, tuple[int, ...]] | None:
 
 
 def _pieces(graph: Graph, x: Value) -> tuple[Value, ...]:
-    """What x is concatenated of, if the shuffle alone uses it."""
+    """The operands of the concatenation x, if only the shuffle uses it, else x itself."""
     concat = x.op
     if concat is None or concat.name != "concat" or only_user(graph, x) is None:
         return (x,)
@@ -97,7 +97,7 @@ def _give(
 
 
 def _erase_unused(graph: Graph, ops: list[Op]) -> None:
-    """Erase operations, and what they alone used of the shuffle."""
+    """Erase operations, and operations of the shuffle that only they used."""
     while ops:
         op = ops.pop(0)
         if any(v.users or graph.is_output(v) for v in op.outputs):

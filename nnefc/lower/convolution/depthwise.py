@@ -145,7 +145,7 @@ class _Stretch:
     count: int
     apart: int
     input: int
-    """What the first one meets with a tap at distance 0."""
+    """The input of the first output with a tap at distance 0."""
     phase: int
 
 
@@ -176,7 +176,7 @@ def _columns(window: Window, row: int) -> list[int]:
 def _pieces(
     window: Window, row: int, inputs: int, x: Plane, y: Plane, other: Plane
 ) -> tuple[plane_pieces.Records, npt.NDArray[np.int32]]:
-    """(pieces, row by row; the table of what they meet)."""
+    """(pieces, row by row; the table of taps)."""
     along = list(_rows_and_columns(window, row))
     sources = [[each.input for each in stretches] for stretches in along]
     targets = [[each.output for each in stretches] for stretches in along]

@@ -114,7 +114,7 @@ def lower_direct(lower: Lowering, op: Op) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What a launch computes: some panels of channels, of groups that begin at the same lane."""
+    """The outputs of a launch: some panels of channels, of groups that begin at the same lane."""
 
     groups: range
     panels: Panels
@@ -156,7 +156,7 @@ def _launch(lower: Lowering, it: DirectConvolution, phase: Phase) -> None:
 
 
 def _offsets(phase: Phase, x: Plane, lane: int, channels: int) -> npt.NDArray[np.int32]:
-    """int32 [depth]: what the entries of the reduction add to the offset of a pixel.
+    """int32 [depth]: offsets of the entries of the reduction, relative to a pixel.
 
     An entry stands for some consecutive channels of one tap: see `nnefc.packing.direct`.  The first
     one begins at `lane` of a block.
@@ -359,7 +359,7 @@ def _unit_list(
 def _units(
     it: DirectConvolution, pixels: int, share: _Share, filter_bytes: int, threads: int
 ) -> tuple[int, int]:
-    """(pixels, panels) of a unit: what it reads stays close, and all threads get some.
+    """(pixels, panels) of a unit: its operands stay in a cache, and every thread has units.
 
     A part of the channels needs all of the input, which is close; a part of the pixels needs all
     of the weights.

@@ -26,7 +26,7 @@ class Panels:
 
     @property
     def panel(self) -> Panel:
-        """What kernels are specialised by."""
+        """The specialisation of kernels."""
         return Panel(self.vectors, self.half)
 
     @property

@@ -35,7 +35,7 @@ class Axis:
     """Which ones of `axis_taps` these are."""
     outputs: Progression
     inputs: Progression
-    """What these outputs meet with a tap at distance 0."""
+    """The inputs of these outputs with a tap at distance 0."""
     taps: tuple[Tap, ...]
 
 

@@ -159,7 +159,7 @@ def _gemm(lower: Lowering, it: _Convolution) -> None:
 
 
 def _words(lower: Lowering, it: _Convolution, **fields: Any) -> Words:
-    """The parameters: `fields`, and what the taps meet."""
+    """The parameters: `fields`, and the table of taps."""
     *outer, last = it.dimensions
     pitches = taps.pitches(it.dimensions, it.dtype.itemsize)
     index, starts = taps.index(lower, outer)

@@ -1,7 +1,8 @@
-"""Winograd's convolution: stride 1, filters of 3 to 7 taps along one or two dimensions.
+"""Winograd's convolution (Lavin & Gray, 2015): stride 1, filters of 3 to 7 taps along one or two
+dimensions.
 
-Of a filter of three dimensions the first one is planes: what each of its planes makes of a plane of
-the input is summed before it is transformed back, as if planes were channels.
+The first dimension of three is not transformed: products with the planes of the filter are summed
+before the inverse transform, as if planes were channels.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from nnefc.symbolic.integers import hint, mark_degraded, smallest
 Array = npt.NDArray[Any]
 
 _Computed = list[tuple[int, range]]
-"""What a tile computes: of blocks, channel blocks."""
+"""The work of a tile: channel blocks of blocks of tiles."""
 
 LEAST_TILES: Final = 4
 """Tiles of a block at least: fewer do not fill the registers."""
@@ -97,10 +98,10 @@ def lower_winograd(lower: Lowering, op: Op, most: int) -> None:
 def block_size(
     tiling: Tiling, plane_taps: int, x: Tensor, y: Tensor, threads: int, room: int
 ) -> tuple[bool, int]:
-    """(whether each block is work for one thread, tiles of a block at most): what is faster.
+    """(whether a thread computes whole blocks, the most tiles of a block): the faster choice.
 
-    Threads that have a block each read all of the filter; those that share one read and write what
-    others have.  `plane_taps`: planes of x that are summed, each of which is transformed for
+    Threads with a block each read all of the filter; threads that share a block touch each other's
+    cached data.  `plane_taps`: planes of x that are summed, each of which is transformed for
     itself; `room`: bytes of memory that v and m should keep to.
     """
     in_blocks = plane_taps * x.blocks
@@ -178,7 +179,7 @@ def _launch(
     tiles: int,
     computed: Callable[[], list[_Computed]],
 ) -> None:
-    """Launch what computes outputs, in so many tiles."""
+    """Launch the transform of outputs, in this many tiles."""
     if it.tile_epilogue is None:
         lower.launch(kernel, words, tiles)
         return
@@ -232,7 +233,7 @@ def _steps_shared(lower: Lowering, it: WinogradConvolution, fields: dict[str, An
 
 
 def _results(it: WinogradConvolution) -> dict[str, Ref]:
-    """The memory of outputs, and of what is added to them."""
+    """The memory of outputs and of the residual."""
     residual = it.register_epilogue.residual
     return {"y": it.y.at} | ({"residual": residual.at} if residual else {})
 

@@ -118,13 +118,13 @@ class WinogradConvolution:
 
 
 def rows_and_columns(values: Sequence[int], first: int) -> tuple[int, int]:
-    """Those of rows and columns, the last two dimensions: what has one dimension is one row."""
+    """The values of rows and columns, the last two dimensions; `first` for rows if there is one."""
     rows, columns = values[-2:] if len(values) > 1 else (first, *values)
     return rows, columns
 
 
 def planes_of(values: Sequence[int], first: int = 1) -> int:
-    """That of planes, the first of three dimensions: what has less is one plane."""
+    """The value of planes, the first of three dimensions; `first` with fewer dimensions."""
     return values[0] if len(values) > 2 else first
 
 
@@ -203,7 +203,7 @@ def _rows(tensor: Tensor) -> int:
 
 
 def _input_tiles(it: WinogradConvolution) -> Array:
-    """What the tiles read: see `_offsets`."""
+    """Offsets of the inputs of the tiles: see `_offsets`."""
     top, left, *_ = it.tiling.tiles.T
     before = [before for before, _ in it.window.padding]
     above, beside = rows_and_columns(before, 0)
@@ -212,7 +212,7 @@ def _input_tiles(it: WinogradConvolution) -> Array:
 
 
 def _output_tiles(it: WinogradConvolution, tensor: Tensor) -> Array:
-    """What the tiles write, or add: see `_offsets`."""
+    """Offsets of the outputs of the tiles, or of their residual: see `_offsets`."""
     top, left, *_ = it.tiling.tiles.T
     return _offsets(tensor, it.tiling.planes, top, left)
 
