@@ -14,8 +14,8 @@ class Blocked:
     """[batch, channel blocks, plane, block]: channels in blocks, innermost, in a halo of zeros.
 
     This is the NCHW[x]c layout of NeoCPU (Liu et al., Optimizing CNN Model Inference on CPUs, 2019)
-    with a halo.  A plane has the spatial dimensions, each with zeros before and after it, row-major,
-    and then some unused pixels.  The padding of the last channel block is zero as far as sums over
+    with a halo.  A plane is row-major, each spatial dimension with zeros before and after it, and
+    ends with some unused pixels.  The padding of the last channel block is zero as far as sums over
     channels read it (`entry`).  `block` 1 is row-major but for the halo.
 
     Vectors over the block need no shuffles and no tails, a channel block of a pixel is one

@@ -43,7 +43,7 @@ from nnefc.symbolic.integers import hint, mark_degraded, smallest
 Array = npt.NDArray[Any]
 
 _Computed = list[tuple[int, range]]
-"""The work of a tile: channel blocks of blocks of tiles."""
+"""The work of a tile of the launch: (block of tiles, channel blocks) pairs."""
 
 LEAST_TILES: Final = 4
 """Tiles of a block at least: fewer do not fill the registers."""
