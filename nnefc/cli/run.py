@@ -89,8 +89,8 @@ def run(
 ) -> None:
     """Run a model, and show or write its outputs.
 
-    Inputs whose shapes have symbols (in the dialect of tract) get the shapes of the arrays that are
-    given for them, or those of --shape.
+    Inputs whose shapes have symbols (in the dialect of tract) take the shapes of the given arrays,
+    or those of --shape.
 
     Examples:
 

@@ -1,7 +1,6 @@
 """The facts that a compiled model depends on: its document, options, machine and nnefc version.
 
 Models with the same facts are the same.
-
 """
 
 from __future__ import annotations

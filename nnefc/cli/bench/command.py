@@ -50,7 +50,7 @@ ThreadCounts = Annotated[
         "--threads",
         "-t",
         metavar="N[,N...]",
-        help="Threads to use (default: all CPUs); of several numbers each is measured.",
+        help="Threads to use (default: all CPUs); each of several numbers is measured.",
     ),
 ]
 
@@ -87,11 +87,11 @@ def bench(
 ) -> None:
     """Measure the latency and throughput of a compiled model on random inputs.
 
-    A comparison says faster or slower when the ratio of the medians is not 1 with a confidence of
-    99 % (bootstrap) and differs from it by at least 1 %. It says neither of another model or batch,
-    and compares what has the same number of threads and streams.
+    A comparison says faster or slower if the ratio of the medians differs from 1 by at least 1 %,
+    with a confidence of 99 % (bootstrap). Runs with the same number of threads and streams are
+    compared; there is no verdict for another model or batch.
 
-    The start of an artifact is that of a process that loads it, and compiles nothing.
+    For an artifact, the cold start is that of a process that loads it and compiles nothing.
 
     Examples:
 

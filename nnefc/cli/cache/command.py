@@ -1,4 +1,4 @@
-"""`nnefc cache`: what is kept of compiled kernels, where, and why something is not."""
+"""`nnefc cache`: list, explain, verify, clear and warm the cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnefc.cli.support.options import (
 from nnefc.cli.support.printing import count, print_json, progress, reported_warnings, size
 
 cache = typer.Typer(
-    help="The kernels that are kept on disk, for all models and processes.",
+    help="The cache of compiled kernels and models on disk, shared by all processes.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -47,8 +47,9 @@ def parse_age(text: str) -> float:
 def path(json: Json = False) -> None:
     """Print the folder of the cache.
 
-    NNEFC_CACHE names another one, or is off; NNEFC_CACHE_LIMIT=512MB bounds the size of the kernels
-    (1 GB), and that of compiled models and their weights, which are in the folder below (8 GB).
+    NNEFC_CACHE names another folder; NNEFC_CACHE=off turns the cache off. NNEFC_CACHE_LIMIT=512MB
+    limits the size of the kernels (default 1 GB), and that of compiled models and their weights in
+    the folder below (default 8 GB).
 
     Examples:
 
@@ -74,10 +75,10 @@ def verify(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Compare the checksums of all entries; status 1 if one is damaged and stays.
+    """Compare the checksums of all entries; status 1 if a damaged entry remains.
 
-    Damaged kernels are never used, so that this is never needed for them: it tells of disks that
-    forget. The weights of models that are kept are compared nowhere else.
+    Damaged kernels are never used, so this is not needed before running models: it finds disks that
+    lose data. The weights of cached models are compared nowhere else.
 
     Examples:
 
@@ -119,14 +120,15 @@ def clear(
     older_than: Annotated[
         str | None,
         typer.Option(
-            metavar="AGE", help="Only what was not used for so long: 30d, 12h (s, m, h, d, w)."
+            metavar="AGE",
+            help="Remove only entries that were not used for this long: 30d, 12h (s, m, h, d, w).",
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Remove all entries, or those that were not used lately; what tuning has found stays.
+    """Remove all entries, or those not used lately; the results of tuning stay.
 
-    Models and processes that use them go on. Compiled models that are kept go too.
+    Running processes are not affected. Compiled models in the cache are removed too.
 
     Examples:
 
@@ -157,7 +159,7 @@ def warm(
         list[str] | None,
         typer.Argument(
             metavar="MODEL",
-            help="Models to compile, instead of the kernels that are common.",
+            help="Models whose kernels to compile, instead of the common ones.",
             show_default=False,
         ),
     ] = None,
@@ -168,14 +170,14 @@ def warm(
     threads: Threads = None,
     json: Json = False,
 ) -> None:
-    """Compile kernels ahead of time, on all processors: those that most networks need.
+    """Compile kernels ahead of time: by default those that most networks need.
 
-    Of models kernels for --threads and for one thread are compiled, and what nnefc.compile with the
-    same path, shapes, dialect and so many threads would keep of the whole model is kept. Artifacts
-    have their kernels with them: there is nothing to warm.
+    For a model, kernels for --threads and for one thread are compiled, and the compiled model is
+    stored where nnefc.compile with the same path, shapes, dialect and number of threads finds it.
+    Artifacts contain their kernels: there is nothing to warm.
 
-    Kernels of models whose inputs have symbols for extents (in the dialect of tract) are those for
-    --shape; the symbols that it does not tell get small values, which a note names.
+    If inputs have symbols for extents (in the dialect of tract), kernels are compiled for the
+    shapes of --shape; symbols without a value get small values, which a note names.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What `nnefc cache list` and `nnefc cache explain` show."""
+"""The tables of `nnefc cache list` and `nnefc cache explain`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SHOWN: Final = 72
 """Characters of arguments in a table: those of long expressions are left to `--json`."""
 
 _ROWS: Final = 100
-"""Entries that are listed if nothing else is asked for."""
+"""Entries that are listed without --all."""
 
 
 def open_cache() -> CacheFolder:
@@ -72,8 +72,8 @@ def list_entries(
 ) -> None:
     """List the entries: kernel, arguments, instruction set, size, age, last use (to a day).
 
-    Of many those that were used last are shown. The last line counts compiled models and weights
-    that are kept; --json lists them too, and all entries.
+    Of many entries those used last are shown. The last line counts the cached models and weights;
+    --json lists them too, and all entries.
 
     Examples:
 
@@ -161,12 +161,12 @@ def explain(
     json: Json = False,
     limit: LimitOptions = None,
 ) -> None:
-    """Say of each kernel of a model whether it is in the cache, and if not, why.
+    """Show for each kernel of a model whether it is in the cache, and if not, why.
 
-    What is not there is compared with the nearest entry of the same kernel: another source, another
-    processor, another version of numba. The same is said of the whole model as nnefc.compile keeps
-    it, which then needs no kernel. Nothing is compiled, and nothing is written. Artifacts have
-    their kernels with them, and need no cache.
+    A missing kernel is compared with the nearest entry of the same kernel: another source, another
+    processor, another version of numba. The same is shown for the whole compiled model, which needs
+    none of its kernels if nnefc.compile has stored it. Nothing is compiled, and nothing is written.
+    Artifacts contain their kernels, and need no cache.
 
     Examples:
 
@@ -243,7 +243,7 @@ def _answer(answer: CacheLookup) -> dict[str, Any]:
 
 
 def age(seconds: float) -> str:
-    """How long ago, in the largest unit that fits: 3 d."""
+    """A duration in the largest unit that fits: 3 d."""
     if seconds < 0:
         return "to come"
     unit = max((u for u in SECONDS if seconds >= SECONDS[u]), key=SECONDS.__getitem__, default="s")

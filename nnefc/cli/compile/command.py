@@ -1,4 +1,4 @@
-"""`nnefc compile`: what compiling a model does and costs."""
+"""`nnefc compile`: compile a model, show its plan and costs, and save it."""
 
 from __future__ import annotations
 
@@ -97,11 +97,10 @@ def compile_(
     Without native among the targets the plan is that of the first one: nothing is compiled for
     this processor, unless --explain or --tune ask about it.
 
-    With --explain also the passes over the graph: how many operations it had before and after, how
-    many multiply-adds and bytes between operations there are then, and how long a call would take
-    as far as that is estimated.
+    --explain also shows the passes over the graph: the operations before and after each pass, the
+    multiply-adds and the bytes between operations after it, and the estimated time of a call.
 
-    With --tune also where measuring chose another method than estimates, and what that gains. Use
+    --tune also shows where the measured method differs from the estimated one, and the gain. Use
     the number of threads and the shapes that the model will run with.
 
     Set NNEFC_DUMP=FOLDER to have the graph written after every pass.

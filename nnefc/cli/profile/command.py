@@ -41,7 +41,7 @@ def profile(
         GroupBy, typer.Option(help="A row for each launch, kind of operation or kernel.")
     ] = GroupBy.LAUNCH,
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show so many rows only.")
+        int | None, typer.Option(metavar="N", min=1, help="Show only the first N rows.")
     ] = None,
     trace: Annotated[
         Path | None,
@@ -76,9 +76,9 @@ def profile(
 ) -> None:
     """Show the time of each launch of a compiled model, and how close it is to the machine's limit.
 
-    The limit is what the multiply-adds and the bytes of a launch take at least, at the speed that
-    this machine reaches with nothing else, measured in the same run. Times are medians over runs on
-    random inputs; looking at the clock adds some 50 ns to each.
+    The limit is the least time that the multiply-adds and the bytes of a launch can take, at the
+    peak speed of this machine as measured in the same run. Times are medians over runs on random
+    inputs; reading the clock adds some 50 ns to each.
 
     Examples:
 
