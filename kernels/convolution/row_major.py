@@ -33,7 +33,7 @@ CONVOLUTION = Layout(
     "taps pixels width outer extents:5 pitches:5 index:ref starts:5 decode:ref "
     "last_taps runs:ref pixel_block output_block units unit_block"
 )
-"""Parameters of `convolution.gemm`.
+"""Parameters of `row_major.gemm`.
 
 x: [batch, groups * inputs, ...] with `batch_bytes` and `plane_bytes` between batch items and
 channels; y: [batch, groups * outputs, pixels] dense; filter: [groups * outputs, inputs, taps]
@@ -229,7 +229,7 @@ def gemm(item: str) -> KernelFunction:
 def columns(item: str) -> KernelFunction:
     """y: [columns, inputs, taps], the items that each pixel of each group of each batch item reads.
 
-    Parameters as for `convolution.gemm`; a tile is `unit_block` of `units` columns.
+    Parameters as for `row_major.gemm`; a tile is `unit_block` of `units` columns.
     """
     size, load, store, kind = ITEMSIZE[item], LOAD[item], STORE[item], NUMBER[item]
 

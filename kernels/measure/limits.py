@@ -22,11 +22,11 @@ from nnefc.kernels.vector.memory import address, load_word
 from nnefc.kernels.vector.vector import Vector, vector_intrinsic
 
 CHAIN = Layout("sums:ref steps")
-"""Parameters of `machine.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
+"""Parameters of `limits.multiply_add`: a tile does `steps` steps and writes a vector of sums."""
 SUMS, STEPS = CHAIN.offsets
 
 STREAM = Layout("x:ref y:ref nbytes")
-"""Parameters of `machine.read` and `machine.copy`: a tile is `nbytes` of x, a multiple of `GROUP`.
+"""Parameters of `limits.read` and `limits.copy`: a tile is `nbytes` of x, a multiple of `GROUP`.
 
 `read` writes a vector of sums at y for every tile, `copy` writes y.
 """
@@ -48,7 +48,7 @@ def chains() -> int:
 
 
 def step_flops(item: str) -> int:
-    """Floating-point operations of one step of `machine.multiply_add`."""
+    """Floating-point operations of one step of `limits.multiply_add`."""
     return 2 * chains() * lanes_of(item)
 
 

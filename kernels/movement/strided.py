@@ -31,7 +31,7 @@ STRIDED = Layout(
 
 rows x width items, at distances of x_row and x_step bytes in x, y_row and y_step in y, repeated
 over `rank` dimensions of `extents`.  A unit is `row_block` rows, a tile `unit_block` units.
-`movement.copy`: both steps are the item size.  `movement.transpose`: x_row and y_step are; if
+`strided.copy`: both steps are the item size.  `strided.transpose`: x_row and y_step are; if
 `stream`, results may go past the caches.
 """
 (
@@ -175,7 +175,7 @@ def transpose(itemsize: int) -> KernelFunction:
 
 
 GATHER = Layout("x:ref y:ref indices:ref extent count inner rows row_block")
-"""Parameters of `movement.gather`: y[o, i, inner] = x[o, indices[i], inner].
+"""Parameters of `strided.gather`: y[o, i, inner] = x[o, indices[i], inner].
 
 x: [outer, extent, inner], y: [outer, count, inner]; `rows` = outer * count, a tile is `row_block`
 of them.  Negative indices count from the end, what is still outside is moved to the nearest end.

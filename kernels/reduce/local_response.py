@@ -25,7 +25,7 @@ from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 
 WINDOWED = Layout("x:ref y:ref row inner chunk chunks units unit_block")
-"""Parameters of `normalization.windowed`.
+"""Parameters of `local_response.windowed`.
 
 x, y: rows of `row` items, cut into `chunks` of `chunk` items each.  `inner`: items from one tap to
 the next.  `units`: chunks of all rows, `unit_block` of them a tile.

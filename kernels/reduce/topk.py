@@ -13,7 +13,7 @@ from nnefc.kernels.vector.item_types import ITEMSIZE
 from nnefc.kernels.vector.memory import LOAD, NUMBER, STORE, address, helper, load_word
 
 TOPK = Layout("x:ref values:ref indices:ref heaps:ref extent count inner rows row_block")
-"""Parameters of `ordering.topk`.
+"""Parameters of `topk.topk`.
 
 x: [outer, extent, inner]; values, indices: [outer, count, inner].  A row lies along
 `extent`; a tile is `row_block` of the `rows` = outer * inner, and has `count` words of heaps.

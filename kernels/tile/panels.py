@@ -29,7 +29,7 @@ PACK = Layout(
     "x:ref y:ref depth count row step unit panels "
     "batch_rank batch:6 x_batch:6 y_batch:6 tiles tile_block"
 )
-"""Parameters of `pack.panels`: x [depth, count] in panels at y.
+"""Parameters of `panels.panels`: x [depth, count] in panels at y.
 
 x has rows `row` and columns `step` bytes apart.  y has `panels` panels, in units of `unit` columns;
 if a unit has more than one column, the padding of the last one is finite.  There are

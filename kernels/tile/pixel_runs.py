@@ -25,7 +25,7 @@ IN_FLIGHT: Final = 4
 
 
 def layout(operands: int) -> Layout:
-    """Parameters of `runs.expression`.
+    """Parameters of `pixel_runs.expression`.
 
     x0: the blocked tensor, changed in place; x1..: further operands.  starts: int64
     [tiles + 1], the first run of each tile.  runs: int64, for each the number of pixels and the

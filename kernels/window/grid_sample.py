@@ -26,7 +26,7 @@ from nnefc.kernels.vector.memory import (
 )
 
 GRID = Layout("x:ref grid:ref y:ref channels extents:3 plane points blocks units unit_block")
-"""Parameters of `grid.sample`.
+"""Parameters of `grid_sample.sample`.
 
 x: [batch, channels, ...] with spatial `extents`, `plane` items in all; grid: [batch, points,
 spatial dimensions], the last dimension first; y: [batch, channels, points].  A unit is `BLOCK`

@@ -30,7 +30,7 @@ y: [rows, width] dense; rows are the combinations of `outer` dimensions with out
 input `pitches` (bytes) and numbers of `taps`.  `index` holds their tables, each [taps, outputs]
 of source indices (negative: outside) from word `starts`; a start of -1 means that
 output i reads item i.  `runs` describes the last
-dimension as in `convolution.gemm`.  A tile is `row_block` rows.
+dimension as in `row_major.gemm`.  A tile is `row_block` rows.
 zeros: whether taps outside count as zeros in a maximum.
 channels: one after the other has its own weights [taps] and bias, of so many bytes, for
 `channel_rows` rows.
