@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
 import lzma
 import stat
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from nnefc.formats.encoding import Array
 from nnefc.formats.files import check_size, map_file, printable, reason, size_of
@@ -24,17 +21,15 @@ from nnefc.formats.paths import (
     normal_path,
 )
 from nnefc.formats.spool import Spool
+from nnefc.formats.streams import InflatedStream, ViewStream, decompressor, read_pieces, too_large
 from nnefc.formats.tar import tar_members
 from nnefc.formats.tensor_file import StoredTensor, decode_stored, decode_tensor
 from nnefc.formats.watch import tell
 from nnefc.support.errors import Diagnostics, NnefError, Place
 from nnefc.support.limits import Limits, how_to_raise
 
-_PIECE = 1 << 20
 _SMALL = 64 << 20
 """Unpacked bytes that every archive may have, whatever the ratio."""
-
-_LZMA_MEMORY = 256 << 20
 
 _CORRUPT = (
     OSError,
@@ -116,7 +111,7 @@ def open_tar(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     """The members of an uncompressed tar archive, mapped or read when asked for."""
     mapped = map_file(file)
     view = memoryview(mapped if mapped is not None else file.read())
-    stream = _ViewStream(view)
+    stream = ViewStream(view)
     register = _Register(archive)
     places: dict[str, tuple[int, int]] = {}
     for member in tar_members(stream, archive, limits.archive_members, register.found):
@@ -145,7 +140,7 @@ def open_compressed_tar(
     """
     packed = size_of(file)
     most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
-    inflated, name = _decompressor(file, compression), archive.rpartition("/")[-1]
+    inflated, name = decompressor(file, compression), archive.rpartition("/")[-1]
 
     def read(size: int) -> bytes:
         tell(file.tell(), packed, name)
@@ -154,7 +149,7 @@ def open_compressed_tar(
         except _CORRUPT as error:
             raise _corrupt(Place(archive), error) from None
 
-    stream = _InflatedStream(read, archive, packed, most)
+    stream = InflatedStream(read, archive, packed, most)
     register = _Register(archive)
     contents: dict[str, Content] = {}
     spool = Spool()
@@ -214,7 +209,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
     most = min(limits.archive_bytes, max(_SMALL, limits.archive_ratio * packed))
     total = sum(entry.file_size for entry in entries)
     if total > most:
-        raise _too_large(place, total, packed, most)
+        raise too_large(place, total, packed, most)
     register = _Register(archive)
     known: dict[str, zipfile.ZipInfo] = {}
     for entry in entries:
@@ -237,7 +232,7 @@ def open_zip(file: BinaryIO, archive: str, limits: Limits) -> ArchiveMembers:
         entry = known[path]
         try:
             with opened.open(entry) as member:
-                content = _read_pieces(member.read, entry.file_size)
+                content = read_pieces(member.read, entry.file_size)
                 more = member.read(1)
         except _CORRUPT as error:
             raise _corrupt(Place(f"{archive}/{printable(path)}"), error) from None
@@ -286,136 +281,10 @@ class _Register:
         return path
 
 
-class _ViewStream:
-    """A stream over an archive in memory."""
-
-    def __init__(self, view: memoryview) -> None:
-        self.position = 0
-        self._view = view
-
-    def read(self, size: int) -> bytes:
-        content = bytes(self._view[self.position : self.position + size])
-        self.position += len(content)
-        return content
-
-    def skip(self, size: int) -> int:
-        passed = min(size, len(self._view) - self.position)
-        self.position += passed
-        return passed
-
-
-class _InflatedStream:
-    """A stream over compressed data that stops at `most` bytes."""
-
-    def __init__(self, read: Callable[[int], bytes], archive: str, packed: int, most: int) -> None:
-        self.position = 0
-        self._read = read
-        self._place = Place(archive)
-        self._packed = packed
-        self._most = most
-
-    def check(self, end: int) -> None:
-        """Raise NnefError `limit/archive` when `end` is further than the data may reach."""
-        if end > self._most:
-            raise _too_large(self._place, end, self._packed, self._most)
-
-    def read(self, size: int) -> bytes:
-        return bytes(self.take(size))
-
-    def take(self, size: int) -> memoryview:
-        """Like `read`, for much data."""
-        content = bytearray()
-        self._pass(size, content.extend)
-        return memoryview(content).toreadonly()
-
-    def copy(self, size: int, write: Callable[[bytes], object]) -> None:
-        """Give the next `size` bytes to `write`, piece by piece."""
-        self._pass(size, write)
-
-    def skip(self, size: int) -> int:
-        return self._pass(size, None)
-
-    def _pass(self, size: int, keep: Callable[[bytes], object] | None) -> int:
-        passed = 0
-        while passed < size:
-            piece = self._read(min(size - passed, _PIECE))
-            if not piece:
-                break
-            passed += len(piece)
-            self.position += len(piece)
-            self.check(self.position)
-            if keep is not None:
-                keep(piece)
-        return passed
-
-
-class _Inflated(io.RawIOBase):
-    """Reads concatenated bzip2 or xz streams in bounded memory."""
-
-    def __init__(self, file: BinaryIO, make: Callable[[], Any]) -> None:
-        self._file = file
-        self._make = make
-        self._inflater = make()
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        size = len(buffer)
-        while size:
-            if self._inflater.eof:
-                rest = self._inflater.unused_data or self._file.read(_PIECE)
-                rest = rest.lstrip(b"\0")
-                if not rest:
-                    return 0
-                self._inflater, self._rest = self._make(), rest
-            data = b""
-            if self._inflater.needs_input:
-                data, self._rest = self._rest or self._file.read(_PIECE), b""
-                if not data:
-                    raise EOFError("the compressed data ends too early")
-            piece: bytes = self._inflater.decompress(data, size)
-            if piece:
-                buffer[: len(piece)] = piece
-                return len(piece)
-        return 0
-
-
-def _decompressor(file: BinaryIO, compression: str) -> io.BufferedIOBase:
-    if compression == "gzip":
-        return gzip.GzipFile(fileobj=file, mode="rb")
-    if compression == "bzip2":
-        return io.BufferedReader(_Inflated(file, bz2.BZ2Decompressor))
-    return io.BufferedReader(
-        _Inflated(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_LZMA_MEMORY))
-    )
-
-
-def _read_pieces(read: Callable[[int], bytes], size: int) -> bytearray:
-    """`size` bytes or what there is, in memory that grows with what is there."""
-    content = bytearray()
-    while len(content) < size:
-        piece = read(min(size - len(content), _PIECE))
-        if not piece:
-            break
-        content += piece
-    return content
-
-
 def _corrupt(place: Place, error: BaseException) -> NnefError:
     return NnefError.of(
         "container/corrupt",
         f"the archive cannot be read: {reason(error)}",
         place,
         "the archive is damaged or incomplete; copy or pack it again",
-    )
-
-
-def _too_large(place: Place, unpacked: int, packed: int, most: int) -> NnefError:
-    return NnefError.of(
-        "limit/archive",
-        f"{packed} bytes unpack to {unpacked} or more; {most} are allowed",
-        place,
-        how_to_raise("archive_bytes", "archive_ratio", what="the archive"),
     )

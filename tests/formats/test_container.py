@@ -430,14 +430,14 @@ def test_tar_members_agree_with_tarfile(files: dict[str, bytes]) -> None:
             info = tarfile.TarInfo(name.replace("\0", "0"))
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-    from nnefc.formats.archive import _ViewStream  # pyright: ignore[reportPrivateUsage]
+    from nnefc.formats.streams import ViewStream
     from nnefc.formats.tar import tar_members
 
     view = memoryview(out.getvalue())
     found = Diagnostics()
     ours = [
         (member.name, bytes(view[member.offset : member.offset + member.size]))
-        for member in tar_members(_ViewStream(view), "t.tar", 100, found)
+        for member in tar_members(ViewStream(view), "t.tar", 100, found)
     ]
     expected: list[tuple[str, bytes]] = []
     with tarfile.open(fileobj=io.BytesIO(out.getvalue())) as archive:

@@ -96,7 +96,7 @@ def _of_nothing(
 
 
 def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
-    """Raise Wrong for states that another turn could not begin with."""
+    """Raise OperatorError for states that another turn could not begin with."""
     for i, (x, y) in enumerate(zip(states, finals, strict=True)):
         if y.type.dims != x.type.dims:
             message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"

@@ -113,7 +113,9 @@ class OpBuilder:
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _count(self, op: Op, x: Value) -> None:
-        """As many items are meant of what is computed of `x` item by item, or moved; raises Wrong.
+        """Give the results of an element-wise operation, or of a move, the count of operand `x`.
+
+        Raises OperatorError for other operations.
 
         What else is computed would be computed of items that are not meant, too.
         """
@@ -149,7 +151,7 @@ class OpBuilder:
         attributes: Mapping[str, Any],
         dtype: DType | None,
     ) -> list[TensorType]:
-        """Types of the results; raises Wrong."""
+        """Types of the results; raises OperatorError."""
         filled = {**interface(spec).defaults, **attributes}
         given = list(tensors)
         for parameter in interface(spec).tensors[len(given) :]:
@@ -169,7 +171,7 @@ class OpBuilder:
         return found
 
     def check_size(self, *types: TensorType) -> None:
-        """Raise Wrong for a tensor that is larger than is allowed."""
+        """Raise OperatorError for a tensor that is larger than is allowed."""
         most = self.budget.limits.tensor_bytes
         for type_ in types:
             # those without items, too: their other extents are those of other tensors

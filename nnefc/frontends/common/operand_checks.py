@@ -11,7 +11,7 @@ from nnefc.ir import DType, TensorType
 
 
 def of_rank(what: str, name: str, x: Operand, *ranks: int) -> tuple[int, ...]:
-    """The shape of argument `name`, whose rank is one of `ranks`; raises Wrong."""
+    """The shape of argument `name`, whose rank is one of `ranks`; raises OperatorError."""
     if x.type.rank not in ranks:
         listed = " or ".join(map(str, ranks))
         message = f"{name} has shape {list(x.type.dims)}; a tensor of rank {listed} is expected"
@@ -20,7 +20,7 @@ def of_rank(what: str, name: str, x: Operand, *ranks: int) -> tuple[int, ...]:
 
 
 def of_rank_at_least(what: str, name: str, x: Operand, rank: int) -> tuple[int, ...]:
-    """The shape of argument `name`; raises Wrong."""
+    """The shape of argument `name`; raises OperatorError."""
     if x.type.rank < rank:
         message = (
             f"{name} has shape {list(x.type.dims)}; a tensor of rank {rank} at least is expected"
@@ -30,14 +30,14 @@ def of_rank_at_least(what: str, name: str, x: Operand, rank: int) -> tuple[int, 
 
 
 def of_shape(what: str, name: str, x: Operand, shape: tuple[int, ...]) -> None:
-    """Raises Wrong unless argument `name` has a shape."""
+    """Raises OperatorError unless argument `name` has a shape."""
     if x.type.dims != shape:
         message = f"{name} has shape {list(x.type.dims)}, not {list(shape)}"
         raise OperatorError(f"argument/{what}", message)
 
 
 def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType) -> None:
-    """Raises Wrong unless there can be a tensor of a shape that a document writes."""
+    """Raises OperatorError unless there can be a tensor of a shape that a document writes."""
     limits = make.budget.limits
     if any(n < 0 for n in shape):
         raise OperatorError("tract/attribute", f"{name} = {list(shape)} has a negative extent")
@@ -48,14 +48,15 @@ def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType
 
 
 def not_empty(what: str, name: str, items: Any) -> None:
-    """Raises Wrong for an array without items."""
+    """Raises OperatorError for an array without items."""
     if not items:
         raise OperatorError(f"argument/{what}", f"{name} has no items")
 
 
 def take_room(budget: Budget, *extents: int) -> None:
-    """Account for items of a tensor of these extents that are about to be computed; raises Wrong
-    for a negative one.
+    """Take the items of a tensor of these extents from the budget.
+
+    Raises OperatorError for a negative extent.
     """
     count = 1
     for extent in extents:

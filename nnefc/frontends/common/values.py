@@ -83,7 +83,7 @@ MOST_RANK: Final = 64
 
 
 def check_rank(rank: int) -> None:
-    """Raise Wrong for a rank that no array has."""
+    """Raise OperatorError for a rank that no array has."""
     if rank > MOST_RANK:
         message = f"a tensor of rank {rank}; those that are known have at most {MOST_RANK}"
         raise OperatorError("limit/rank", message)
@@ -230,7 +230,7 @@ class DatumType:
 
 
 def datum_type(name: str) -> DatumType:
-    """The item type of a name; raises Wrong."""
+    """The item type of a name; raises OperatorError."""
     plain = name.lower()
     found = _NAMES.get(plain)
     if found is not None:
@@ -257,7 +257,7 @@ def _real(text: str) -> float:
 
 
 def named_type(name: Any) -> DatumType:
-    """The item type that an argument names; raises Wrong."""
+    """The item type that an argument names; raises OperatorError."""
     if not isinstance(name, str):
         raise OperatorError("tract/type", f"the name of an item type is expected, not {name!r}")
     return datum_type(name)

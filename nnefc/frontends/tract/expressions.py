@@ -217,7 +217,7 @@ class Expressions(ABC):
 
 
 def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
-    """The items of an array, a string, or a tensor of rank 1 that is known; raises Wrong."""
+    """The items of an array, a string, or a known tensor of rank 1; raises OperatorError."""
     if isinstance(value, str):
         return value
     if isinstance(value, KnownTensor) and value.array.ndim == 1:

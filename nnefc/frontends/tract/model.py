@@ -106,7 +106,7 @@ class ModelContext:
         return name if count == 1 else self.free_name(f"{name}_{count}")
 
     def external(self, name: str, datum: DatumType, shape: Any) -> Any:
-        """The input that is assigned to `name`; raises Wrong."""
+        """The input that is assigned to `name`; raises OperatorError."""
         if name not in self._parameters:
             name = self.free_name(name or "external")
             self._parameters.append(name)

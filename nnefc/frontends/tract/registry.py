@@ -144,7 +144,7 @@ def on_complex(*names: str) -> Callable[[_Function], _Function]:
 
 
 def of_complex(operator: Operator) -> Operator:
-    """What an operator is for complex tensors; raises Wrong."""
+    """What an operator is for complex tensors; raises OperatorError."""
     function = _of_complex.get(operator.name)
     if function is None:
         hint = "tract_core_complex_to_inner_dim makes their parts a last dimension"
@@ -187,7 +187,7 @@ def bind(
     named: Mapping[str, Any],
     values: Mapping[str, Any] = _NOTHING,
 ) -> dict[str, Any]:
-    """The arguments of an operator's function; raises Wrong.
+    """The arguments of an operator's function; raises OperatorError.
 
     torch_to_nnef writes some extents as strings, which are names of `values`.
     """

@@ -73,7 +73,7 @@ class Submodel(ModelContext):
 def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[Any]) -> Any:
     """The results of a model beside the document of another one for some inputs, in its graph.
 
-    Raises Wrong, or NnefError with all that is wrong in its document.
+    Raises OperatorError, or NnefError with all that is wrong in its document.
     """
     if outer.container is None or outer.depth >= SUBMODELS:
         raise OperatorError("tract/submodel", f"there is no model '{label}'")

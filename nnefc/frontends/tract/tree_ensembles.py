@@ -50,11 +50,12 @@ class TreeEnsemble:
     """[l, v], float32."""
 
 
-def forest_of(
+def tree_ensemble(
     trees: Array, nodes: Array, leaves: Array, *, features: int, classes: int, budget: Budget
 ) -> TreeEnsemble:
-    """Raises Wrong for what is no forest, for so many features and classes; `classes` itself is
-    no class.
+    """The ensemble that tract's arrays describe; raises OperatorError if they are inconsistent.
+
+    Features and classes are numbered below `features` and `classes`.
     """
     reached = _reached(trees, nodes, features, budget)
     kinds = nodes[:, 4] & _KIND
@@ -78,7 +79,7 @@ def forest_of(
 
 
 def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array:
-    """The nodes that walks may come to, each once; raises Wrong for one that there cannot be."""
+    """The nodes that a walk may reach, each once; raises OperatorError for one out of range."""
     seen = np.zeros(len(nodes), np.bool_)
     found: list[Array] = [np.zeros(0, np.int64)]
     new = np.unique(trees)
@@ -138,7 +139,7 @@ def _branches(nodes: Array, number: Array, leaves: int) -> tuple[Array, Array, A
 
 
 def _depth(targets: Array, leaves: int, budget: Budget) -> int:
-    """Branches on the longest way; raises Wrong if one comes back to where it was."""
+    """Branches on the longest way; raises OperatorError if one comes back to where it was."""
     waiting = np.bincount(targets[leaves:].reshape(-1), minlength=len(targets))
     ready, depth, done = (waiting[leaves:] == 0).nonzero()[0] + leaves, 0, 0
     while ready.size:

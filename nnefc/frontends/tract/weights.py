@@ -162,7 +162,7 @@ class Weights:
             return self.container.stored(label)
 
     def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
-        """What stands for a weight without a file; raises Wrong."""
+        """What stands for a weight without a file; raises OperatorError."""
         if self._random is not None:
             variable = Variable(label, TensorType(DType.FLOAT32, shape))
             return StoredTensor(shape, random_data(variable, self._random), None)

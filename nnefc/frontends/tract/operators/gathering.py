@@ -30,7 +30,7 @@ def tract_core_gather(
 
 
 def _from_front(indices: Array, extent: int) -> Array:
-    """Indices that count from the front; raises Wrong for one that is outside."""
+    """Indices that count from the front; raises OperatorError for one that is outside."""
     from_end = indices < 0
     found: Array = np.where(from_end, indices + extent, indices) if from_end.any() else indices
     if found.size and not (found >= 0).all() & (found < extent).all():

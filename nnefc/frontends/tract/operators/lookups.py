@@ -84,7 +84,7 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
 
 
 def _instead(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
-    """The fallback as one item of the type of the others; raises Wrong."""
+    """The fallback as one item of the type of the others; raises OperatorError."""
     if fallback.type.volume != 1:
         message = f"fallback has shape {list(fallback.type.dims)}; one item is expected"
         raise OperatorError(_DIRECT, message)
@@ -106,7 +106,7 @@ def _filled(make: OpBuilder, one: Operand, shape: tuple[int, ...]) -> Operand:
 
 
 def _comparable(make: OpBuilder, x: Operand, keys: Operand) -> tuple[Operand, Operand]:
-    """Both with items of a type that holds all of either, and has an order; raises Wrong."""
+    """Both with items of an ordered type that holds all of either; raises OperatorError."""
     of_rank("ml_reverse_lookup", "keys", keys, 0, 1)
     dtypes = {x.type.dtype, keys.type.dtype}
     if len(dtypes) > 1:

@@ -29,7 +29,7 @@ BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
 
 def axis_of(axis: int, rank: int, *, extra: int = 0) -> int:
-    """An axis that may count from the end; raises Wrong."""
+    """An axis that may count from the end; raises OperatorError."""
     if not -rank - extra <= axis < rank + extra:
         raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank + extra if axis < 0 else axis

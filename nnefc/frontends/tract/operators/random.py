@@ -128,7 +128,7 @@ class _Stream:
 
     @classmethod
     def of(cls, make: OpBuilder, seed: Any) -> _Stream:
-        """The generator of the operator at hand; raises Wrong within a loop."""
+        """The generator of the operator at hand; raises OperatorError within a loop."""
         model: ModelContext = make.evaluator.context.model
         if make.graph is not model.graph:
             raise OperatorError("tract/unsupported", "there are no random numbers within a loop")

@@ -122,7 +122,7 @@ def _may_hide_rows(mask: Operand) -> bool:
 
 
 def _computed_in(dtype: DType, named: TypeName) -> DType:
-    """The type in which scores are summed; float32 at least.  Raises Wrong."""
+    """The type in which scores are summed; float32 at least.  Raises OperatorError."""
     wanted = datum_type(named).dtype if named else dtype
     if not wanted.is_float:
         raise OperatorError(

@@ -11,7 +11,7 @@ from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
 from nnefc.frontends.tract.operators.movement import part
 from nnefc.frontends.tract.registry import operator
-from nnefc.frontends.tract.tree_ensembles import RULE, TreeEnsemble, forest_of
+from nnefc.frontends.tract.tree_ensembles import RULE, TreeEnsemble, tree_ensemble
 from nnefc.ir import DType
 
 _REDUCTIONS: Final = {"SUM": "add", "AVERAGE": "add", "MAX": "max", "MIN": "min"}
@@ -41,7 +41,7 @@ def tract_onnx_ml_tree_ensemble_classifier(
         message = f"input has shape {list(dims)}, and max_used_feature is {max_used_feature}"
         raise OperatorError(RULE, message)
     check_shape(make, "[n_classes]", (n_classes,), DType.FLOAT32)
-    forest = forest_of(
+    forest = tree_ensemble(
         _words(make, "trees", trees, None),
         _words(make, "nodes", nodes, 5),
         _words(make, "leaves", leaves, 2),
@@ -55,7 +55,7 @@ def tract_onnx_ml_tree_ensemble_classifier(
 
 
 def _words(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
-    """The items of an argument, of 32 bits without a sign, as int64; raises Wrong.
+    """The items of an argument, of 32 bits without a sign, as int64; raises OperatorError.
 
     `width`: of its rows, if it has some.
     """
