@@ -12,6 +12,7 @@ FILES, LINES, STATEMENTS = 25, 400, 60
 
 LONG_FILES: set[str] = {
     "nnefc.formats.archive",
+    "nnefc.frontends.common.values",
     "nnefc.frontends.nnef.check",
     "nnefc.symbolic.integers",
     "nnefc.syntax.expressions",
@@ -19,8 +20,6 @@ LONG_FILES: set[str] = {
 """Modules that are longer: to become shorter."""
 
 LONG_FUNCTIONS: set[str] = {
-    "nnefc.cli.compile.command.compile_",
-    "nnefc.emit.embedding.embed",
     "nnefc.formats.tensor_header.parse_header",
     "nnefc.frontends.nnef.invoke.bind_arguments",
     "nnefc.frontends.tract.templates.expressions.value",
