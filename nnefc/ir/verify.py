@@ -1,4 +1,4 @@
-"""Is a graph whole?  All that is wrong with one, for tests and between passes."""
+"""Verify the structure of graphs, for tests and between passes."""
 
 # pyright: reportPrivateUsage=false
 # (the links between operations are what is checked)

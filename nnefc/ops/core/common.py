@@ -1,4 +1,4 @@
-"""What the rules and the references of many operations share."""
+"""Helpers for the rules and references of many operations."""
 
 from __future__ import annotations
 

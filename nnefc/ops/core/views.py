@@ -1,4 +1,4 @@
-"""Tensors that are read and written where they lie in others: by strides."""
+"""Views: tensors inside other tensors, by an offset and strides."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def view(x: Array, shape: Shape, where: View) -> Array:
 
 
 def problems(names: Sequence[str], places: Sequence[Place]) -> list[str]:
-    """What is wrong with places: items that there are not."""
+    """Violations of bounds: views that reach beyond their value."""
     found: list[str] = []
     for name, (value, shape, (first, *strides)) in zip(names, places, strict=True):
         if len(strides) != len(shape):

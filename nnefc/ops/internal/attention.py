@@ -1,19 +1,19 @@
-"""attention: what `passes.fuse.fuse_attention` makes of two products with a softmax between them.
+"""attention: two matrix products with a softmax between them (`passes.fuse.fuse_attention`).
 
     attention(q, k, v, others) {scores, depth, width, q, keys, k, v, y, diagonal, empty, expression}
 
-is softmax(expression(q k^T, others)) v, over the last axis of the scores; these are of shape
-`scores`, [..., rows, keys].  The operands hold, perhaps among other things, q [..., rows, depth],
-k [..., keys, depth] and v [..., keys, width].  Where, say the attributes of the same names: the
-number of the first item, then the stride along each dimension, in items (0 where it repeats).  `y`
-says where in the output the items of the result [..., rows, width] are.
+is softmax(expression(q k^T, others)) v, over the last axis of the scores, whose shape `scores` is
+[..., rows, keys].  q is [..., rows, depth], k [..., keys, depth], v [..., keys, width] and the
+result [..., rows, width].  They are views of the operands and of the output: the attributes `q`,
+`k`, `v` and `y` give the number of the first item, then the stride along each dimension, in items
+(0 where it repeats).
 
-Keys and values may be in several parts, one behind the other: attention(q, k0, v0, k1, v1, others)
-where `keys` has two extents, `k` and `v` two places.
+Keys and values may be split into several tensors: attention(q, k0, v0, k1, v1, others), where
+`keys` has two extents, and `k` and `v` two views each.
 
-Row i looks at keys up to number i + `diagonal`, at the first one in any case; what the expression
-makes of the other scores does not matter.  The result is 0 for a row whose scores are all -inf, if
-`empty` says so; otherwise it is what softmax makes of them, NaN.
+Row i attends to keys up to number i + `diagonal`, and always to the first one; the expression may
+give the other scores any value.  A row whose scores are all -inf gives 0 if `empty` is set,
+otherwise NaN, as softmax does.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 def _problems(op: Op) -> list[str]:
-    """What is wrong with the attributes."""
+    """Violations of the attributes."""
     found: list[str] = []
     a = op.attributes
     if not len(a["keys"]) == len(a["k"]) == len(a["v"]) or len(op.inputs) < first_other(op):

@@ -1,11 +1,12 @@
-"""fused_views: an expression over parts of tensors, whose results are parts of one tensor.
+"""fused_views: an expression of views of tensors, whose results are views of one tensor.
 
     fused_views(inputs) {extents, inputs, outputs, expression}
 
 evaluates the expression for every index of the space `extents`.  Its inputs are items of the
-operands, its results items of the output.  Which ones, say `inputs` and `outputs`: for each of them
-the number of the first item, then the stride along each dimension of the space, in items (0 where
-it repeats).  Along the last dimension, items lie one behind the other.  Results fill the output.
+operands, its results items of the output.  The attributes `inputs` and `outputs` have a view for
+each of them: the number of the first item, then the stride along each dimension of the space, in
+items (0 where it repeats).  Items are contiguous along the last dimension.  Results fill the
+output.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _evaluate(op: Op, operands: list[Array], interpreter: Interpreter) -> Sequen
 
 
 def _problems(op: Op) -> list[str]:
-    """What is wrong with the attributes."""
+    """Violations of the attributes."""
     a, count = op.attributes, len(op.inputs)
     if len(a["inputs"]) != count or len(a["outputs"]) != len(a["expression"].results):
         return [f"{len(a['inputs'])} places of operands, {len(a['outputs'])} of results"]

@@ -1,11 +1,10 @@
-"""mean_variance_normalization: what `passes.fuse.fuse_normalization` makes of a layer
-normalisation.
+"""mean_variance_normalization: layer or RMS normalisation (`passes.fuse.fuse_normalization`).
 
     mean_variance_normalization(x) {axes, epsilon, centred}
 
-is (x - mean) / sqrt(variance + epsilon), with mean and variance along `axes`.  If it is not
+is (x - mean) / sqrt(variance + epsilon), with mean and variance along `axes`.  Unless it is
 `centred` the mean counts as 0: the root is that of the mean of squares (RMS normalisation).
-`fused_mean_variance_normalization` applies an expression to that, as `ir.expression` says.
+`fused_mean_variance_normalization` applies an expression to the result, see `ops.internal.fused`.
 """
 
 from __future__ import annotations

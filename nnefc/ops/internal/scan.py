@@ -1,13 +1,13 @@
-"""scan: a loop; what a turn computes is a graph of its own, the body.
+"""scan: a loop, whose body is a graph of its own.
 
     %final..., %stacked... = scan(%state..., %scanned..., %shared...)
       {body = graph ..., turns = T, states = S, scanned = N, backwards = [...]}
 
 The body takes the states, a slice of each scanned tensor and all of each shared one; it gives the
 new states and a slice of each stacked result.  A tensor [T * chunk, ...] has T slices
-[chunk, ...], which turns take or give in order, or from the last one to the first where `backwards`
-says so: an item for every scanned tensor, then one for every stacked result.  The first turn gets
-the states that the operation is given; what the last one gives are its first results.
+[chunk, ...].  Turns take or give them in order, or from the last one to the first where `backwards`
+says so: an item for every scanned tensor, then one for every stacked result.  The initial states
+are operands, the states after the last turn the first results.
 
 A body holds no variables (they are shared operands) and no updates.
 """
@@ -151,7 +151,7 @@ def _variable(graph: Graph, like: Op, before: Op | None) -> Value:
 
 
 def problems(op: Op) -> list[str]:
-    """What is wrong with a scan, as sentences."""
+    """Violated rules of a scan, as sentences."""
     parts = Parts(op)
     body, turns, states = parts.body, parts.turns, parts.states
     if turns < 1:
