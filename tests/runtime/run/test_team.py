@@ -325,10 +325,10 @@ def test_models_that_nobody_calls_use_no_processor() -> None:
     """A thread that looks for work all the time would use all of a second."""
     script = """
         import numpy as np
-        from tests.runtime.run.test_team import team, wide
+        from tests.runtime.run.test_team import shared_team, wide
         model, x = wide(), np.ones((1, 512, 1024), np.float32)
         y = model(x)
-        assert team(2)._workers
+        assert shared_team(2)._workers
         for _ in range(2):
             time.sleep(.2)
             before = time.process_time()
