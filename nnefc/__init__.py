@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nnefc.support.errors import Diagnostic, NnefError, NnefWarning
-from nnefc.support.version import VERSION
+from nnefc.support.package import VERSION
 
 if TYPE_CHECKING:
     from nnefc.api.archive import save_archive

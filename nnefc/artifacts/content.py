@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nnefc.support.version import VERSION
+from nnefc.support.package import VERSION
 
 if TYPE_CHECKING:
     import numpy as np

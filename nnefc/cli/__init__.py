@@ -73,7 +73,7 @@ app.add_typer(cache_command.cache, name="cache")
 
 def _version(show: bool) -> None:
     if show:
-        from nnefc.support.version import VERSION
+        from nnefc.support.package import VERSION
 
         typer.echo(f"nnefc {VERSION}")
         raise typer.Exit

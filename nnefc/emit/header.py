@@ -13,7 +13,7 @@ from nnefc.emit.names import identifiers
 from nnefc.kernels.embedded.state import STATUS
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.errors import NnefError
-from nnefc.support.version import VERSION
+from nnefc.support.package import VERSION
 
 DIMS: Final = 8
 """Room for extents in a `NAME_tensor`."""

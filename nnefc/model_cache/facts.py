@@ -17,7 +17,7 @@ from nnefc.formats.files import FilePath
 from nnefc.ir import DType
 from nnefc.runtime.cache.key import SOURCE
 from nnefc.support.digests import blake2b
-from nnefc.support.sources import PACKAGE
+from nnefc.support.package import PACKAGE
 
 if TYPE_CHECKING:
     from nnefc.options.compile_config import CompileConfig

@@ -23,9 +23,8 @@ from typing import Any, Final, NamedTuple
 from nnefc.kernels.target.isa import NATIVE, Isa
 from nnefc.kernels.target.processor import identity
 from nnefc.kernels.template import Kernel
-from nnefc.support import sources
 from nnefc.support.digests import blake2b
-from nnefc.support.version import VERSION
+from nnefc.support.package import VERSION, source_file
 
 FORMAT: Final = 2
 """Of the entries; a fact like the others, so that the names of two formats differ."""
@@ -169,7 +168,7 @@ def _source(module: str) -> _ModuleSource | None:
     if module in _WITHOUT_CODE:
         return None
     try:
-        text = Path(sources.source_file(module)).read_bytes()
+        text = Path(source_file(module)).read_bytes()
     except OSError:
         return None
     return _ModuleSource(_short(text), frozenset(_imports(text)))

@@ -19,8 +19,7 @@ from nnefc.kernels.parameters import Layout
 from nnefc.packing import VERSION as PACKING_VERSION
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.support.digests import blake2b
-from nnefc.support.sources import source_file
-from nnefc.support.version import VERSION
+from nnefc.support.package import VERSION, source_file
 
 if TYPE_CHECKING:
     from nnefc.runtime.compile.unit import Function

@@ -271,7 +271,7 @@ def _machine() -> dict[str, Any]:
     from nnefc.kernels.target.isa import host
     from nnefc.kernels.target.processor import model_name
     from nnefc.runtime.machine.resources import usable_cpus
-    from nnefc.support.version import VERSION
+    from nnefc.support.package import VERSION
 
     return {
         "nnefc": VERSION,

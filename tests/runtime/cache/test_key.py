@@ -17,7 +17,6 @@ import pytest
 import nnefc
 from nnefc.kernels.target.isa import TABLE, Isa, host
 from nnefc.runtime.cache import key as cache_key
-from nnefc.support import sources
 
 PACKAGE = Path(nnefc.__file__).parent
 
@@ -34,7 +33,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = tmp_path / "package"
     (folder / "kernels").mkdir(parents=True)
     (folder / "support").mkdir()
-    monkeypatch.setattr(sources, "PACKAGE", str(folder))
+    monkeypatch.setattr("nnefc.support.package.PACKAGE", str(folder))
     forget()
     yield folder
     forget()

@@ -1,10 +1,12 @@
-"""Where the source files of nnefc are."""
+"""The installed package: its version, and where its source files are."""
 
 from __future__ import annotations
 
 import os
 from typing import Final
 
+VERSION: Final = "0.1.0"
+"""As in `pyproject.toml`."""
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of the package `nnefc`."""
 
