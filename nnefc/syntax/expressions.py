@@ -26,7 +26,6 @@ from nnefc.syntax.ast import (
     Tuple,
     Unary,
 )
-from nnefc.syntax.cursor import Cursor
 from nnefc.syntax.lexer import (
     BUILTINS,
     IDENTIFIER,
@@ -36,9 +35,8 @@ from nnefc.syntax.lexer import (
     NUMBER,
     STRING,
     TYPE_NAMES,
-    number_value,
-    string_value,
 )
+from nnefc.syntax.literals import LiteralParser
 
 PRECEDENCE: Final = {
     "in": 1,
@@ -68,7 +66,7 @@ _STARTS: Final = _LITERALS | BUILTINS | {IDENTIFIER, "(", "["}
 _Prefix = Literal["+", "-", "!"]
 
 
-class ExpressionParser(Cursor):
+class ExpressionParser(LiteralParser):
     """Right-value expressions.
 
     `signed`: a minus sign before a number is part of the literal (flat syntax, default
@@ -209,40 +207,6 @@ class ExpressionParser(Cursor):
         return ""
 
     # -- literals
-
-    def _literal(self, i: int, *, negative: bool = False) -> Literal_:
-        """The literal token `i`, or that with the minus sign before it."""
-        kind, text, at = self.kinds[i], self.texts[i], self.starts[i]
-        if kind == NUMBER:
-            if negative:
-                at, text = self.starts[i - 1], f"-{text}"
-            value = self.numbers.get(text)
-            return Literal_(at, self._number(i, text) if value is None else value, text)
-        if kind == STRING:
-            return Literal_(at, string_value(text), text)
-        return Literal_(at, text == "true", text)
-
-    def _number(self, i: int, text: str) -> int | float:
-        try:
-            value = self.numbers[text] = number_value(text)
-        except OverflowError:
-            return self._out_of_range(i, text)
-        return value
-
-    def _out_of_range(self, i: int, text: str) -> int | float:
-        """What stands for a number that is refused."""
-        short = text if len(text) <= 40 else text[:37] + "..."
-        if text.lstrip("-").isdigit():
-            if i and self.kinds[i - 1] == "-" and text.lstrip("0") == str(1 << 63):
-                return 1 << 63  # the operand of a unary minus
-            hint = "integers have 64 bits; with a point or an exponent it is a scalar"
-            message = f"{short} is out of the range of integers"
-            self.error("syntax/integer-range", message, self.starts[i], hint)
-            return 0
-        hint = "the largest scalar is about 1.8e308"
-        message = f"{short} is out of the range of scalars"
-        self.error("syntax/scalar-range", message, self.starts[i], hint)
-        return 0.0
 
     # -- arrays, tuples, parentheses
 

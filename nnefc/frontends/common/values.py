@@ -197,26 +197,11 @@ _NAMES: Final = {
 }  # fmt: skip
 _QUANTIZED = re.compile(r"q([iu])(8|32)\(z:(-?\d+)s:([-+.e\d]+)\)")
 
-WIDTHS: Final = tuple(
-    DType(n)
-    for n in [
-        "float64",
-        "float32",
-        "float16",
-        "bfloat16",
-        "int64",
-        "uint64",
-        "int32",
-        "uint32",
-        "int16",
-        "uint16",
-        "int8",
-        "uint8",
-        "bool",
-    ]
-    if n in DType._value2member_map_
+_WIDEST_FIRST: Final = (
+    "float64 float32 float16 bfloat16 int64 uint64 int32 uint32 int16 uint16 int8 uint8 bool"
 )
-"""Item types, those that others become first."""
+WIDTHS: Final = tuple(DType(n) for n in _WIDEST_FIRST.split() if n in DType._value2member_map_)
+"""Item types; two operands of different types take the one that comes first."""
 
 
 @dataclass(frozen=True, slots=True)
