@@ -47,7 +47,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_files_that_pages_name_exist(page: Path) -> None:
-    if page.name == "CHANGELOG.md":  # which tells of earlier trees
+    if page.name in ("CHANGELOG.md", "CONTRIBUTING.md"):  # of earlier trees, and of files to add
         return
     folders = "nnefc|kernels|passes|runtime|tests|benchmarks|examples|docs"
     for path in re.findall(rf"`((?:{folders})/[\w/.*]*)`", page.read_text()):
