@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from nnefc.api.tune import tune
     from nnefc.artifacts.load import load
     from nnefc.driver.tuning import Tuning
+    from nnefc.dynamic.model import DynamicModel, Session
     from nnefc.formats.tensor_file import read_tensor, write_tensor
     from nnefc.ir import Graph
     from nnefc.ops.custom import operation
     from nnefc.options.import_config import ImportOptions
     from nnefc.runtime.memory.tensors import TensorSpec
+    from nnefc.runtime.run.interface import Model
     from nnefc.runtime.run.model import CompiledModel
     from nnefc.support.limits import Limits
 
@@ -31,9 +33,12 @@ __version__ = VERSION
 
 _HOMES = {
     "CompiledModel": "nnefc.runtime.run.model",
+    "DynamicModel": "nnefc.dynamic.model",
     "Graph": "nnefc.ir",
     "ImportOptions": "nnefc.options.import_config",
     "Limits": "nnefc.support.limits",
+    "Model": "nnefc.runtime.run.interface",
+    "Session": "nnefc.dynamic.model",
     "TensorSpec": "nnefc.runtime.memory.tensors",
     "Tuning": "nnefc.driver.tuning",
     "compile": "nnefc.api.compile",
@@ -49,11 +54,14 @@ _HOMES = {
 __all__ = [
     "CompiledModel",
     "Diagnostic",
+    "DynamicModel",
     "Graph",
     "ImportOptions",
     "Limits",
+    "Model",
     "NnefError",
     "NnefWarning",
+    "Session",
     "TensorSpec",
     "Tuning",
     "__version__",

@@ -9,10 +9,10 @@ from nnefc.options.import_config import Path
 from nnefc.support.errors import NnefError
 
 if TYPE_CHECKING:
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.interface import Model
 
 
-def save_archive(path: Path, model: CompiledModel | Graph, *, overwrite: bool = False) -> None:
+def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -> None:
     """Write a model as an NNEF container: the flattened document and the data of its variables.
 
     Args:

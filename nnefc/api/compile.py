@@ -21,7 +21,7 @@ from nnefc.support.errors import warn_python
 
 if TYPE_CHECKING:
     from nnefc.model_cache.entry import ModelCacheEntry
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.interface import Model
     from nnefc.support.progress import Progress
 
 
@@ -35,7 +35,7 @@ def compile(
     tuned: bool = True,
     keep: bool = True,
     **options: Unpack[ImportOptions],
-) -> CompiledModel:
+) -> Model:
     """Compile a model to native code, or find it as it was compiled before.
 
     Variables need data: files of the model, or `random_weights`.
@@ -87,7 +87,7 @@ def _compile_document(
     progress: Progress | None,
     *,
     keep: bool,
-) -> CompiledModel:
+) -> Model:
     """The model of a document; with `keep` from the model cache, or stored there."""
     from nnefc.artifacts.provenance import FromGraph
 

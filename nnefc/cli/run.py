@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from nnefc.runtime.run.model import CompiledModel
+    from nnefc.runtime.run.interface import Model
 
 SHOWN = 32
 """Outputs with at most so many values are shown whole in a table."""
@@ -141,7 +141,7 @@ def run(
         print_table(console(), rows)
 
 
-def _save(compiled: CompiledModel, path: Path) -> None:
+def _save(compiled: Model, path: Path) -> None:
     """Write a model with its variables as they are."""
     from nnefc.dynamic.model import DynamicModel
 

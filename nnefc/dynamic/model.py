@@ -8,14 +8,14 @@ kept; weights are in memory once, also as kernels read them, and kernels do not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nnefc.dynamic.plan_cache import PlanCache, needs_shapes
 from nnefc.dynamic.states import States, only_sessions, split_outputs
 from nnefc.options.arguments import check_shapes
 from nnefc.runtime.memory.tensors import TensorSpec, array_of, is_array
 from nnefc.runtime.run.executable import session_layout, step
-from nnefc.runtime.run.model import CompiledModel
+from nnefc.runtime.run.interface import Model
 from nnefc.runtime.run.signature import Signature, check_names
 from nnefc.support.errors import Diagnostic, NnefError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource, SymbolicShape
     from nnefc.options.compile_config import CompileConfig
     from nnefc.runtime.run.executable import Executable
+    from nnefc.runtime.run.model import CompiledModel
     from nnefc.runtime.run.profile import Profile
     from nnefc.support.progress import Progress
 
@@ -32,12 +33,21 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-_OF_ONE_PLAN: Final = frozenset({"outputs", "plan"})
-"""Attributes that a `CompiledModel` sets when it is made."""
-
 
 class NoSuchAttribute(NnefError, AttributeError):
-    """What only a model with known shapes has, as `hasattr` and `getattr` understand it."""
+    """The error of an attribute that only a model with known shapes has."""
+
+
+class _NeedsShapes:
+    """An attribute that only a model with known shapes has: reading it raises NoSuchAttribute."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: DynamicModel | None, _: type) -> Any:
+        if model is None:
+            return self
+        raise NoSuchAttribute(model.refusal(self._name).errors)
 
 
 class Session:
@@ -124,13 +134,25 @@ class Session:
         return f"<Session of {self._model!r}, which keeps {', '.join(map(str, kept)) or 'nothing'}>"
 
 
-class DynamicModel(CompiledModel):
+class DynamicModel(Model):
     """A model that has a plan for each combination of shapes that it is called with.
 
     What its operators keep from call to call they keep in a session of its own, until `reset`;
     `session()` gives others.  `inputs` have -1 for extents that symbols stand for; what depends on
     all shapes, as `plan` and `save`, is had of `for_shapes(...)`, if there are no states.
     """
+
+    outputs: Any = _NeedsShapes()
+    plan: Any = _NeedsShapes()
+    graph: Any = _NeedsShapes()
+    variables: Any = _NeedsShapes()
+    launches: Any = _NeedsShapes()
+    threads: Any = _NeedsShapes()
+    arena_bytes: Any = _NeedsShapes()
+    constant_bytes: Any = _NeedsShapes()
+    nbytes: Any = _NeedsShapes()
+    state_keys: Any = _NeedsShapes()
+    threads_wanted: Any = _NeedsShapes()
 
     def __init__(
         self,
@@ -250,28 +272,22 @@ class DynamicModel(CompiledModel):
                 raise NnefError.of("input/shape", message)
         return named
 
-    def __getattr__(self, name: str) -> Any:
-        """Called for what only a model with known shapes has."""
-        if name.startswith("_") or not (name in _OF_ONE_PLAN or hasattr(CompiledModel, name)):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        raise NoSuchAttribute(self.refusal(name).errors)
-
     def refusal(self, what: str) -> NnefError:
-        """The error of what is not had of a model with symbols or states."""
+        """The error of an attribute or method that needs known shapes and no states."""
         return needs_shapes(what, self._source, self._shapes)
 
-    def save(self, *_: Any, **__: Any) -> None:
+    def save(self, *_: Any, **__: Any) -> NoReturn:
         raise self.refusal("save")
 
-    def emit_c(self, *_: Any, **__: Any) -> list[str]:
+    def emit_c(self, *_: Any, **__: Any) -> NoReturn:
         raise self.refusal("emit_c")
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
-        """When each launch runs for inputs of the shapes of these; see `CompiledModel.profile`."""
+        """The profile of the plan for the shapes of some arrays; see `CompiledModel.profile`."""
         plan = self._plans.exact(self._named(self.shapes_of(arrays)))
         return plan.profile(*arrays, seconds=seconds)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise self.refusal("pickle")
 
     def __repr__(self) -> str:

@@ -12,6 +12,7 @@ from nnefc.runtime.compile.compiled import CompiledProgram
 from nnefc.runtime.memory.arenas import ArenaPool
 from nnefc.runtime.plan.plan import Plan
 from nnefc.runtime.run.executable import Executable, fresh
+from nnefc.runtime.run.interface import Model
 from nnefc.runtime.run.runner import PlanRunner
 from nnefc.support.errors import NnefError
 
@@ -82,8 +83,8 @@ _FAST_WORK = 1_000_000
 """Operations and bytes of a plan that the interpreter waits for: some tens of microseconds."""
 
 
-class CompiledModel(Executable):
-    """A model as native code.
+class CompiledModel(Executable, Model):
+    """A model for known shapes, as native code.
 
     Calls from several threads at the same time each have their own memory; those of a model
     with variables that it updates run one after the other.  In the child of a fork a model works

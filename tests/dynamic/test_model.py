@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import threading
 from pathlib import Path
 from typing import Any
@@ -213,9 +214,19 @@ def test_one_plan_of_fixed_shapes_can_be_saved(linear: DynamicModel, tmp_path: P
     with pytest.raises(NnefError, match="for_shapes"):
         _ = linear.plan
     one = linear.for_shapes({"x": (3, 4)})
-    for name in {*vars(one), *dir(type(one))} - set(dir(linear)):
-        with pytest.raises(AttributeError if name.startswith("_") else NnefError):
+    works = {"inputs", "run", "profile", "reset", "save", "emit_c"}
+    public = {name for name in {*vars(one), *dir(type(one))} if not name.startswith("_")}
+    assert {"outputs", "plan", "graph", "variables", "threads"} < public
+    for name in public - works - {"of"}:
+        with pytest.raises(NnefError, match="for_shapes"):
             getattr(linear, name)
+        assert not hasattr(linear, name)
+    assert all(isinstance(each, nnefc.Model) for each in (one, linear))
+    assert not isinstance(linear, nnefc.CompiledModel)
+    with pytest.raises(NnefError, match="for_shapes"):
+        linear.emit_c(tmp_path / "c")
+    with pytest.raises(NnefError, match="for_shapes"):
+        pickle.dumps(linear)
     assert not hasattr(linear, "no_such_thing")
     assert getattr(linear, "outputs", None) is None
     assert dict(inspect.getmembers(linear))["output_names"] == linear.output_names

@@ -111,18 +111,18 @@ def write(folder: Path, document: str) -> Path:
     return path
 
 
-def compiled(folder: Path, document: str, **options: Any) -> nnefc.CompiledModel:
+def compiled(folder: Path, document: str, **options: Any) -> nnefc.Model:
     """A model with random weights."""
     return nnefc.compile(write(folder, document), random_weights=3, **options)
 
 
-def inputs(model: nnefc.CompiledModel, seed: int = 0) -> list[Array]:
+def inputs(model: nnefc.Model, seed: int = 0) -> list[Array]:
     """Arrays for a call."""
     rng = np.random.default_rng(seed)
     return [rng.standard_normal(spec.shape).astype(spec.dtype) for spec in model.inputs]
 
 
-def results(model: nnefc.CompiledModel, seed: int = 0) -> list[Array]:
+def results(model: nnefc.Model, seed: int = 0) -> list[Array]:
     """What a call gives, as a list."""
     given = dict(zip((spec.name for spec in model.inputs), inputs(model, seed), strict=True))
     return list(model.run(given).values())

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.ir import Value
     from nnefc.runtime.artifact.read import Artifact
+    from nnefc.runtime.run.interface import Model
     from nnefc.runtime.run.model import CompiledModel
 
     Array = np.ndarray[Any, Any]
@@ -98,7 +99,7 @@ class DocumentModel:
         """The model for `threads` threads; states are outputs like others."""
         return compile_graph(self.graph, threads, self.accuracy)
 
-    def running(self, threads: int | None) -> CompiledModel:
+    def running(self, threads: int | None) -> Model:
         """The model for `threads` threads, which keeps its states from call to call."""
         if self.source is None or not self.keeps_states:
             return self.compiled(threads)
