@@ -1,8 +1,7 @@
-"""Models whose inputs have shapes that are known at a call, and models that keep states.
+"""Models with symbolic shapes, and models with states.
 
-A call binds the symbols in the shapes of the inputs to what is given, and runs the plan for it.
-Plans are made when they are needed first, of the document with its weights, and the last ones are
-kept; weights are in memory once, also as kernels read them, and kernels do not depend on shapes.
+A call binds the symbols in the shapes of the inputs to the shapes of the arrays, and runs the plan
+for them.  The plan cache makes plans on demand; they share weights and kernels.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class _NeedsShapes:
 
 
 class Session:
-    """Calls of a model that follow each other: what its operators keep, they keep here.
+    """The states of one sequence of calls of a model.
 
-    Sessions of one model share its plans and weights.  One is for one caller at a time.
+    Sessions of a model share its plans and weights.  A session serves one caller at a time.
     """
 
     def __init__(self, model: DynamicModel) -> None:
@@ -86,7 +85,7 @@ class Session:
         return {**dict(zip(model.output_names, results, strict=True)), **given}
 
     def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
-        """The results; those that `out` names are put there, too."""
+        """The results; those that `out` names are also written there."""
         model = self._model
         plan = model.plan_for(model.shapes_of(arrays), self.shapes)
         layout = session_layout(plan)
@@ -104,20 +103,20 @@ class Session:
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
-        """Shapes of what is kept now, by the names of the operators that keep it."""
+        """Shapes of the states, by the names of their operators."""
         return self._states.shapes
 
     @property
     def states(self) -> States:
-        """What is kept now; assign arrays to the names to begin with them."""
+        """The states; assign an array to a name to set the state of an operator."""
         return self._states
 
     def reset(self) -> None:
-        """Forget what has been kept."""
+        """Discard the states."""
         self._states.clear()
 
     def __copy__(self) -> Session:
-        """One that goes on from here by itself; what has grown is copied when it grows again."""
+        """An independent session with the same states; a growing state is copied when it grows."""
         found = Session(self._model)
         found._states = self._states.fork()
         return found
@@ -135,11 +134,11 @@ class Session:
 
 
 class DynamicModel(Model):
-    """A model that has a plan for each combination of shapes that it is called with.
+    """A model with a plan for each combination of shapes that it is called with.
 
-    What its operators keep from call to call they keep in a session of its own, until `reset`;
-    `session()` gives others.  `inputs` have -1 for extents that symbols stand for; what depends on
-    all shapes, as `plan` and `save`, is had of `for_shapes(...)`, if there are no states.
+    Calls of the model keep the states of its operators until `reset`; `session()` gives independent
+    states.  `inputs` have -1 for symbolic extents.  Members that need known shapes, such as `plan`
+    and `save`, raise NnefError; `for_shapes(...)` gives one with them unless there are states.
     """
 
     outputs: Any = _NeedsShapes()
@@ -189,11 +188,11 @@ class DynamicModel(Model):
         return self._own.run(inputs, out)
 
     def session(self) -> Session:
-        """Independent states; costs nothing until they are there."""
+        """A session with states of its own."""
         return Session(self)
 
     def reset(self) -> None:
-        """Forget what operators have kept in calls of the model itself."""
+        """Discard the states of calls of the model itself."""
         self._own.reset()
 
     @property
@@ -208,7 +207,7 @@ class DynamicModel(Model):
 
     @property
     def plans(self) -> int:
-        """Plans that are kept now."""
+        """The number of cached plans."""
         return len(self._plans)
 
     def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:

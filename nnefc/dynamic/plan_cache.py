@@ -1,10 +1,10 @@
-"""Plans of a model whose shapes are known at a call: found, computed of symbols, or made.
+"""The plan cache of a dynamic model: cached plans, symbolic plans, concrete plans.
 
-    shapes ──▶ a plan of before ──▶ a pattern that holds for them ──▶ a new pattern
-               (LRU of models)      (ParametricModel.at)             (front end, passes, lowering)
+    shapes ──▶ a cached plan ──▶ a symbolic plan whose guards hold ──▶ a new symbolic plan
+               (LRU)             (SymbolicExecutable.at)              (front end, passes, lowering)
 
-A pattern is a program of extents (`nnefc.symbolic.integers`), made once for lengths that are alike;
-see docs/design/dynamic.md.
+A symbolic plan, pattern for short, is a program with symbolic integers, traced once for extents of
+similar size; see docs/design/dynamic.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nnefc.symbolic.integers import SymInt, Trace
 if TYPE_CHECKING:
     from nnefc.frontends.common.graph_source import GraphSource
     from nnefc.options.compile_config import CompileConfig
-    from nnefc.runtime.plan.symbolic_plan import ParametricModel
+    from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
     from nnefc.runtime.run.executable import Executable
     from nnefc.support.progress import Progress
 
@@ -37,28 +37,27 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
 PLANS: Final = 64
-"""Plans that a model keeps."""
+"""Capacity of the cache in plans."""
 PLAN_BYTES: Final = 256 << 20
-"""Memory for the words of plans, and for values between launches, that a model keeps for later
-calls; more if that of one call is more.
+"""Bytes that a model retains between calls for the numbers of plans, and for values between
+launches; more if one call needs more.
 """
 PATTERNS: Final = 64
-"""Patterns that a model keeps."""
+"""Capacity of the cache in symbolic plans."""
 MAX_LOG2_DISTANCE: Final = 6
-"""What is chosen for lengths of inputs is good for others that have so many bits more or less; for
-lengths of states, which are read once, it is for all.  BERT and CNNs take as long, by 3 %, with a
-pattern that was made for inputs some 25 times as short or long as with one of their own.
+"""A pattern is reused for extents of inputs within a factor of 2^6 of those it was traced with.
+
+BERT and CNNs are at most 3 % slower with a pattern of inputs 25 times as short or long than with
+their own.  Extents of states, which are read once, may have any distance.
 """
 RESPECIALIZE_AFTER: Final = 8
-"""Calls after which shapes have a plan of their own, if that of their pattern is a makeshift."""
+"""Calls with the same shapes after which a concrete plan replaces that of a degraded pattern."""
 ATTEMPTS: Final = 8
-"""Patterns that are tried to be made, one after the other, which there cannot be, or which hold for
-one shape alone.
-"""
+"""Consecutive traces that fail, or hold for one shape only, before tracing is given up."""
 
 
 class ShapeKey:
-    """The shapes of the inputs of a graph, of states behind the others, one after the other."""
+    """The shapes of the inputs of a graph, then of its states, flattened."""
 
     __slots__ = ("extents", "names", "ranks")
 
@@ -75,32 +74,32 @@ class ShapeKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolicPlan:
-    """A model for many shapes, and what has to be the same of all of them.
+    """A program for many shapes, and the conditions on shapes that its guards leave out.
 
-    Of a token this is all that is looked at: some hundred extents, compared at once.
+    A call of a decoder compares these few hundred extents as one tuple.
     """
 
-    model: ParametricModel
+    model: SymbolicExecutable
     symbols: tuple[str, ...]
-    """Those that shapes of inputs tell, in the order of the function's parameters."""
+    """Symbols in the shapes of inputs, in the order of the function's parameters."""
     like: ShapeKey
-    """What it was made for."""
+    """The shapes of the trace."""
     groups: Sequence[Sequence[int]]
-    """Places of extents of states that are one symbol: they are equal."""
+    """Indices of extents of states that share a symbol: they are equal."""
     fixed: Sequence[int]
-    """Places of extents that are the same."""
+    """Indices of extents that are constant."""
     bits: tuple[int, ...]
-    """Of the values of `symbols` that it was made for."""
+    """Bit lengths of the hints of `symbols`."""
     is_degraded: bool
-    """Whether something is left out of it that is worth it, and for known numbers alone."""
+    """Whether an optimization was left out because it needs plain integers."""
 
     def distance(self, values: Sequence[int]) -> int:
-        """How many bits values have more or less than those that it was made for, at most."""
+        """The largest difference in bit length between values and hints."""
         pairs = zip(values, self.bits, strict=False)  # lengths of states come behind
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
     def values(self, symbols: Mapping[str, int], asked: ShapeKey) -> list[int] | None:
-        """What the function takes; None if shapes are not like those it was made for."""
+        """The arguments of the function; None if the shapes differ in what is constant."""
         like = self.like
         if asked.names != like.names or asked.ranks != like.ranks:
             return None
@@ -117,7 +116,7 @@ class SymbolicPlan:
 
 @dataclass(slots=True)
 class _CachedPlan:
-    """A plan that is kept."""
+    """A cached plan."""
 
     model: Executable
     is_degraded: bool = False
@@ -125,7 +124,7 @@ class _CachedPlan:
 
 
 class PlanCache:
-    """The plans of a model by the shapes of a call; weights are in memory once."""
+    """The plans of a model by the shapes of a call; they share packed weights."""
 
     def __init__(
         self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
@@ -138,7 +137,7 @@ class PlanCache:
             self._shared.keep(array)
         self._made: OrderedDict[Any, _CachedPlan] = OrderedDict()
         self._patterns: list[SymbolicPlan] = []
-        """The one that was used last is the first."""
+        """Most recently used first."""
         self._failed = 0
         self._before: Shapes = {}
         """Shapes of states of the call before."""
@@ -156,7 +155,7 @@ class PlanCache:
 
     @property
     def patterns(self) -> int:
-        """How often front end, passes and lowering have run for all plans that came of it."""
+        """The number of symbolic plans."""
         return len(self._patterns)
 
     def find(self, shapes: Shapes, states: Shapes) -> Executable:
@@ -172,7 +171,7 @@ class PlanCache:
             return found.model
 
     def exact(self, shapes: Shapes) -> CompiledModel:
-        """A plan that is made for these shapes alone, without states."""
+        """The concrete plan for these shapes, without states."""
         key = (*shapes.values(), "exact")
         with self._lock:
             found = self._kept_or_made(key, lambda: _CachedPlan(self._compiled(shapes, {}))).model
@@ -180,7 +179,7 @@ class PlanCache:
         return found
 
     def _kept_or_made(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
-        """The plan that is kept under a key; that which was used longest ago may go for it."""
+        """The plan under a key, made if missing; evicts the least recently used plans."""
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = make()
@@ -191,13 +190,13 @@ class PlanCache:
         return found
 
     def _take_too_much(self, added: _CachedPlan) -> bool:
-        """Whether plans do since one was added, which a small one cannot be the reason of."""
+        """Whether the plans take too many bytes after an addition; ignores small ones."""
         if added.model.nbytes <= PLAN_BYTES // PLANS or len(self._made) == 1:
             return False
         return sum(each.model.nbytes for each in self._made.values()) > PLAN_BYTES
 
     def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
-        """A plan of which nothing is taken from others but memory."""
+        """A concrete plan; it shares memory with others."""
         from nnefc.artifacts.provenance import FromGraph
         from nnefc.driver.compile import compile_graph
 
@@ -221,7 +220,7 @@ class PlanCache:
     # -- patterns
 
     def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _CachedPlan:
-        """A plan of a pattern, if there is one or can be; otherwise one of its own.
+        """A plan of a symbolic plan, which is traced if necessary; otherwise a concrete plan.
 
         `before`: shapes of states in the call before.
         """
@@ -254,7 +253,7 @@ class PlanCache:
     def _near(
         self, symbols: Mapping[str, int], asked: ShapeKey
     ) -> list[tuple[SymbolicPlan, list[int]]]:
-        """Patterns that may hold, with the values that their functions take; the nearest first."""
+        """Patterns that may hold, with the arguments of their functions; the nearest first."""
         found: list[tuple[int, SymbolicPlan, list[int]]] = []
         for pattern in self._patterns:
             values = pattern.values(symbols, asked)
@@ -266,7 +265,7 @@ class PlanCache:
         """A new pattern; raises Untraceable, or NnefError for an error of the document."""
         from nnefc.driver.kernels_ahead import expecting_usual_kernels
         from nnefc.driver.lower import lower_graph
-        from nnefc.runtime.plan.symbolic_plan import ParametricModel
+        from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
         from nnefc.support.memory_errors import memory_errors
 
         trace = Trace(must_vary=True)  # or it is for these shapes alone, which takes less
@@ -289,7 +288,7 @@ class PlanCache:
         program = lower_graph(graph, self._config, growing=True)
         threads = self._config.threads
         with memory_errors("compile the model"), expecting_usual_kernels(self._config):
-            model = ParametricModel(
+            model = SymbolicExecutable(
                 trace, program, graph, self._progress, self._shared, threads=threads
             )
         taken = [value.type.dims for value in graph.inputs[: len(shapes)]]
@@ -306,7 +305,7 @@ class PlanCache:
 
 
 def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
-    """Whether a pattern is worth it: it holds where one of its symbols is a little more or less."""
+    """Whether a pattern holds for some other value of one of its symbols."""
     return any(
         pattern.model.holds([*values[:i], other, *values[i + 1 :]])
         for i, value in enumerate(values)
@@ -316,7 +315,7 @@ def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
 
 
 def needs_shapes(what: str, source: GraphSource, shapes: Shapes) -> NnefError:
-    """The error of what a model with symbols or states cannot do, where inputs have `shapes`.
+    """The error of a request that a model with symbols or states refuses; `shapes`: of inputs.
 
     States are named; shapes that no symbol has a value for are examples.
     """

@@ -1,4 +1,4 @@
-"""Plans that differ in some words: what these are for some shapes."""
+"""The numbers of a plan that differ between shapes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class PlanPatch(NamedTuple):
-    """What the words that vary are for some shapes."""
+    """The varying numbers of a plan for some shapes."""
 
     params: Numbers
-    """Those of the parameters that vary."""
+    """Values of the varying parameters."""
     launches: Numbers | None
-    """All of them, if any vary."""
+    """All launches, if any vary."""
     arena_bytes: int
     parallel: bool
     """Whether any launch has more than one tile."""
     tables: Sequence[Array] = ()
-    """What takes the place of constants that vary."""
+    """Values of the varying constants."""
 
     @property
     def nbytes(self) -> int:
@@ -30,9 +30,9 @@ class PlanPatch(NamedTuple):
 
 
 class Varying(NamedTuple):
-    """What is another one for other `PlanPatch`."""
+    """The slots of a plan that a `PlanPatch` overwrites."""
 
     params: Numbers
-    """Places of parameters."""
+    """Indices of parameters."""
     bases: Sequence[int]
-    """Places in the table of bases, of constants."""
+    """Indices of constants in the table of base addresses."""

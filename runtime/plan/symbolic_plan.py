@@ -1,8 +1,8 @@
-"""Models as functions of symbols: one lowering, and a plan for every value that it holds for.
+"""`SymbolicExecutable`: a program with symbolic integers, compiled once for many shapes.
 
-What is computed of symbols, by the front end, by passes and by lowering, are extents
-(`nnefc.symbolic.integers`), and so are some words of the plan, numbers of tiles, sizes of buffers.
-For other values of the symbols these are computed anew; code, weights and all other words stay.
+Some operands, tile counts and buffer sizes of its plan are SymInts (`nnefc.symbolic.integers`).
+For other values of the symbols these are recomputed as a `PlanPatch`; code, weights and all other
+operands stay.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Specs = tuple[TensorSpec, ...]
 
 
 class _Tensors:
-    """What a call takes or returns; shapes depend on symbols."""
+    """Inputs or outputs whose shapes depend on symbols."""
 
     def __init__(self, specs: Specs) -> None:
         self._specs = specs
         self._varying = [i for i, spec in enumerate(specs) if is_symbolic(spec.shape)]
         self.extents = [extent for i in self._varying for extent in specs[i].shape]
-        """What the shapes are to be computed of, in order."""
+        """The extents of symbolic shapes, in order."""
         self._last: tuple[list[int] | None, Specs] = None, ()
 
     def at(self, extents: list[int]) -> Specs:
-        """Those with such `extents`; the same tuple as the last time, if these are the same."""
+        """The specs with these extents; the same tuple as before for equal extents."""
         if extents == self._last[0]:
             return self._last[1]
         specs, given = list(self._specs), iter(extents)
@@ -55,8 +55,8 @@ class _Tensors:
         return self._last[1]
 
 
-class ParametricModel:
-    """What a program with extents computes, compiled."""
+class SymbolicExecutable:
+    """A compiled program with SymInts, which gives the plan for values of the symbols."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class ParametricModel:
         self._function: Function = trace.function([x for part in parts for x in part])
 
     def holds(self, symbols: Sequence[int]) -> bool:
-        """Whether there is a plan for these values."""
+        """Whether the guards hold for these values."""
         try:
             return self._function(*symbols) is not None
         except (ArithmeticError, ValueError):
             return False
 
     def at(self, symbols: Sequence[int]) -> Executable | None:
-        """The plan for these values; None if it does not hold for them."""
+        """The plan for these values; None if a guard fails."""
         try:
             values = self._function(*symbols)
             if values is None:

@@ -17,7 +17,7 @@ from nnefc.ops.tools.sample import instance
 from nnefc.ops.tools.table import operations
 from nnefc.options.compile_config import CompileConfig
 from nnefc.runtime.memory.weight_pool import WeightPool
-from nnefc.runtime.plan.symbolic_plan import ParametricModel
+from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
 from nnefc.support.errors import NnefError
 from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
@@ -83,7 +83,7 @@ def _check(graph: Graph, inputs: Mapping[str, Array], axis: int) -> int:
     try:
         traced = _graph(graph, _with_extent(shapes, axis, extent, trace.symbol(extent)))
         program = lower_graph(traced, CompileConfig(1), growing=True)
-        model = ParametricModel(trace, program, traced, None, WeightPool(), threads=1)
+        model = SymbolicExecutable(trace, program, traced, None, WeightPool(), threads=1)
     except (NnefError, Untraceable):
         return 0  # it needs a plain number
     found = 0

@@ -21,7 +21,7 @@ from tests.helpers.saved import COUNTER, MIXED, TRANSFORMED, results, same, writ
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 
-Compile = Callable[..., nnefc.CompiledModel]
+Compile = Callable[..., nnefc.Model]
 
 WARNED = """\
 version 1.0;

@@ -18,7 +18,7 @@ from tests.helpers.saved import results, same
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 
-Compile = Callable[..., nnefc.CompiledModel]
+Compile = Callable[..., nnefc.Model]
 
 
 @pytest.mark.parametrize(

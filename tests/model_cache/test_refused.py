@@ -24,7 +24,7 @@ from tests.helpers.saved import COUNTER, LARGE, TRANSFORMED, results, same, writ
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 
-Compile = Callable[..., nnefc.CompiledModel]
+Compile = Callable[..., nnefc.Model]
 
 CUSTOM = """\
 version 1.0;

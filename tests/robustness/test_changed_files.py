@@ -15,7 +15,7 @@ import nnefc
 from nnefc.support.errors import NnefError
 from tests.helpers.saved import LARGE, results, same, write
 
-Model = nnefc.CompiledModel
+Model = nnefc.Model
 CHANGED = "written to since it was read"
 
 

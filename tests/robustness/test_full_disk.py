@@ -39,7 +39,7 @@ def narrow(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> nnefc.CompiledModel:
+def large(tmp_path_factory: pytest.TempPathFactory) -> nnefc.Model:
     return compiled(tmp_path_factory.mktemp("large"), LARGE, threads=1)
 
 
@@ -62,7 +62,7 @@ def refused(write: Callable[[], object], needed: int = 0) -> None:
 
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["compiled", "loaded"])
 def test_saving_leaves_what_was_there(
-    tmp_path: Path, narrow: Place, large: nnefc.CompiledModel, is_loaded: bool
+    tmp_path: Path, narrow: Place, large: nnefc.Model, is_loaded: bool
 ) -> None:
     place, full = narrow
     model, needed = large, 600 * 1024 * 4
@@ -101,7 +101,7 @@ def test_the_command_says_so(cli: Cli, tmp_path: Path, narrow: Place) -> None:
 
 
 def test_code_for_others_needs_room_for_a_temporary_file(
-    tmp_path: Path, narrow: Place, large: nnefc.CompiledModel, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, narrow: Place, large: nnefc.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, full = narrow
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -165,7 +165,7 @@ def test_saving_does_not_need_room_for_them(
 
 
 def test_folders_for_c_are_not_left_half_written(
-    cli: Cli, tmp_path: Path, narrow: Place, large: nnefc.CompiledModel
+    cli: Cli, tmp_path: Path, narrow: Place, large: nnefc.Model
 ) -> None:
     place, full = narrow
     (place / "empty").mkdir()
