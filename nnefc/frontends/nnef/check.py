@@ -17,6 +17,7 @@ from nnefc.frontends.nnef.check_operators import OperatorChecker
 from nnefc.frontends.nnef.declare import LITERALS, ONLY_IN_GRAPH, DeclaredOperations
 from nnefc.frontends.nnef.invoke import bind_arguments, bind_dtype, check_types
 from nnefc.frontends.nnef.results import target_lengths
+from nnefc.frontends.nnef.target_text import describe_target, structure_hint
 from nnefc.frontends.nnef.types import (
     ANY,
     INTEGER,
@@ -121,11 +122,12 @@ class TypeChecker:
             case ast.Tuple(items=items), Tuple(types) if len(items) == len(types):
                 return all(self._equivalent(t, i, name) for t, i in zip(items, types))
             case _:
+                shown = describe_target(target)
                 self.error(
                     "invocation/structure",
-                    f"'{name}' results in {type_}, which cannot be assigned to {_describe(target)}",
+                    f"'{name}' results in {type_}, which cannot be assigned to {shown}",
                     target.at,
-                    hint=_structure_hint(type_),
+                    hint=structure_hint(type_),
                 )
                 return False
 
@@ -141,7 +143,7 @@ class TypeChecker:
             case ast.Tuple(items=items), Tuple(types) if len(items) == len(types):
                 return self._define_all(items, types)
             case _:
-                message = f"{type_} cannot be unpacked to {_describe(target)}"
+                message = f"{type_} cannot be unpacked to {describe_target(target)}"
                 self.error("type/unpack", message, target.at)
                 self._define(target, ANY)
                 return False
@@ -394,25 +396,3 @@ def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
             return tree.Sequence(at, type_, items)
         values.append(item.value)
     return tree.ConstantNode(at, type_, tuple(values))
-
-
-def _describe(target: ast.Expression) -> str:
-    match target:
-        case ast.Identifier(name=name):
-            return f"the identifier '{name}'"
-        case ast.Array(items=items):
-            return f"an array of {len(items)}"
-        case ast.Tuple(items=items):
-            return f"a tuple of {len(items)}"
-        case _:
-            return "this"
-
-
-def _structure_hint(type_: Type) -> str:
-    match type_:
-        case Array():
-            return "write an array of identifiers: [a, b, ...] = ..."
-        case Tuple(items):
-            return f"write a tuple of {len(items)} identifiers: a, b = ..."
-        case _:
-            return "write a single identifier"
