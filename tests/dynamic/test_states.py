@@ -136,7 +136,7 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
             raise NnefError.of("limit/memory", what)
         return large_pages.large_page_memory(nbytes, what)
 
-    monkeypatch.setattr("nnefc.dynamic.states.memory", memory)
+    monkeypatch.setattr("nnefc.dynamic.states.large_page_memory", memory)
     with pytest.raises(NnefError):
         states.given(specs, appended)
     for name in names:

@@ -291,7 +291,7 @@ def test_another_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def features(_: object) -> list[int]:
         return needed
 
-    monkeypatch.setattr(nnefc.emit.embedding, "needed", features)
+    monkeypatch.setattr(nnefc.emit.embedding, "required_features", features)
     for word in range(FEATURE_WORDS):
         needed = [0] * FEATURE_WORDS
         needed[word] = 1 << 62
