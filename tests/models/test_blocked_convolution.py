@@ -99,7 +99,7 @@ def variable(graph: Graph, label: str, data: Array) -> Value:
     return graph.insert(Op("variable", (), {"shape": data.shape, "label": label}, [type_])).output
 
 
-def compare(case: Case, **options: Any) -> nnefc.CompiledModel:
+def compare(case: Case, **options: Any) -> nnefc.Model:
     inside = case.inputs // case.groups, case.outputs // case.groups
     shape = (case.inputs, inside[1]) if case.deconv else (case.outputs, inside[0])
     x = random(1, case.batch, case.inputs, *case.spatial)

@@ -28,7 +28,9 @@ def added(*shapes: tuple[int, ...], dtype: DType = DType.FLOAT32) -> CompiledMod
     for value in values[1:] or values:
         total = build(graph, "add", [total, value], {}).output
     graph.add_output(total, "y")
-    return nnefc.compile(graph, threads=1)
+    model = nnefc.compile(graph, threads=1)
+    assert isinstance(model, CompiledModel)
+    return model
 
 
 def is_fast(model: CompiledModel, *arrays: Any) -> bool:

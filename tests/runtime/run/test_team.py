@@ -100,7 +100,7 @@ def test_as_many_tiles_as_there_may_be(threads: int) -> None:
     each.close()
 
 
-def wide() -> nnefc.CompiledModel:
+def wide() -> nnefc.Model:
     """A model that two threads share."""
     graph = Graph("wide")
     x = graph.add_input(TensorType(DType.FLOAT32, (1, 512, 1024)), "x")
