@@ -20,7 +20,7 @@ from tests.helpers.examples import register
 from tests.helpers.tiers import is_slow
 
 if TYPE_CHECKING:
-    from tests.helpers.c_programs import Emitted
+    from tests.helpers.artifacts.c_programs import Emitted
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # So are programs started that a shell puts in the background; tests send interrupts.
@@ -153,10 +153,10 @@ def small(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with NAME.nnefc, and the document in NAME/, for each of
-    `tests.helpers.artifacts.ARTIFACTS`; not to be changed.
+    `tests.helpers.artifacts.commands.ARTIFACTS`; not to be changed.
     """
-    from tests.helpers.artifacts import ARTIFACTS
-    from tests.helpers.saved import compiled
+    from tests.helpers.artifacts.commands import ARTIFACTS
+    from tests.helpers.artifacts.saved import compiled
 
     folder = tmp_path_factory.mktemp("made")
     for name, document in ARTIFACTS.items():
@@ -184,7 +184,7 @@ def emitted(
     folders_for_c: dict[str, Emitted],
 ) -> Emitted:
     """The folder of a document, made once; tests add files to it."""
-    from tests.helpers.c_programs import Emitted
+    from tests.helpers.artifacts.c_programs import Emitted
 
     name: str = request.param
     if name not in folders_for_c:

@@ -23,7 +23,7 @@ from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.artifact.read import Artifact
 from nnefc.runtime.artifact.writer import changed
 from nnefc.support.errors import NnefError, NnefWarning
-from tests.helpers.saved import (
+from tests.helpers.artifacts.saved import (
     COUNTER,
     MIXED,
     TINY,

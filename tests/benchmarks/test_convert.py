@@ -26,7 +26,7 @@ from benchmarks.zoo.sequences import layer_norm
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
-from tests.helpers.models import EXAMPLES
+from tests.helpers.pytorch.example_models import EXAMPLES
 
 Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ import pytest
 import nnefc
 from nnefc.cli.bench.cold_start import ARTIFACT_STAGES, cold_start_of_artifact
 from nnefc.support.errors import NnefError
-from tests.helpers.artifacts import ARTIFACTS, inspected, outputs
+from tests.helpers.artifacts.commands import ARTIFACTS, inspected, outputs
 from tests.helpers.command_line import DIGITS, ROOT, Cli
 
 

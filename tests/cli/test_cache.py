@@ -30,7 +30,7 @@ from nnefc.runtime.cache.key import Key
 from nnefc.runtime.cache.private_folder import PARTIAL
 from nnefc.runtime.cache.survey import survey
 from nnefc.support.errors import NnefError
-from tests.helpers.cached import entry, key
+from tests.helpers.cache.entries import entry, key
 from tests.helpers.command_line import Cli
 
 NET = """\

@@ -17,7 +17,7 @@ from nnefc.cli.support.artifacts import complete_targets
 from nnefc.kernels.target.isa import TABLE, host
 from nnefc.runtime.artifact.file import open_file
 from nnefc.support.errors import NnefError
-from tests.helpers.artifacts import ELSEWHERE, inspected, outputs
+from tests.helpers.artifacts.commands import ELSEWHERE, inspected, outputs
 from tests.helpers.command_line import Cli
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import nnefc
 from nnefc.runtime.artifact.file import open_file
-from tests.helpers.artifacts import ARTIFACTS, inspected, outputs
+from tests.helpers.artifacts.commands import ARTIFACTS, inspected, outputs
+from tests.helpers.artifacts.saved import LARGE, TINY, compiled, write
 from tests.helpers.command_line import DIGITS, Cli
-from tests.helpers.saved import LARGE, TINY, compiled, write
 
 
 def test_inspect(cli: Cli, made: Path) -> None:

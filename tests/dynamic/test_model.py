@@ -17,7 +17,7 @@ from nnefc.dynamic import plan_cache
 from nnefc.dynamic.model import DynamicModel
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.memory.weight_pool import WeightPool
-from tests.helpers.dynamic_models import model, rows
+from tests.helpers.graphs.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nnefc.dynamic.plan_cache import ATTEMPTS
-from tests.helpers.dynamic_models import model
+from tests.helpers.graphs.dynamic_models import model
 
 Array = np.ndarray[Any, Any]
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import nnefc
 from nnefc.dynamic.model import DynamicModel
 from nnefc.ops.tools.reference import evaluate
-from tests.helpers.dynamic_models import model
 from tests.helpers.examples import examples
+from tests.helpers.graphs.dynamic_models import model
 
 torch: Any = pytest.importorskip("torch")
 

@@ -17,7 +17,7 @@ import pytest
 import nnefc.dynamic.states
 from nnefc.dynamic.model import DynamicModel, Session
 from nnefc.runtime.run.executable import session_layout
-from tests.helpers.dynamic_models import model, rows
+from tests.helpers.graphs.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
 

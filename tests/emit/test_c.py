@@ -12,8 +12,8 @@ import pytest
 
 import nnefc
 from nnefc.kernels.target.isa import TABLE, host
-from tests.helpers import elf
-from tests.helpers.c_programs import (
+from tests.helpers.artifacts import elf
+from tests.helpers.artifacts.c_programs import (
     CXX,
     DOCUMENTS,
     LIBRARIES,
@@ -25,7 +25,7 @@ from tests.helpers.c_programs import (
     run,
     run_main,
 )
-from tests.helpers.saved import MIXED, TINY, compiled, inputs, results
+from tests.helpers.artifacts.saved import MIXED, TINY, compiled, inputs, results
 
 
 @needs_compiler

@@ -14,8 +14,8 @@ from nnefc.emit.header import Interface, header
 from nnefc.emit.names import identifiers
 from nnefc.runtime.memory.tensors import TensorSpec
 from nnefc.support.errors import NnefError
+from tests.helpers.artifacts.saved import MIXED, TINY, compiled, write
 from tests.helpers.command_line import Cli
-from tests.helpers.saved import MIXED, TINY, compiled, write
 
 # -- the command
 

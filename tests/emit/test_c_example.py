@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from nnefc.kernels.embedded.state import STATUS
-from tests.helpers.c_programs import Emitted, needs_compiler, of, run, run_main
-from tests.helpers.saved import inputs, results
+from tests.helpers.artifacts.c_programs import Emitted, needs_compiler, of, run, run_main
+from tests.helpers.artifacts.saved import inputs, results
 
 BOTH = of("mixed", "counter")
 """With a file of weights, and without."""

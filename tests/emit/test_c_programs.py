@@ -9,7 +9,7 @@ import pytest
 
 from nnefc.kernels.embedded.state import FEATURE_WORDS, STATUS
 from nnefc.runtime.machine.resources import usable_cpus
-from tests.helpers.c_programs import (
+from tests.helpers.artifacts.c_programs import (
     LIBRARIES,
     Emitted,
     compile_c,
@@ -17,7 +17,7 @@ from tests.helpers.c_programs import (
     of,
     run,
 )
-from tests.helpers.saved import TINY, compiled
+from tests.helpers.artifacts.saved import TINY, compiled
 
 # -- states
 

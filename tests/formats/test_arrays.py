@@ -22,7 +22,7 @@ from nnefc.formats.image import read_image
 from nnefc.formats.tensor_file import write_tensor
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.hostile import mutate
+from tests.helpers.nnef.hostile import mutate
 
 FLOAT32 = np.dtype(np.float32)
 Array = np.ndarray[Any, Any]

@@ -23,9 +23,9 @@ from nnefc.formats.container import Container, open_container, write_container
 from nnefc.formats.tensor_file import Encoding, write_tensor
 from nnefc.support.errors import Diagnostics, NnefError, NnefWarning
 from nnefc.support.limits import Limits
-from tests.helpers.conformance import cases
 from tests.helpers.examples import examples
-from tests.helpers.hostile import (
+from tests.helpers.nnef.conformance import cases
+from tests.helpers.nnef.hostile import (
     GRAPH,
     bomb,
     hostile_archives,

@@ -26,7 +26,7 @@ from nnefc.formats.safetensors import Safetensors
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.examples import examples
-from tests.helpers.hostile import mutate, tensor_file
+from tests.helpers.nnef.hostile import mutate, tensor_file
 
 DTYPES = {
     **{f"F{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},

@@ -23,7 +23,7 @@ from nnefc.formats.tensor_file import decode_stored, read_stored, read_tensor
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError, NnefWarning
 from tests.helpers.examples import examples
-from tests.helpers.hostile import GRAPH, mutate, tar, tensor_file
+from tests.helpers.nnef.hostile import GRAPH, mutate, tar, tensor_file
 
 TRACT, NO_WIDTH = 0x5452, 0xFFFFFFFF
 CODES = {"q4_0": 0x3040, "q4_0_legacy": 0x2040, "q8_1": 0x3080}

@@ -26,9 +26,9 @@ from nnefc.formats.encoding import BitOrder, linear_decode, log_decode, log_expo
 from nnefc.formats.tensor_file import decode_tensor, read_header, read_tensor, write_tensor
 from nnefc.support.errors import NnefError, NnefWarning
 from nnefc.support.limits import Limits
-from tests.helpers.conformance import CONFORMANCE, needs_conformance
 from tests.helpers.examples import examples
-from tests.helpers.hostile import mutate, random_tensor_file, tensor_file
+from tests.helpers.nnef.conformance import CONFORMANCE, needs_conformance
+from tests.helpers.nnef.hostile import mutate, random_tensor_file, tensor_file
 
 DAT = CONFORMANCE / "dat" if CONFORMANCE else Path()
 

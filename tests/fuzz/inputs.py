@@ -19,8 +19,8 @@ from tests.fuzz.seeds import DOCUMENTS, QUANTIZATION, QUANTIZED
 from tests.fuzz.tract_calls import calls
 from tests.fuzz.tract_seeds import DOCUMENTS as TRACT
 from tests.fuzz.tract_seeds import WEIGHTED, WEIGHTS
-from tests.helpers import documents, hostile
-from tests.helpers.conformance import cases
+from tests.helpers.nnef import hostile, random_documents
+from tests.helpers.nnef.conformance import cases
 
 LIMITS = Limits(operations=20_000, steps=200_000, items=2_000_000, recursion=200)
 """Tight, so that an input that runs into a limit does so soon."""
@@ -35,7 +35,7 @@ def _corpus() -> list[str]:
 
 
 def _shuffle(random: Random, text: str, others: list[str]) -> str:
-    """Edit whole tokens: what remains is more often meaningful than after `documents.mutate`."""
+    """Edit whole tokens, which leaves more valid documents than `random_documents.mutate`."""
     tokens = _TOKEN.findall(text)
     words = [t for t in tokens if not t.isspace()]
     foreign = [t for t in _TOKEN.findall(random.choice(others)) if not t.isspace()]
@@ -68,9 +68,9 @@ def document(random: Random) -> bytes:
     if kind < 0.55:
         text = _shuffle(random, text, corpus)
     elif kind < 0.8:
-        text = documents.mutate(random, text)
+        text = random_documents.mutate(random, text)
     elif kind < 0.9:
-        text = documents.mutate(random, documents.plain_document(random))
+        text = random_documents.mutate(random, random_documents.plain_document(random))
     else:
         return hostile.mutate(text.encode(), random)
     return text.encode()
@@ -119,7 +119,7 @@ def quantization(random: Random) -> bytes:
     text = random.choice(QUANTIZATION)
     if random.random() < 0.5:
         return _shuffle(random, text, [*QUANTIZATION, *DOCUMENTS]).encode()
-    return documents.mutate(random, text).encode()
+    return random_documents.mutate(random, text).encode()
 
 
 def use_quantization(content: bytes) -> None:
@@ -138,7 +138,7 @@ def tract(random: Random) -> bytes:
     if kind < 0.7:
         return _shuffle(random, text, TRACT).encode()
     if kind < 0.9:
-        return documents.mutate(random, text).encode()
+        return random_documents.mutate(random, text).encode()
     return hostile.mutate(text.encode(), random)
 
 

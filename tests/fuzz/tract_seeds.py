@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.helpers.hostile import tensor_file
+from tests.helpers.nnef.hostile import tensor_file
 
 _HEADER = """\
 version 1.0;

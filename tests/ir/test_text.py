@@ -34,7 +34,7 @@ from nnefc.ir.text import INLINE, print_attribute
 from nnefc.ir.verify import verify
 from nnefc.support.errors import NnefError, Place
 from tests.helpers.examples import examples
-from tests.helpers.graphs import graphs
+from tests.helpers.graphs.random_graphs import graphs
 
 F32 = TensorType(DType.FLOAT32, (2, 3))
 

@@ -26,7 +26,7 @@ from nnefc.program.program import Buffer, Program, Ref
 from nnefc.symbolic.base import Untraceable
 from nnefc.symbolic.integers import Trace
 from nnefc.symbolic.traced_array import TracedArray
-from tests.helpers.graphs import sample_inputs
+from tests.helpers.graphs.random_graphs import sample_inputs
 
 Array = np.ndarray[Any, Any]
 

@@ -19,9 +19,9 @@ from nnefc.ir.stages import Carried, Stage, single_stage
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower.channel_padding import keeps_zeros, masked, zero_filled
 from nnefc.ops.tools.reference import evaluate_expression
-from tests.helpers.blocked_op import BlockedGraph, constant, halves, layout
-from tests.helpers.one_op import Array, normal
-from tests.helpers.work import instructions
+from tests.helpers.event_counts import instructions
+from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halves, layout
+from tests.helpers.kernels.one_op import Array, normal
 
 FLOAT = DType.FLOAT32
 

@@ -23,7 +23,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.plan.arena import arrange
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
-from tests.helpers.graphs import fill_variables, sample_data, sample_inputs
+from tests.helpers.graphs.random_graphs import fill_variables, sample_data, sample_inputs
 
 Shape = tuple[int, ...]
 

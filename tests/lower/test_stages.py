@@ -20,8 +20,8 @@ from nnefc.passes.machine.choose_convolution_algorithms import ChooseConvolution
 from nnefc.passes.machine.split_batch import SplitBatch, computing, rows_of
 from nnefc.passes.pipeline import DEFAULT, for_batch, for_machine, run_pipeline
 from nnefc.runtime.run.model import CompiledModel
-from tests.helpers.graphs import fill_variables, sample_inputs
-from tests.helpers.one_op import guarded
+from tests.helpers.graphs.random_graphs import fill_variables, sample_inputs
+from tests.helpers.kernels.one_op import guarded
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ graph g(%x: float32[4,16,9,9]) -> (y = %y) {
 
 def network(body: str) -> Graph:
     """After all passes; `W(shape)` is a variable, what begins with y is a result."""
-    from tests.helpers.widths import document
+    from tests.helpers.kernels.widths import document
 
     graph = import_text(document(body))
     fill_variables(graph)

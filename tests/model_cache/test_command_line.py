@@ -12,8 +12,8 @@ import pytest
 
 import nnefc
 from nnefc.model_cache import entry, facts
+from tests.helpers.artifacts.model_cache import archive, entries
 from tests.helpers.command_line import Cli
-from tests.helpers.model_cache import archive, entries
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 

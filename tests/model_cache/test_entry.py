@@ -16,8 +16,8 @@ import nnefc
 from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.machine.resources import usable_cpus
 from nnefc.support.errors import NnefError, NnefWarning
-from tests.helpers.model_cache import archive, entries
-from tests.helpers.saved import COUNTER, MIXED, TRANSFORMED, results, same, write
+from tests.helpers.artifacts.model_cache import archive, entries
+from tests.helpers.artifacts.saved import COUNTER, MIXED, TRANSFORMED, results, same, write
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 

@@ -13,8 +13,8 @@ import pytest
 
 import nnefc
 from nnefc.model_cache import facts
-from tests.helpers.model_cache import archive
-from tests.helpers.saved import results, same
+from tests.helpers.artifacts.model_cache import archive
+from tests.helpers.artifacts.saved import results, same
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 

@@ -18,9 +18,9 @@ from nnefc.frontends import read_model as frontend
 from nnefc.model_cache import entry, survey
 from nnefc.ops import custom
 from nnefc.support.errors import NnefError
+from tests.helpers.artifacts.model_cache import archive, entries
+from tests.helpers.artifacts.saved import COUNTER, LARGE, TRANSFORMED, results, same, write
 from tests.helpers.disks import largest_file
-from tests.helpers.model_cache import archive, entries
-from tests.helpers.saved import COUNTER, LARGE, TRANSFORMED, results, same, write
 
 pytestmark = pytest.mark.usefixtures("keep_small_models")
 

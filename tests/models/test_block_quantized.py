@@ -20,8 +20,8 @@ from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.native import Array
-from tests.helpers.one_op import run
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.one_op import run
 
 
 def decoded(blocks: Array, name: str) -> Array:

@@ -22,9 +22,9 @@ from nnefc.ir.convolution_algorithm import Direct
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
 from nnefc.ops.tools.build import build
-from tests.helpers import blocked_op
-from tests.helpers.blocked_op import BlockedGraph, halo, halves
 from tests.helpers.examples import examples
+from tests.helpers.kernels import blocked_op
+from tests.helpers.kernels.blocked_op import BlockedGraph, halo, halves
 
 Array = np.ndarray[Any, Any]
 

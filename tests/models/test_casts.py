@@ -20,9 +20,9 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.runtime.compile import kernel_compiler
 from tests.helpers.examples import examples
-from tests.helpers.native import Array
-from tests.helpers.native import evaluate as compute
-from tests.helpers.one_op import run_graph
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.compiled_op import evaluate as compute
+from tests.helpers.kernels.one_op import run_graph
 
 TYPES = [t for t in DType if t is not DType.STRING]
 FLOATS = [t for t in TYPES if t.is_float]

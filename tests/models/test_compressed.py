@@ -26,8 +26,8 @@ from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.block_formats import BLOCK_BYTES
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.native import Array
-from tests.helpers.one_op import normal, run_graph
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.one_op import normal, run_graph
 from tests.models.test_block_quantized import decoded, random_blocks
 
 HALVES = ("float16", "bfloat16")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from tests.helpers.conformance import cases, needs_conformance
+from tests.helpers.nnef.conformance import cases, needs_conformance
 
 pytestmark = needs_conformance
 

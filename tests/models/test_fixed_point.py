@@ -22,8 +22,8 @@ from nnefc.kernels.target.isa import host
 from nnefc.lower.product.compressed import FEW_ROWS
 from nnefc.ops.tools.build import build
 from tests.helpers.examples import examples
-from tests.helpers.native import Array
-from tests.helpers.one_op import normal
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.one_op import normal
 from tests.models.test_block_quantized import decoded, random_blocks
 from tests.models.test_compressed import add_input, compiled, constant
 

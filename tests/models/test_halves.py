@@ -24,9 +24,9 @@ from nnefc.passes.canonicalise.widen_halves import MOVES, WidenHalves
 from nnefc.passes.pipeline import DEFAULT, run_pipeline
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
-from tests.helpers.graphs import random_graph, sample_inputs
-from tests.helpers.native import Array
-from tests.helpers.one_op import run_graph
+from tests.helpers.graphs.random_graphs import random_graph, sample_inputs
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.one_op import run_graph
 
 torch: Any = pytest.importorskip("torch")
 

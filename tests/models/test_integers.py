@@ -19,8 +19,8 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.pipeline import run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.native import Array
-from tests.helpers.one_op import run, run_graph
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.kernels.one_op import run, run_graph
 
 INTEGERS = [t for t in DType if t.is_integer]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from nnefc.kernels.target.isa import executable
-from tests.helpers.conformance import needs_conformance
+from tests.helpers.nnef.conformance import needs_conformance
 
 TESTS = Path(__file__).parents[1]
 

@@ -18,9 +18,15 @@ from nnefc.ir.graph import Variable
 from nnefc.ops.tools.build import build
 from nnefc.runtime.artifact.file import open_file
 from nnefc.support.errors import NnefError
-from tests.helpers.c_programs import LIBRARIES, WARNINGS, compile_c, needs_compiler, run_main
-from tests.helpers.hostile import tensor_file
-from tests.helpers.native import Array
+from tests.helpers.artifacts.c_programs import (
+    LIBRARIES,
+    WARNINGS,
+    compile_c,
+    needs_compiler,
+    run_main,
+)
+from tests.helpers.kernels.compiled_op import Array
+from tests.helpers.nnef.hostile import tensor_file
 from tests.models.test_block_quantized import decoded, random_blocks
 
 TYPES = [t for t in DType if t is not DType.STRING]

@@ -17,7 +17,7 @@ from benchmarks.zoo.oracle import torch_outputs
 from nnefc.frontends.nnef import import_text
 from nnefc.ir import Graph
 from nnefc.ops.tools.reference import evaluate
-from tests.helpers.models import EXAMPLES, alexnet_torch, lstm_torch
+from tests.helpers.pytorch.example_models import EXAMPLES, alexnet_torch, lstm_torch
 
 Array = np.ndarray[Any, Any]
 

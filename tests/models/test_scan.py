@@ -23,11 +23,11 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.canonicalise.expand_compounds import ExpandCompounds
 from nnefc.passes.pipeline import run_pass, run_pipeline
 from nnefc.support.errors import NnefError
-from tests.helpers.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
-from tests.helpers.graphs import graphs, random_graph, sample_inputs
-from tests.helpers.loops import SETTINGS, close, compiled, sums, sums_inputs, sums_loop
-from tests.helpers.lstm import lstm_graph, lstm_loop
-from tests.helpers.one_op import normal, run_graph
+from tests.helpers.artifacts.c_programs import LIBRARIES, compile_c, needs_compiler, run_main
+from tests.helpers.graphs.loops import SETTINGS, close, compiled, sums, sums_inputs, sums_loop
+from tests.helpers.graphs.lstm import lstm_graph, lstm_loop
+from tests.helpers.graphs.random_graphs import graphs, random_graph, sample_inputs
+from tests.helpers.kernels.one_op import normal, run_graph
 
 F32 = DType.FLOAT32
 

@@ -13,7 +13,7 @@ import pytest
 from nnefc.kernels.target.isa import TABLE, executable
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
 from nnefc.ops.tools.table import standard
-from tests.helpers.width_subjects import ANY
+from tests.helpers.kernels.width_subjects import ANY
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURING = {
@@ -44,7 +44,7 @@ def test_every_kernel(row: str) -> None:
     runs = row in {isa.name for isa in executable()}
     environment = {key: value for key, value in os.environ.items() if key != "NNEFC_ISA"}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.helpers.widths", row],
+        [sys.executable, "-m", "tests.helpers.kernels.widths", row],
         env=environment | ({"NNEFC_ISA": row} if runs else {}),
         cwd=ROOT,
         capture_output=True,

@@ -15,7 +15,7 @@ from nnefc.ops.tools.build import build, constant
 from nnefc.ops.tools.reference import evaluate
 from nnefc.syntax import ast
 from nnefc.syntax.parser import parse
-from tests.helpers.conformance import cases, needs_conformance
+from tests.helpers.nnef.conformance import cases, needs_conformance
 
 MODULES = (convolution, window, sampling, pooling, roi, normalization)
 NAMES = frozenset(spec.name for module in MODULES for spec in module.SPECS)

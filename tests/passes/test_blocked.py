@@ -21,8 +21,8 @@ from nnefc.passes.analysis.blocked_rules import CONVOLUTIONS, halo_needed, tenso
 from nnefc.passes.analysis.known_data import Known
 from nnefc.passes.pipeline import DEFAULT, Phase, Ran, for_machine, run_pipeline
 from tests.helpers.examples import examples
-from tests.helpers.graphs import sample_inputs
-from tests.helpers.networks import networks, random_network
+from tests.helpers.graphs.random_graphs import sample_inputs
+from tests.helpers.graphs.random_networks import networks, random_network
 
 MACHINE = for_machine(4)
 

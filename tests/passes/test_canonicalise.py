@@ -18,7 +18,7 @@ from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.graphs import sample_inputs
+from tests.helpers.graphs.random_graphs import sample_inputs
 
 
 def _pad(graph: Graph, x: Value, rng: random.Random) -> Value:

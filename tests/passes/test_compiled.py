@@ -8,8 +8,8 @@ import pytest
 import nnefc
 from nnefc.ir import DType, Graph, print_graph
 from nnefc.ops.tools.reference import evaluate
-from tests.helpers.graphs import random_graph, sample_inputs
-from tests.helpers.networks import random_network
+from tests.helpers.graphs.random_graphs import random_graph, sample_inputs
+from tests.helpers.graphs.random_networks import random_network
 
 # float32 results of graphs without steps differ from float64 ones by a few roundings
 TOLERANCE = {DType.FLOAT32: 3e-5, DType.FLOAT64: 1e-9}

@@ -20,7 +20,7 @@ from nnefc.options.import_config import ImportConfig
 from nnefc.passes.machine.flatten_convolutions import FlattenConvolutions
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.graphs import sample_inputs
+from tests.helpers.graphs.random_graphs import sample_inputs
 
 
 def _conv(graph: Graph, x: Value, rng: random.Random) -> Value:

@@ -29,7 +29,7 @@ from nnefc.passes.fold.fold_constants import FoldConstants
 from nnefc.passes.pipeline import Phase, run_pipeline
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.graphs import sample_data, sample_inputs
+from tests.helpers.graphs.random_graphs import sample_data, sample_inputs
 
 Shape = tuple[int, ...]
 

@@ -15,7 +15,7 @@ from nnefc.ops.tools.build import build
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
-from tests.helpers.one_op import guarded, normal
+from tests.helpers.kernels.one_op import guarded, normal
 
 Array = np.ndarray[Any, Any]
 

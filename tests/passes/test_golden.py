@@ -22,7 +22,7 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.base import Pass, StagePass
 from nnefc.passes.machine.split_batch import SplitBatch
 from nnefc.passes.pipeline import DEFAULT, for_machine, passes_of
-from tests.helpers.graphs import fill_variables, sample_inputs
+from tests.helpers.graphs.random_graphs import fill_variables, sample_inputs
 from tests.passes.test_split_batch import same
 
 GOLDEN = Path(__file__).parent / "golden"

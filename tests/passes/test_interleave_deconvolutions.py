@@ -20,7 +20,7 @@ from nnefc.ops.tools.verify import rule_problems
 from nnefc.passes.machine.interleave_deconvolutions import InterleaveDeconvolutions
 from nnefc.support.errors import NnefError
 from tests.helpers.examples import examples
-from tests.helpers.graphs import sample_inputs
+from tests.helpers.graphs.random_graphs import sample_inputs
 
 
 def _graph(seed: int) -> Graph:

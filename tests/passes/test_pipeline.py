@@ -31,7 +31,7 @@ from nnefc.passes.pipeline import (
     target_independent,
 )
 from nnefc.support.errors import NnefError, Place
-from tests.helpers.work import calls, instructions
+from tests.helpers.event_counts import calls, instructions
 
 TEXT = """
 graph net(%x: float32[2]) -> (y = %y) {

@@ -31,7 +31,7 @@ from nnefc.passes.fuse.fuse_epilogue import FuseEpilogue
 from nnefc.passes.fuse.fuse_normalization import FuseNormalization
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.examples import examples
-from tests.helpers.graphs import graphs, sample_data, sample_inputs
+from tests.helpers.graphs.random_graphs import graphs, sample_data, sample_inputs
 
 EXACT: list[Pass] = [
     Canonicalise(),

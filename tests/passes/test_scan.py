@@ -20,9 +20,17 @@ from nnefc.passes.loops.hoist_from_scans import HoistFromScans
 from nnefc.passes.loops.merge_products import MergeProducts
 from nnefc.passes.loops.simplify_scans import SimplifyScans
 from nnefc.passes.pipeline import run_pass, run_pipeline, verify_hook
-from tests.helpers.graphs import graphs, sample_data, sample_inputs
-from tests.helpers.loops import SETTINGS, close, names, only_loop, sums, sums_inputs, sums_loop
-from tests.helpers.lstm import lstm_graph
+from tests.helpers.graphs.loops import (
+    SETTINGS,
+    close,
+    names,
+    only_loop,
+    sums,
+    sums_inputs,
+    sums_loop,
+)
+from tests.helpers.graphs.lstm import lstm_graph
+from tests.helpers.graphs.random_graphs import graphs, sample_data, sample_inputs
 
 F32 = DType.FLOAT32
 

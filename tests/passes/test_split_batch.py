@@ -34,7 +34,7 @@ from nnefc.passes.machine.split_batch import (
 from nnefc.passes.pipeline import Phase, Ran, run_pipeline
 from nnefc.support.machine_model import PEAK_MACS_PER_NS
 from tests.helpers.examples import examples
-from tests.helpers.graphs import random_graph, sample_inputs
+from tests.helpers.graphs.random_graphs import random_graph, sample_inputs
 
 Array = np.ndarray[Any, Any]
 

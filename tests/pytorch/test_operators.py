@@ -9,22 +9,22 @@ import pytest
 
 pytest.importorskip("torch_to_nnef", reason="the exporter is not installed")
 
-from tests.helpers import (
-    pytorch_arithmetic,
-    pytorch_networks,
-    pytorch_patterns,
-    pytorch_sequences,
-    pytorch_tensors,
+from tests.helpers.pytorch import (
+    arithmetic,
+    networks,
+    patterns,
+    sequences,
+    tensors,
 )
-from tests.helpers.pytorch_cases import Case
-from tests.helpers.pytorch_exports import check
+from tests.helpers.pytorch.cases import Case
+from tests.helpers.pytorch.exports import check
 
 MODULES = (
-    pytorch_arithmetic,
-    pytorch_tensors,
-    pytorch_networks,
-    pytorch_sequences,
-    pytorch_patterns,
+    arithmetic,
+    tensors,
+    networks,
+    sequences,
+    patterns,
 )
 CASES = [pytest.param(case, id=case.name) for module in MODULES for case in module.cases()]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from tests.helpers.arrays_close import Array, assert_close
+from tests.helpers.pytorch.arrays_close import Array, assert_close
 
 FOLDER = Path(__file__).parent / "data"
 ARCHIVES = sorted(FOLDER.glob("*.nnef.tgz"))

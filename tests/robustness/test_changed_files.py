@@ -13,7 +13,7 @@ import pytest
 
 import nnefc
 from nnefc.support.errors import NnefError
-from tests.helpers.saved import LARGE, results, same, write
+from tests.helpers.artifacts.saved import LARGE, results, same, write
 
 Model = nnefc.Model
 CHANGED = "written to since it was read"

@@ -19,9 +19,9 @@ import pytest
 import nnefc
 from nnefc.runtime.cache.folder import CacheFolder
 from nnefc.support.errors import NnefError
+from tests.helpers.artifacts.saved import LARGE, TINY, compiled, results, same, transformed, write
 from tests.helpers.command_line import Cli
 from tests.helpers.disks import largest_file
-from tests.helpers.saved import LARGE, TINY, compiled, results, same, transformed, write
 
 Disk = Callable[[str], Path]
 Place = tuple[Path, Callable[[], AbstractContextManager[None]]]

@@ -13,7 +13,7 @@ import pytest
 
 import nnefc
 from nnefc.runtime.cache.private_folder import PARTIAL
-from tests.helpers.saved import MIXED, compiled, inputs, results
+from tests.helpers.artifacts.saved import MIXED, compiled, inputs, results
 
 _PROGRAM = """
 import os, signal, sys, time

@@ -13,8 +13,8 @@ import pytest
 
 import nnefc
 from nnefc.support.errors import NnefError
+from tests.helpers.artifacts.saved import TINY, compiled, inputs, python, results, same, transformed
 from tests.helpers.disks import make_read_only
-from tests.helpers.saved import TINY, compiled, inputs, python, results, same, transformed
 
 PROGRAM = """
 import json, os, sys

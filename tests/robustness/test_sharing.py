@@ -15,8 +15,8 @@ import pytest
 import nnefc
 from nnefc.runtime.artifact.weight_cache import is_whole
 from nnefc.runtime.cache.private_folder import PARTIAL
+from tests.helpers.artifacts.saved import compiled, inputs, results, same, transformed, write
 from tests.helpers.command_line import Cli
-from tests.helpers.saved import compiled, inputs, results, same, transformed, write
 
 LAYERS = """\
 version 1.0;

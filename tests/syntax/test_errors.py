@@ -9,7 +9,7 @@ from nnefc.support.limits import Limits
 from nnefc.syntax.parser import (
     parse,
 )
-from tests.helpers.nnef_syntax import (
+from tests.helpers.nnef.syntax import (
     EXTENSIONS,
     GRAPH,
     VERSION,

@@ -8,7 +8,7 @@ from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax.parser import (
     parse,
 )
-from tests.helpers.nnef_syntax import (
+from tests.helpers.nnef.syntax import (
     EXTENSIONS,
     GRAPH,
     VERSION,

@@ -13,8 +13,8 @@ from nnefc.syntax.parser import (
     parse_quantization,
 )
 from nnefc.syntax.printer import print_expression
-from tests.helpers.conformance import cases, needs_conformance
-from tests.helpers.nnef_syntax import (
+from tests.helpers.nnef.conformance import cases, needs_conformance
+from tests.helpers.nnef.syntax import (
     EXTENSIONS,
     VERSION,
     errors,

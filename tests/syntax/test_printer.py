@@ -19,9 +19,9 @@ from nnefc.syntax.printer import (
     print_literal,
     print_quantization,
 )
-from tests.helpers.conformance import cases, needs_conformance
-from tests.helpers.documents import same, trees
 from tests.helpers.examples import examples
+from tests.helpers.nnef.conformance import cases, needs_conformance
+from tests.helpers.nnef.random_documents import same, trees
 
 HEAD = """version 1.0;
 extension KHR_enable_fragment_definitions KHR_enable_operator_expressions;

@@ -15,9 +15,9 @@ from nnefc.support.limits import Limits
 from nnefc.syntax.lexer import decode
 from nnefc.syntax.parser import parse, parse_quantization
 from nnefc.syntax.printer import print_document
-from tests.helpers.documents import Trees, mutate, plain_document, same
+from tests.helpers.event_counts import calls
 from tests.helpers.examples import examples
-from tests.helpers.work import calls
+from tests.helpers.nnef.random_documents import Trees, mutate, plain_document, same
 
 EXTENSIONS = """version 1.0;
 extension KHR_enable_fragment_definitions;

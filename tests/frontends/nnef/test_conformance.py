@@ -15,7 +15,7 @@ from nnefc.frontends.read_model import read_graph
 from nnefc.ir.compare import difference
 from nnefc.ops.tools.reference import evaluate
 from nnefc.support.errors import Diagnostics, NnefError
-from tests.helpers.conformance import CONFORMANCE, cases, needs_conformance
+from tests.helpers.nnef.conformance import CONFORMANCE, cases, needs_conformance
 
 VALID = cases("valid/*.nnef")
 TOLERATED = cases("tolerated/*.nnef")

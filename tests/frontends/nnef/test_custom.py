@@ -15,7 +15,7 @@ from nnefc.ir.compare import difference
 from nnefc.ops import custom
 from nnefc.ops.core.spec import Call
 from nnefc.support.errors import NnefError
-from tests.helpers.nnef_text import document, errors_of, load, rules_of
+from tests.helpers.nnef.text import document, errors_of, load, rules_of
 
 SWISH = "fragment swish( x: tensor<scalar>, beta: scalar = 1.0 ) -> ( y: tensor<scalar> )"
 HALVES = "fragment halves<?>( x: tensor<?>, axis: integer ) -> ( a: tensor<?>, rest: tensor<?>[] )"

@@ -14,7 +14,7 @@ from nnefc.frontends.read_model import read_graph
 from nnefc.ir import DType
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostics, NnefError
-from tests.helpers.nnef_text import document
+from tests.helpers.nnef.text import document
 
 
 def model(folder: Path, declaration: str, **tensors: Any) -> Path:

@@ -9,7 +9,7 @@ from nnefc.ops.tools import suggest
 from nnefc.ops.tools.table import operations, standard
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax.parser import parse
-from tests.helpers.nnef_text import document, errors_of, load, rules_of
+from tests.helpers.nnef.text import document, errors_of, load, rules_of
 
 
 def fragment(body: str) -> str:

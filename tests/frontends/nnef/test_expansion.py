@@ -13,8 +13,8 @@ from nnefc.ir.verify import verify
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, Diagnostics, NnefError
 from nnefc.support.limits import Limits
-from tests.helpers.nnef_text import document, errors_of, load, rules_of
-from tests.helpers.work import calls
+from tests.helpers.event_counts import calls
+from tests.helpers.nnef.text import document, errors_of, load, rules_of
 
 
 def names(graph: Graph) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nnefc.support.errors import NnefError
 from nnefc.syntax.printer import print_literal
 from tests.helpers.examples import examples
-from tests.helpers.nnef_text import load, value_of
+from tests.helpers.nnef.text import load, value_of
 
 small = st.integers(-1000, 1000)
 reals = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: v + 0.0)

@@ -12,7 +12,7 @@ from nnefc.ir.compare import difference, graphs_equal
 from nnefc.ops.tools.build import build
 from nnefc.support.errors import NnefError
 from nnefc.syntax.parser import parse
-from tests.helpers.nnef_text import document, load
+from tests.helpers.nnef.text import document, load
 
 FRAGMENTS = """fragment f( x: tensor<scalar>, k: integer[] ) -> ( y: tensor<scalar> )
 {

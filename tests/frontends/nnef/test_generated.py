@@ -14,7 +14,7 @@ from nnefc.ir.verify import verify
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
-from tests.helpers.nnef_text import HEAD
+from tests.helpers.nnef.text import HEAD
 
 LIMITS = Limits(recursion=100, steps=50_000)
 

@@ -10,7 +10,7 @@ from nnefc.frontends.nnef.types import Array
 from nnefc.ops.tools import table
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax.parser import parse
-from tests.helpers.nnef_text import document, rules_of
+from tests.helpers.nnef.text import document, rules_of
 
 NAMES = sorted(set(table.standard()) - ONLY_IN_GRAPH)
 

@@ -17,7 +17,7 @@ from nnefc.ir.verify import verify
 from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import NnefError
-from tests.helpers.conformance import CONFORMANCE, needs_conformance
+from tests.helpers.nnef.conformance import CONFORMANCE, needs_conformance
 
 DOCUMENT = """version 1.0;
 graph G( x ) -> ( y, v )

@@ -13,7 +13,7 @@ import pytest
 import nnefc
 from nnefc import NnefError
 from nnefc.formats.tract_items import VENDOR
-from tests.helpers.hostile import tensor_file
+from tests.helpers.nnef.hostile import tensor_file
 
 Array = np.ndarray[Any, Any]
 DOCUMENT = """version 1.0;

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nnefc
-from tests.helpers.conformance import needs_tract, tract_cases
+from tests.helpers.nnef.conformance import needs_tract, tract_cases
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,7 @@ from nnefc.frontends.tract.source import TractSource
 from nnefc.options.import_config import ImportConfig
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.support.limits import Limits
-from tests.helpers.hostile import tensor_file
+from tests.helpers.nnef.hostile import tensor_file
 
 HEAD = """\
 version 1.0;

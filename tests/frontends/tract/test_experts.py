@@ -11,7 +11,7 @@ import pytest
 
 import nnefc
 from nnefc import NnefError
-from tests.helpers.arrays_close import assert_close
+from tests.helpers.pytorch.arrays_close import assert_close
 
 Array = np.ndarray[Any, Any]
 WIDTH, HIDDEN, EXPERTS = 6, 10, 5

@@ -24,7 +24,7 @@ from nnefc.frontends.tract.templates.document import render
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import Limits
 from tests.helpers.examples import examples
-from tests.helpers.hostile import mutate
+from tests.helpers.nnef.hostile import mutate
 
 CONFIG = {
     "layers": 3,

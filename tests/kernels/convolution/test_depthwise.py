@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Expression, Step
 from nnefc.ir.convolution_algorithm import Depthwise
-from tests.helpers.blocked_op import BlockedGraph, constant, halo
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal
+from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halo
+from tests.helpers.kernels.one_op import Array, normal
 
 SETTINGS = examples(0.25)
 CONVOLVE: dict[int, Any] = {

@@ -30,10 +30,10 @@ from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower import lower
 from nnefc.lower.convolution.winograd_tiles import Tiling
 from nnefc.ops.core.winograd_tiles import balanced, largest_tile
-from tests.helpers import blocked_op
-from tests.helpers.blocked_op import BlockedGraph, constant, halo, halves
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal
+from tests.helpers.kernels import blocked_op
+from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halo, halves
+from tests.helpers.kernels.one_op import Array, normal
 
 SETTINGS = examples(0.6)
 FLOAT = DType.FLOAT32

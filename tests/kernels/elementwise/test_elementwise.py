@@ -32,7 +32,7 @@ from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.plan.planner import make_plan
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
-from tests.helpers.native import Array, evaluate, graph_of
+from tests.helpers.kernels.compiled_op import Array, evaluate, graph_of
 
 F32, F64, I32, I64, BOOL = (DType(n) for n in ("float32", "float64", "int32", "int64", "bool"))
 

@@ -21,7 +21,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from nnefc.passes.cleanup.eliminate_dead_code import EliminateDeadCode
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run, run_graph
+from tests.helpers.kernels.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
 SETTINGS = examples(0.6)

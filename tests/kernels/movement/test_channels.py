@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nnefc.ir import DType, Graph, Op, TensorType
 from nnefc.lower import lower
 from nnefc.runtime.run.model import CompiledModel
-from tests.helpers.blocked_op import BlockedGraph, halo
 from tests.helpers.examples import examples
-from tests.helpers.one_op import normal
+from tests.helpers.kernels.blocked_op import BlockedGraph, halo
+from tests.helpers.kernels.one_op import normal
 
 SETTINGS = examples(0.25)
 

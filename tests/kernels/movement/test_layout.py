@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nnefc.ir import Blocked, DType, Graph, TensorType
 from nnefc.kernels.vector.builder import lanes_of
 from nnefc.lower import lower
-from tests.helpers.blocked_op import BlockedGraph, constant, halo, layout
 from tests.helpers.examples import examples
-from tests.helpers.one_op import normal
+from tests.helpers.kernels.blocked_op import BlockedGraph, constant, halo, layout
+from tests.helpers.kernels.one_op import normal
 
 SETTINGS = examples(0.4)
 BLOCKS = (4, 8, 16)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from nnefc.lower import lower
 from nnefc.lower.movement import strided
-from tests.helpers import one_op
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, run, run_all
+from tests.helpers.kernels import one_op
+from tests.helpers.kernels.one_op import Array, run, run_all
 
 SETTINGS = examples(0.6)
 DTYPES = ["float32", "float64", "int16", "int32", "int64", "bool"]

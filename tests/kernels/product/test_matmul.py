@@ -15,9 +15,9 @@ from nnefc.kernels.executor.team_state import MAX_TILES
 from nnefc.lower import lower
 from nnefc.ops.tools.build import build
 from nnefc.runtime.run.model import CompiledModel
-from tests.helpers.blocked_op import constant
 from tests.helpers.examples import examples
-from tests.helpers.one_op import guarded, normal, run
+from tests.helpers.kernels.blocked_op import constant
+from tests.helpers.kernels.one_op import guarded, normal, run
 
 Array = np.ndarray[Any, Any]
 

@@ -17,7 +17,7 @@ from nnefc.ops.tools.reference import evaluate
 from nnefc.options.import_config import ImportConfig
 from nnefc.passes.pipeline import run_pipeline, verify_hook
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run_graph
+from tests.helpers.kernels.one_op import Array, normal, run_graph
 
 
 def normalised(x: Array, axes: tuple[int, ...], epsilon: float, *, centred: bool = True) -> Array:

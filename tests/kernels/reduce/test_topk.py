@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run
+from tests.helpers.kernels.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
 SETTINGS = examples(0.8)

@@ -40,7 +40,7 @@ KERNELS = [
 link(map(object_code, KERNELS))
 if row.triple.startswith("x86") and platform.machine() in ("x86_64", "AMD64"):
     import numpy as np
-    from tests.helpers.one_op import normal, run
+    from tests.helpers.kernels.one_op import normal, run
     x, w, b = normal(1, 2, 70, 9, 9), normal(2, 37, 70, 3, 3), normal(3, 1, 37)
     got = run("conv", x, w, b, padding=((0, 0), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).astype(np.float64)

@@ -19,7 +19,7 @@ from nnefc.kernels.vector.lanes import Lanes
 from nnefc.kernels.vector.vector import Vector
 from nnefc.kernels.vector.vector_kernel import VectorKernel
 from nnefc.runtime.compile.kernel_compiler import compile_functions
-from tests.helpers.native import Array
+from tests.helpers.kernels.compiled_op import Array
 from tests.kernels.vector.test_scalar import EXPONENTIAL, USUAL, check_errors, patterns, ulps
 
 COUNT = 64

@@ -16,7 +16,7 @@ from scipy import special
 from nnefc.ir import DType, Step
 from nnefc.kernels.target.isa import host
 from nnefc.kernels.vector.instructions import INSTRUCTIONS
-from tests.helpers.native import Array, elementwise, evaluate
+from tests.helpers.kernels.compiled_op import Array, elementwise, evaluate
 
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1e-45, -1e-45, 1.1754942e-38, 3e38]
 

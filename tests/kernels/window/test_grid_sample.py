@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nnefc.ops.extended.grid import MODES, PADDINGS, grid_sample
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run
+from tests.helpers.kernels.one_op import Array, normal, run
 
 torch: Any = pytest.importorskip("torch")
 SETTINGS = examples(0.8)

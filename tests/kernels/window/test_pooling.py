@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nnefc.kernels.window.pooling_tile import WINDOWS
-from tests.helpers.blocked_op import BlockedGraph, halo
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal
+from tests.helpers.kernels.blocked_op import BlockedGraph, halo
+from tests.helpers.kernels.one_op import Array, normal
 
 SETTINGS = examples(0.2)
 KINDS = ("max ignore", "max constant", "sum", "average ignore", "average constant")

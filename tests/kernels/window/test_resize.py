@@ -19,7 +19,7 @@ from nnefc.ops.tools.build import build
 from nnefc.ops.tools.reference import evaluate
 from nnefc.passes.canonicalise.canonicalise import Canonicalise
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run, run_graph
+from tests.helpers.kernels.one_op import Array, normal, run, run_graph
 
 torch: Any = pytest.importorskip("torch")
 onnx: Any = pytest.importorskip("onnx")

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.helpers.one_op import Array, normal, run
+from tests.helpers.kernels.one_op import Array, normal, run
 
 
 def _pool(x: Array, roi: Array, outputs: tuple[int, int], kind: str) -> Array:

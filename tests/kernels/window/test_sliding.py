@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.helpers.examples import examples
-from tests.helpers.one_op import Array, normal, run
+from tests.helpers.kernels.one_op import Array, normal, run
 
 SETTINGS = examples(0.6)
 CONVOLVE: dict[int, Any] = {

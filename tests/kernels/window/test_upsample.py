@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.helpers.blocked_op import BlockedGraph, halo
-from tests.helpers.one_op import Array, normal
+from tests.helpers.kernels.blocked_op import BlockedGraph, halo
+from tests.helpers.kernels.one_op import Array, normal
 
 SHAPES = [(2, 11, 5), (1, 21, 7, 7), (2, 3, 1, 4), (1, 16, 14, 33), (1, 9, 2, 3, 4)]
 

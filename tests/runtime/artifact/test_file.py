@@ -17,7 +17,7 @@ from nnefc.formats import files
 from nnefc.runtime.artifact.file import AGAIN, FORMAT, ArtifactFile, open_bytes, open_file
 from nnefc.runtime.artifact.writer import Writer
 from nnefc.support.errors import NnefError
-from tests.helpers.saved import TINY, compiled
+from tests.helpers.artifacts.saved import TINY, compiled
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from nnefc.runtime.cache import entry as cache_entry
 from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.support.errors import NnefError, NnefWarning
-from tests.helpers.cached import entry, key
+from tests.helpers.cache.entries import entry, key
 from tests.helpers.command_line import SMALL
 
 PROGRAM = """

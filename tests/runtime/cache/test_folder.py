@@ -14,7 +14,7 @@ import pytest
 from nnefc.runtime.cache import entry as cache_entry
 from nnefc.runtime.cache.folder import CacheFolder, file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
-from tests.helpers.folders import DAY, age_to, fill, left, name
+from tests.helpers.cache.folders import DAY, age_to, fill, left, name
 
 # -- what other versions have left
 

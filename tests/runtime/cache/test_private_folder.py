@@ -22,9 +22,9 @@ from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import ABANDONED_SECONDS, CacheFolder, file_name
 from nnefc.runtime.cache.private_folder import PARTIAL
 from nnefc.support.errors import NnefError, NnefWarning
-from tests.helpers.cached import entry, key
+from tests.helpers.cache.entries import entry, key
+from tests.helpers.cache.folders import age_to, left, name
 from tests.helpers.disks import as_somebody, largest_file
-from tests.helpers.folders import age_to, left, name
 
 # -- whose it is
 

@@ -30,7 +30,7 @@ from nnefc.runtime.compile import kernel_compiler
 from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import compiling_ahead, object_codes
 from nnefc.runtime.compile.unit import CompileUnit, key_of
-from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
+from tests.helpers.cache.compile_pool import SOURCES, emitted, name_of, watched_pool
 
 KERNELS = Path(nnefc.kernels.__file__).parent
 RELATIVES = [layout.unblock(lanes=8), softmax.rows("float32")]

@@ -19,8 +19,8 @@ import pytest
 from nnefc.kernels.codegen import object_code as codegen
 from nnefc.runtime.compile.kernel_compiler import object_code, object_codes
 from nnefc.runtime.compile.unit import CompileUnit, Function
+from tests.helpers.cache.compile_pool import PATIENCE
 from tests.helpers.command_line import SMALL
-from tests.helpers.compiling import PATIENCE
 
 # -- whole processes
 

@@ -20,7 +20,7 @@ from nnefc.runtime.compile import pool as compile_pool
 from nnefc.runtime.compile.kernel_compiler import object_codes
 from nnefc.runtime.compile.unit import CompileUnit, unit_label
 from nnefc.support.errors import NnefError
-from tests.helpers.compiling import SOURCES, emitted, name_of, watched_pool
+from tests.helpers.cache.compile_pool import SOURCES, emitted, name_of, watched_pool
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from nnefc.runtime.compile.kernel_compiler import compile_kernels
 from nnefc.runtime.machine import roofline as machine
 from nnefc.runtime.machine.roofline import Roofline, measure_roofline, memory_reader
 from nnefc.runtime.run.team import Team
-from tests.helpers.one_op import Array, guarded
+from tests.helpers.kernels.one_op import Array, guarded
 
 
 def run(kernel: Kernel, words: Words, arrays: Sequence[Array], first: int, last: int) -> None:

@@ -18,8 +18,8 @@ from nnefc.passes.pipeline import run_pipeline
 from nnefc.program.program import Buffer, Launch, Ref
 from nnefc.runtime.plan.arena import Lifetime, arrange, place
 from nnefc.support.hardware import ALIGNMENT
+from tests.helpers.event_counts import calls
 from tests.helpers.examples import examples
-from tests.helpers.work import calls
 
 KERNEL = Kernel("none")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nnefc
 from nnefc.formats.artifact import MAGIC
-from tests.helpers.saved import MIXED, write
+from tests.helpers.artifacts.saved import MIXED, write
 
 
 def archive(folder: Path, document: str = MIXED, seed: int = 3) -> Path:

@@ -1,7 +1,6 @@
-"""Some exports with inputs and results of PyTorch, kept for where it is not installed.
+"""Stored exports with inputs and results of PyTorch, for environments without PyTorch.
 
-`python -m tests.helpers.pytorch_store` writes them again, `python -m tests.helpers.pytorch_store
-NAME...` some.
+`python -m tests.helpers.pytorch.stored_exports [NAME...]` writes all of them, or some, again.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -14,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.helpers import (
-    pytorch_arithmetic,
-    pytorch_networks,
-    pytorch_patterns,
-    pytorch_sequences,
-    pytorch_tensors,
+from tests.helpers.pytorch import (
+    arithmetic,
+    networks,
+    patterns,
+    sequences,
+    tensors,
 )
-from tests.helpers.pytorch_exports import array, export, results
+from tests.helpers.pytorch.exports import array, export, results
 
-FOLDER = Path(__file__).parents[1] / "pytorch" / "data"
+FOLDER = Path(__file__).parents[2] / "pytorch" / "data"
 STORED = (
     "resnet-size unet-size detector layer-deconv-grouped images-max_pool_indices "
     "images-grid_sample vit-by_hand-batch bert-length llama-length llama-fragment-length "
@@ -36,7 +35,7 @@ STORED = (
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     modules = (
-        pytorch_arithmetic, pytorch_networks, pytorch_patterns, pytorch_sequences, pytorch_tensors
+        arithmetic, networks, patterns, sequences, tensors
     )  # fmt: skip
     cases = {case.name: case for module in modules for case in module.cases()}
     for name in sys.argv[1:] or STORED.split():

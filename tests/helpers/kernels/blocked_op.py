@@ -16,7 +16,7 @@ from nnefc.lower import Lowering, lower
 from nnefc.lower.context import blocked_lowering
 from nnefc.lower.convolution import panels
 from nnefc.runtime.run.model import CompiledModel
-from tests.helpers.one_op import Array, guarded
+from tests.helpers.kernels.one_op import Array, guarded
 
 Halo = tuple[tuple[int, int], ...]
 

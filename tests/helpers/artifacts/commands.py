@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from nnefc.kernels.target.isa import host
+from tests.helpers.artifacts.saved import COUNTER, MIXED, TINY
 from tests.helpers.command_line import Cli
-from tests.helpers.saved import COUNTER, MIXED, TINY
 
 ELSEWHERE = "x86-64-v3" if host().name == "aarch64" else "aarch64"
 """Instructions that this processor has not."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.helpers.pytorch_cases import (
+from tests.helpers.pytorch.cases import (
     BIAS,
     FILTER,
     FORMS,

@@ -15,8 +15,8 @@ from torch import Tensor
 
 import nnefc
 import nnefc.pytorch
-from tests.helpers.arrays_close import assert_close
-from tests.helpers.pytorch_cases import Case
+from tests.helpers.pytorch.arrays_close import assert_close
+from tests.helpers.pytorch.cases import Case
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nnefc.ir import DType, Graph, TensorType, Value, Variable
 from nnefc.ops.tools.build import build
-from tests.helpers.graphs import sample_data
+from tests.helpers.graphs.random_graphs import sample_data
 
 CHANNELS = (1, 2, 3, 4, 6, 8, 8)
 

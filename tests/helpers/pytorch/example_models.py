@@ -13,7 +13,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 
 def alexnet_torch(data: Array, variables: dict[str, Array]) -> Array:

@@ -1,4 +1,4 @@
-"""`python -m tests.helpers.widths ROW [NAME...]`: all subjects, or some, for a row of
+"""`python -m tests.helpers.kernels.widths ROW [NAME...]`: all subjects, or some, for a row of
 `nnefc.kernels.target.isa`.
 
 If the row is that of this process (see `NNEFC_ISA`), results are compared with the reference, which
@@ -23,7 +23,7 @@ from nnefc.ops.tools.sample import Instance, instance
 from nnefc.ops.tools.table import operations
 from nnefc.options.import_config import ImportConfig
 from nnefc.program.program import Program
-from tests.helpers.width_subjects import ANY, NARROW
+from tests.helpers.kernels.width_subjects import ANY, NARROW
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ from nnefc.lower import lower
 from nnefc.ops.tools.verify import rule_problems
 from nnefc.runtime.run.model import CompiledModel
 from tests.helpers.examples import examples
-from tests.helpers.one_op import normal
+from tests.helpers.kernels.one_op import normal
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,7 @@ import pytest
 def _find(collection: str) -> Path | None:
     """The folder of a collection: beside the one that NNEFC_CONFORMANCE names, or of a checkout."""
     named = os.environ.get("NNEFC_CONFORMANCE")
-    shared = Path(__file__).resolve().parents[3] / "shared" / "conformance"
+    shared = Path(__file__).resolve().parents[4] / "shared" / "conformance"
     path = (Path(named).parent if named else shared) / collection
     return path if path.is_dir() else None
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.saved import COUNTER, MIXED, TINY, VOLUMES, compiled
+from tests.helpers.artifacts.saved import COUNTER, MIXED, TINY, VOLUMES, compiled
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch.nn import functional as F
 
-from tests.helpers.pytorch_cases import (
+from tests.helpers.pytorch.cases import (
     EDGES,
     ODD,
     A,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.helpers.pytorch_cases import Case, Function, random, statistics, whole
+from tests.helpers.pytorch.cases import Case, Function, random, statistics, whole
 
 
 class Attention(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from tests.helpers.pytorch_cases import Case, positive, random, statistics, whole
+from tests.helpers.pytorch.cases import Case, positive, random, statistics, whole
 
 
 class Residual(nn.Module):

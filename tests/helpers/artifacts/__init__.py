@@ -1,0 +1,1 @@
+"""Saved models, C programs and the commands that read them."""

@@ -1,0 +1,1 @@
+"""Cache folders, their entries, and the processes that fill them."""

@@ -1,0 +1,1 @@
+"""Graphs: random ones, loops, recurrent and dynamic models."""

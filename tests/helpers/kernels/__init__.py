@@ -1,0 +1,1 @@
+"""Single operations, compiled and run; kernels of every vector width."""

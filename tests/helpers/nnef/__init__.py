@@ -1,0 +1,1 @@
+"""Documents and containers: random, hostile and conformance cases."""

@@ -1,0 +1,1 @@
+"""Modules of PyTorch, exported and compared with PyTorch's own results."""
