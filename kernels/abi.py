@@ -7,9 +7,12 @@ A plan is an array of launches, laid out by `LAUNCH`.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nnefc.kernels.parameters import Layout
+
+if TYPE_CHECKING:
+    from nnefc.kernels.codegen.object_file import Reference
 
 BASE_CODE: Final = 0
 """Index in the base table: the code image."""
@@ -21,6 +24,9 @@ BASE_ARENA: Final = 3
 """Memory for values between launches."""
 BASES: Final = 4
 """Number of the fixed entries."""
+
+PACKING_VERSION: Final = 2
+"""Increases with every change of the order of packed weights (`nnefc.packing`)."""
 
 LAUNCH: Final = Layout("kernel params tiles unused")
 """A launch: offset of the kernel in the code image, offset of its parameters in those of all
@@ -37,3 +43,12 @@ LIBM: Final[tuple[tuple[str, int], ...]] = (
     ("fmod", 2),
 )
 """Functions of the C library, over double, in the order of the table; with their arity."""
+
+
+class Image(NamedTuple):
+    """Position-independent code: `symbols` are offsets into `code`."""
+
+    code: bytes
+    symbols: dict[str, int]
+    references: tuple[Reference, ...] = ()
+    """References for another linker to resolve."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnefc.symbolic.base import SymIntBase, float_bits
-
 Words = list[Any]
 """64-bit integers; a reference to memory occupies its two slots as (reference, None)."""
 
@@ -41,6 +39,12 @@ class Layout:
 
     def pack(self, **values: Any) -> Words:
         """The words for one launch; every field must be given; they may depend on symbols."""
+        # Imported here: loading an artifact needs offsets alone.
+        from nnefc.symbolic.base import SymIntBase, float_bits
+
+        def integer(value: Any) -> Any:
+            return value if isinstance(value, SymIntBase) else int(value)
+
         words: Words = []
         tables: Words = []
         for name, kind in self._fields:
@@ -51,16 +55,12 @@ class Layout:
                 words.append(float_bits(value))
             elif kind == "table":
                 words.append(self.nbytes + 8 * len(tables))
-                tables += map(_integer, value)
+                tables += map(integer, value)
             elif kind:
-                row = list(map(_integer, value))
+                row = list(map(integer, value))
                 assert len(row) <= int(kind), f"{name}: {len(row)} words, room for {kind}"
                 words += row + [0] * (int(kind) - len(row))
             else:
-                words.append(_integer(value))
+                words.append(integer(value))
         assert not values, f"no such fields: {', '.join(values)}"
         return words + tables
-
-
-def _integer(value: Any) -> Any:
-    return value if isinstance(value, SymIntBase) else int(value)

@@ -26,8 +26,7 @@ def save_archive(path: Path, model: Model | Graph, *, overwrite: bool = False) -
         NnefError: If a variable has no data, or the container cannot be written.
     """
     from nnefc.formats.container import write_container
-    from nnefc.formats.files import require_unchanged
-    from nnefc.formats.given import require_path
+    from nnefc.formats.files import require_path, require_unchanged
     from nnefc.frontends.nnef.flatten import flatten
 
     require_path("the archive", path)

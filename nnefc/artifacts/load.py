@@ -90,7 +90,7 @@ def load(
     Raises:
         NnefError: `data/file`; `artifact/...` if it is damaged, none, or of another version.
     """
-    from nnefc.formats.given import require_path
+    from nnefc.formats.files import require_path
     from nnefc.options.arguments import check_flags, check_threads
     from nnefc.runtime.artifact.file import open_file
     from nnefc.runtime.artifact.read import Artifact

@@ -1,4 +1,4 @@
-"""Opening files safely: only regular ones, never waiting, mapped where that pays."""
+"""Files of users: checks of path arguments; opening regular files without blocking; mappings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from nnefc.support.errors import Diagnostic, NnefError, Place
 
@@ -209,4 +209,28 @@ def check_size(size: int, limit: int, name: str) -> None:
             f"the file has {size} bytes, more than the {limit} allowed",
             Place(name),
             how_to_raise("document_bytes", what="the file") + "; for arrays tensor_bytes",
+        )
+
+
+def require_path(what: str, path: object) -> None:
+    """Raise NnefError `input/argument` if `path` is neither a str nor an os.PathLike of one."""
+    given = cast(Any, path)
+    try:
+        is_path = isinstance(os.fspath(given), str)
+    except TypeError:
+        is_path = False
+    if not is_path:
+        raise NnefError.of(
+            "input/argument",
+            f"{what} is given as {type(given).__name__}, expected a path: str or os.PathLike",
+        )
+
+
+def require_file(file: object, method: Literal["read", "write"]) -> None:
+    """Raise NnefError `input/argument` if `file` has no such method."""
+    if not callable(getattr(file, method, None)):
+        raise NnefError.of(
+            "input/argument",
+            f"the tensor file is given as {type(file).__name__}, expected a path (str or"
+            f" os.PathLike) or a binary file to {method}",
         )

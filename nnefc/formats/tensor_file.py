@@ -22,8 +22,15 @@ from nnefc.formats.encoding import (
     to_signed,
     unpack,
 )
-from nnefc.formats.files import FilePath, map_file, open_regular, printable, reason, size_of
-from nnefc.formats.given import require_file
+from nnefc.formats.files import (
+    FilePath,
+    map_file,
+    open_regular,
+    printable,
+    reason,
+    require_file,
+    size_of,
+)
 from nnefc.formats.tensor_encode import Encoding, EncodingName, encode_tensor
 from nnefc.formats.tensor_header import (
     BOOL,

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from nnefc.formats.given import require_path
+from nnefc.formats.files import require_path
 from nnefc.support.errors import Diagnostic, NnefError
 
 if TYPE_CHECKING:

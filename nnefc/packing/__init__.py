@@ -22,8 +22,6 @@ Parameters = tuple[Any, ...]
 Release = Callable[[], None]
 """Called when some tens of megabytes of the source were read."""
 
-VERSION: Final = 2
-"""Grows with every change of what a packing gives: files have packed weights."""
 NAMES: Final = ("blocks", "direct", "panels", "winograd")
 
 

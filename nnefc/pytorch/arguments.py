@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from nnefc.formats.files import printable
-from nnefc.formats.given import require_path
+from nnefc.formats.files import printable, require_path
 from nnefc.frontends.common.symbols import NoValue, extent_of, names_of
 from nnefc.options.arguments import as_integer
 from nnefc.support.errors import Diagnostic, NnefError, Place

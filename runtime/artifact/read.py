@@ -7,15 +7,13 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from nnefc.kernels.codegen.image import Image
+from nnefc.kernels.abi import PACKING_VERSION, Image
 from nnefc.kernels.target.isa import NATIVE, executable, host
 from nnefc.kernels.target.processor import identity
-from nnefc.packing import VERSION
-from nnefc.packing.inverse import ArrayView, PackingSpec, restore
 from nnefc.runtime.artifact.file import AGAIN, ArtifactFile
 from nnefc.runtime.compile import support_code
 from nnefc.runtime.compile.compiled import CompiledProgram
@@ -29,7 +27,9 @@ from nnefc.support.item_types import numpy_type
 
 if TYPE_CHECKING:
     from nnefc.ir import Graph, Variable
+    from nnefc.packing.inverse import PackingSpec
     from nnefc.program.packed_weight import PackedWeight
+    from nnefc.runtime.artifact.target_info import TargetInfo
     from nnefc.runtime.artifact.weight_cache import MissingWeight
     from nnefc.runtime.plan.launch_info import LaunchInfo
 
@@ -38,21 +38,6 @@ Facts = Mapping[str, Any]
 
 OTHER_VERSION: Final = "another version of nnefc"
 """The obstacle of code for this processor that this process cannot run."""
-
-
-class TargetInfo(NamedTuple):
-    """The code for one instruction set, for people."""
-
-    isa: str
-    cpu: str
-    """The processor that it is for; empty: any with this instruction set."""
-    code_bytes: int
-    constant_bytes: int
-    """Weights, as kernels want them, and tables."""
-    arena_bytes: int
-    launches: int
-    obstacle: str
-    """Why this process cannot run it; empty: it can."""
 
 
 class Artifact:
@@ -103,7 +88,9 @@ class Artifact:
         return found
 
     def target_infos(self) -> list[TargetInfo]:
-        """What there is code for."""
+        """The targets of the file, for people."""
+        from nnefc.runtime.artifact.target_info import TargetInfo
+
         with self._reading():
             return [
                 TargetInfo(
@@ -232,13 +219,15 @@ class Artifact:
         dtype, shape = numpy_type(str(facts["dtype"])), tuple(facts["shape"])
         if self._is_stored(facts):
             return self._stored(facts).view(dtype).reshape(shape)
-        if self.file.content.get("packing") != VERSION:
+        if self.file.content.get("packing") != PACKING_VERSION:
             raise NnefError.of(
                 "artifact/format",
                 f"weights are packed as nnefc {self.version} does it, not as this version",
                 Place(self.file.name),
                 AGAIN,
             )
+        from nnefc.packing.inverse import restore
+
         array = aligned_empty(shape, dtype)
         pieces = [(self._packed(f), self._stored(f).view(dtype)) for f in facts["packed"]]
         restore(array, pieces)
@@ -246,6 +235,8 @@ class Artifact:
 
     def _packed(self, facts: Facts) -> PackingSpec:
         """A packing, of items that its array has."""
+        from nnefc.packing.inverse import ArrayView, PackingSpec
+
         offset, shape, strides = facts["view"]
         view = ArrayView(offset, tuple(shape), tuple(strides))
         numbers = (offset, *shape, *strides)

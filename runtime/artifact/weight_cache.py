@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from nnefc.formats.files import write_evenly
-from nnefc.packing import VERSION
+from nnefc.kernels.abi import PACKING_VERSION
 from nnefc.packing.inverse import PackingSpec
 from nnefc.runtime.cache import kernel_cache as cache
 from nnefc.runtime.cache.folder import CacheFolder
@@ -119,7 +119,7 @@ def _is_entry(mapping: mmap.mmap, name: str, size: int) -> bool:
 
 def _name(origin: str, wanted: Sequence[MissingWeight]) -> str:
     facts = [(each.where, each.packed) for each in wanted]
-    return _digest(json.dumps([VERSION, origin, facts]).encode()).hex()
+    return _digest(json.dumps([PACKING_VERSION, origin, facts]).encode()).hex()
 
 
 def _places(wanted: Sequence[MissingWeight]) -> Iterator[int]:

@@ -10,8 +10,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nnefc.kernels.codegen.image import Image
-from nnefc.packing import VERSION
+from nnefc.kernels.abi import PACKING_VERSION, Image
 from nnefc.packing.inverse import restorable
 from nnefc.program.packed_weight import PackedWeight
 from nnefc.runtime.artifact.build import Array, ArraySlice, Constant, PackedArray, TargetBuild
@@ -73,7 +72,7 @@ def write_artifact(file: BinaryIO, model: PortableModel, builds: Sequence[Target
     content: dict[str, Any] = {
         "name": model.name,
         "nnefc": model.version,
-        "packing": VERSION,
+        "packing": PACKING_VERSION,
         "inputs": [_tensor(spec) for spec in model.inputs],
         "outputs": [_tensor(spec) for spec in model.outputs],
         "options": dict(model.options),

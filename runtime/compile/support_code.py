@@ -11,12 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, Literal
 
-from nnefc.kernels import abi
-from nnefc.kernels.abi import LIBM
-from nnefc.kernels.codegen.image import Image
-from nnefc.kernels.executor import call_state, team_state
-from nnefc.kernels.parameters import Layout
-from nnefc.packing import VERSION as PACKING_VERSION
+from nnefc.kernels.abi import Image
 from nnefc.runtime.compile.executable_memory import ExecutableImage
 from nnefc.support.digests import blake2b
 from nnefc.support.package import VERSION, source_file
@@ -62,13 +57,17 @@ def provide(part: SupportModule, image: Image) -> None:
 
 
 _AGREEING: Final = (
+    "kernels.abi",
+    "kernels.executor.call_state",
     "kernels.executor.executor",
     "kernels.executor.fast_call",
+    "kernels.executor.team_state",
+    "kernels.parameters",
     "kernels.vector.memory",
     "runtime.run.fast_call",
     "runtime.run.team",
 )
-"""Modules that agree on the layout of plans and of the state of native functions."""
+"""Modules that define, or rely on, the layout of plans and of the state of native functions."""
 
 
 def _source(module: str) -> str:
@@ -83,12 +82,5 @@ def _source(module: str) -> str:
 @cache
 def abi_digest() -> str:
     """A digest of the binary interface between plans, native functions and Python."""
-    facts = [("nnefc", VERSION), ("packing", str(PACKING_VERSION))]
-    facts += [(name, _source(name)) for name in _AGREEING]
-    for module in (abi, call_state, team_state):
-        for name, value in sorted(vars(module).items()):
-            if isinstance(value, Layout):
-                facts.append((name, str(value.offsets)))
-            elif isinstance(value, int):
-                facts.append((name, str(value)))
-    return blake2b(repr((facts, LIBM)).encode(), digest_size=16).hexdigest()
+    facts = [("nnefc", VERSION), *((name, _source(name)) for name in _AGREEING)]
+    return blake2b(repr(facts).encode(), digest_size=16).hexdigest()

@@ -198,7 +198,7 @@ class CompiledModel(Executable, Model):
             NnefError: `input/...` for targets that there are not, `data/write` if the file cannot
                 be written.
         """
-        from nnefc.formats.given import require_path
+        from nnefc.formats.files import require_path
 
         require_path("the artifact", path)
         self._origin.save(self, path, targets, progress)
@@ -223,7 +223,7 @@ class CompiledModel(Executable, Model):
             NnefError: `input/...` for a name or target that there cannot be, `data/write` if the
                 folder cannot be written.
         """
-        from nnefc.formats.given import require_path
+        from nnefc.formats.files import require_path
 
         require_path("the folder", folder)
         return self._origin.emit_c(self, folder, name, target)

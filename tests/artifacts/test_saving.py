@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import nnefc
+from nnefc.kernels.abi import PACKING_VERSION
 from nnefc.kernels.convolution import direct
 from nnefc.kernels.target.isa import host
-from nnefc.packing import VERSION
 from nnefc.runtime.artifact.file import open_file
 from nnefc.runtime.artifact.read import Artifact
 from nnefc.runtime.artifact.writer import changed
@@ -343,7 +343,7 @@ def test_code_of_another_version_is_compiled_again(tmp_path: Path) -> None:
 
 def test_weights_that_another_version_has_packed_are_refused(tmp_path: Path) -> None:
     """They would be restored in another order."""
-    path = of_another_version(tmp_path, packing=VERSION + 1)
+    path = of_another_version(tmp_path, packing=PACKING_VERSION + 1)
     with pytest.warns(NnefWarning), pytest.raises(NnefError) as caught:
         nnefc.load(path)
     (error,) = caught.value.errors

@@ -1,0 +1,20 @@
+"""Facts about one target of an artifact, for people."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TargetInfo(NamedTuple):
+    """The code for one instruction set, for people."""
+
+    isa: str
+    cpu: str
+    """The processor it was compiled for; empty: any with this instruction set."""
+    code_bytes: int
+    constant_bytes: int
+    """Packed weights and tables."""
+    arena_bytes: int
+    launches: int
+    obstacle: str
+    """Why this process cannot run it; empty: it can."""
