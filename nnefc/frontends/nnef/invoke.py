@@ -1,4 +1,4 @@
-"""Which argument goes to which parameter, and what `?` stands for (3.3.2, Invocations)."""
+"""Bind the arguments of an invocation to parameters, and `?` to a type (3.3.2, Invocations)."""
 
 from __future__ import annotations
 
@@ -35,77 +35,99 @@ def bind_arguments(
     arguments: Sequence[tuple[ast.Argument, tree.Typed]],
     error: Report,
 ) -> dict[int, tree.Typed] | None:
-    """Arguments by index of their parameter; None if their structure is wrong."""
-    parameters = callee.parameters
+    """Arguments by the index of their parameter; None after an error in their structure."""
     bound: dict[int, tree.Typed] = {}
-    wrong = False
-    named = False
+    is_valid = True
+    after_named = False
     for position, (argument, value) in enumerate(arguments):
-        if argument.name is None:
-            if named:
+        if argument.name is not None:
+            after_named = True
+            is_valid &= _bind_named(callee, argument.name, argument.at, value, bound, error)
+        elif after_named:
+            error(
+                "invocation/positional-after-named",
+                f"'{callee.name}': a positional argument comes after named ones",
+                argument.at,
+            )
+            is_valid = False
+        elif position < len(callee.parameters):
+            hint = _array_hint(callee, node, value)
+            if hint:
                 error(
-                    "invocation/positional-after-named",
-                    f"'{callee.name}': a positional argument comes after named ones",
+                    "invocation/positional-attribute",
+                    f"'{callee.name}' takes the tensors as one array",
                     argument.at,
+                    hint=hint,
                 )
-                wrong = True
-            elif position < len(parameters):
-                parameter = parameters[position]
-                hint = _array_hint(callee, node, value)
-                if hint:
-                    error(
-                        "invocation/positional-attribute",
-                        f"'{callee.name}' takes the tensors as one array",
-                        argument.at,
-                        hint=hint,
-                    )
-                    return None
-                if not parameter.is_tensor:
-                    error(
-                        "invocation/positional-attribute",
-                        f"'{callee.name}': '{parameter.name}' is an attribute and must be named",
-                        argument.at,
-                        hint=f"write {parameter.name} = ...",
-                    )
-                    wrong = True
-                bound[position] = value
-            continue
-        named = True
-        index = callee.index.get(argument.name)
-        if index is None:
-            error(
-                "invocation/unknown-argument",
-                f"'{callee.name}' has no parameter '{argument.name}'",
-                argument.at,
-                hint=_parameters_hint(callee, argument.name),
-            )
-            wrong = True
-        elif index in bound:
-            error(
-                "invocation/duplicate-argument",
-                f"'{callee.name}': parameter '{argument.name}' is given twice",
-                argument.at,
-            )
-            wrong = True
-        else:
-            bound[index] = value
-    if len(arguments) > len(parameters) and not wrong:
+                return None
+            is_valid &= _check_positional(callee, callee.parameters[position], argument.at, error)
+            bound[position] = value
+    return bound if is_valid and _check_count(callee, node, arguments, bound, error) else None
+
+
+def _bind_named(
+    callee: Declaration,
+    name: str,
+    at: int,
+    value: tree.Typed,
+    bound: dict[int, tree.Typed],
+    error: Report,
+) -> bool:
+    """Add a named argument to `bound`; False after an error."""
+    index = callee.index.get(name)
+    if index is None:
+        error(
+            "invocation/unknown-argument",
+            f"'{callee.name}' has no parameter '{name}'",
+            at,
+            hint=_parameters_hint(callee, name),
+        )
+        return False
+    if index in bound:
+        message = f"'{callee.name}': parameter '{name}' is given twice"
+        error("invocation/duplicate-argument", message, at)
+        return False
+    bound[index] = value
+    return True
+
+
+def _check_positional(callee: Declaration, parameter: Parameter, at: int, error: Report) -> bool:
+    """Only tensor parameters take positional arguments."""
+    if not parameter.is_tensor:
+        error(
+            "invocation/positional-attribute",
+            f"'{callee.name}': '{parameter.name}' is an attribute and must be named",
+            at,
+            hint=f"write {parameter.name} = ...",
+        )
+    return parameter.is_tensor
+
+
+def _check_count(
+    callee: Declaration,
+    node: ast.Invocation,
+    arguments: Sequence[tuple[ast.Argument, tree.Typed]],
+    bound: Mapping[int, tree.Typed],
+    error: Report,
+) -> bool:
+    """Check that no argument is left over and that no parameter lacks one."""
+    parameters = callee.parameters
+    if len(arguments) > len(parameters):
         error(
             "invocation/too-many",
             f"'{callee.name}' takes at most {len(parameters)} arguments, not {len(arguments)}",
             node.at,
             hint=_array_hint(callee, node, arguments[1][1]),
         )
-        wrong = True
+        return False
     missing = [f"'{p.name}'" for i, p in enumerate(parameters) if not p.optional and i not in bound]
-    if missing and not wrong:
+    if missing:
         error(
             "invocation/missing-argument",
             f"'{callee.name}': no argument for {', '.join(missing)}",
             node.at,
         )
-        wrong = True
-    return None if wrong else bound
+    return not missing
 
 
 def bind_dtype(
@@ -115,28 +137,29 @@ def bind_dtype(
     enclosing: str,
     error: Report,
 ) -> str | None:
-    """What `?` stands for in the invocation, "" if it is not generic; None if that is wrong.
+    """The data-type that replaces `?` in the invocation, or None after an error.
 
-    `enclosing` is what `?` stands for around the invocation, "" outside generic fragments.
+    It is "" for operations that are not generic.  `enclosing`: the data-type that replaces `?`
+    around the invocation, "" outside generic fragments.
     """
-    given = node.dtype
+    written = node.dtype
     if not callee.generic:
-        if given is not None:
+        if written is not None:
             error(
                 "invocation/generic",
-                f"'{callee.name}' is not generic and takes no <{given}>",
+                f"'{callee.name}' is not generic and takes no <{written}>",
                 node.at,
             )
             return None
         return ""
-    if given == OPAQUE:
+    if written == OPAQUE:
         if not enclosing:
-            message = f"{callee.name}<?>: there is no generic type outside a generic fragment"
+            message = f"{callee.name}<?>: ? has no meaning outside a generic fragment"
             error("invocation/generic", message, node.at, hint="name the type")
             return None
         return enclosing
-    if given is not None:
-        return given
+    if written is not None:
+        return written
     if callee.default_dtype is not None:
         return callee.default_dtype
     candidates: dict[str, None] = {}
@@ -146,13 +169,13 @@ def bind_dtype(
         return next(iter(candidates))
     generic = [(o.type, callee.parameters[i].type) for i, o in operands.items()]
     if not all(castable(type_, declared) for type_, declared in generic):
-        return OPAQUE  # an argument that fits no data-type is the error to report
+        return OPAQUE  # `check_types` reports the argument that fits no data-type
     if not candidates and any(has_any(o.type, ANY) for o in operands.values()):
         return None
-    found = f"could be {' or '.join(candidates)}" if candidates else "does not follow"
+    reason = f"could be {' or '.join(candidates)}" if candidates else "does not follow"
     error(
         "type/generic",
-        f"'{callee.name}': the generic type {found} from the arguments",
+        f"'{callee.name}': the generic type {reason} from the arguments",
         node.at,
         hint=f"write it: {callee.name}<scalar>(...)",
     )
@@ -160,13 +183,13 @@ def bind_dtype(
 
 
 def check_types(
-    callee: Declaration, dtype: str, at: int, given: Mapping[int, tree.Typed], error: Report
+    callee: Declaration, dtype: str, at: int, bound: Mapping[int, tree.Typed], error: Report
 ) -> tree.Typed:
-    """Check argument types against the parameters, of which `dtype` replaces `?`."""
+    """The checked invocation; argument types are checked with `dtype` in place of `?`."""
     types, result = callee.types(dtype)
     operands: list[tree.Typed | None] = [None] * len(types)
     wrong = False
-    for i, operand in given.items():
+    for i, operand in bound.items():
         declared = types[i]
         if isinstance(operand, tree.Call) and not isinstance(operand.type, Tensor):
             error(
@@ -182,7 +205,7 @@ def check_types(
             wrong = True
         operands[i] = tree.as_tensor(operand, declared)
     for i, parameter in enumerate(callee.parameters):
-        if i not in given and not castable(parameter.default_type, types[i]):
+        if i not in bound and not castable(parameter.default_type, types[i]):
             error(
                 "type/argument",
                 f"{callee.name}: the default of '{parameter.name}' is "
@@ -221,15 +244,15 @@ def _pairs(operand: tree.Typed) -> bool:
 
 
 def _array_hint(callee: Declaration, node: ast.Invocation, second: tree.Typed) -> str:
-    """How to write several tensors for a parameter that is an array, if that is what is wrong."""
+    """How to write several tensors as one array argument; "" if that is not the mistake."""
     parameters = callee.parameters
     takes_array = parameters[0].is_tensor and isinstance(parameters[0].type, Array)
     is_last = len(parameters) == 1 or not parameters[1].is_tensor
-    given = [a.value for a in node.arguments if a.name is None]
-    if not (takes_array and is_last and len(given) > 1 and isinstance(second.type, Tensor)):
+    written = [a.value for a in node.arguments if a.name is None]
+    if not (takes_array and is_last and len(written) > 1 and isinstance(second.type, Tensor)):
         return ""
-    names = [value.name if isinstance(value, ast.Identifier) else "..." for value in given[:4]]
-    more = ", ..." if len(given) > 4 else ""
+    names = [value.name if isinstance(value, ast.Identifier) else "..." for value in written[:4]]
+    more = ", ..." if len(written) > 4 else ""
     rest = "" if len(parameters) == 1 else f", {parameters[1].name} = ..."
     return f"write {callee.name}([{', '.join(names)}{more}]{rest})"
 
