@@ -1,8 +1,7 @@
-"""Static types and identifiers of a body: syntax tree in, typed tree out (chapter 3.3).
+"""Check the types and identifiers of a body: syntax tree in, typed tree out (chapter 3.3).
 
-Every expression is looked at once, whether or not it will be evaluated.  A wrong
-expression is reported and has the type `ANY` from then on, which fits everywhere,
-so that one mistake is one error.
+Every expression is checked once, whether or not it will be evaluated.  A wrong expression
+is reported and gets the type `ANY`, which fits everywhere, so one mistake is one error.
 """
 
 from __future__ import annotations
@@ -43,9 +42,9 @@ from nnefc.syntax import ast
 class TypeChecker:
     """Checks one body.
 
-    `names`: types of the identifiers known so far.  `parameters`: those among them that
-    must not be assigned.  `results`: declared types of the results.  `dtype`: what `?`
-    stands for, "" outside generic fragments.
+    `names`: types of the identifiers known so far.  `parameters`: identifiers that must not
+    be assigned.  `results`: declared types of the results.  `dtype`: the data-type that
+    replaces `?`, "" outside generic fragments.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class TypeChecker:
     # -- assignments
 
     def assignment(self, node: ast.Assignment) -> tree.Assign:
-        """Check a statement and define what it assigns."""
+        """Check a statement and define the identifiers that it assigns."""
         value = self.expression(node.value)
         if isinstance(node.value, ast.Invocation) and not isinstance(value, tree.ErrorNode):
             fits = self._equivalent(node.target, value.type, node.value.name)
@@ -122,17 +121,17 @@ class TypeChecker:
             case ast.Tuple(items=items), Tuple(types) if len(items) == len(types):
                 return all(self._equivalent(t, i, name) for t, i in zip(items, types))
             case _:
-                shown = describe_target(target)
+                described = describe_target(target)
                 self.error(
                     "invocation/structure",
-                    f"'{name}' results in {type_}, which cannot be assigned to {shown}",
+                    f"'{name}' results in {type_}, which cannot be assigned to {described}",
                     target.at,
                     hint=structure_hint(type_),
                 )
                 return False
 
     def _define(self, target: ast.Expression, type_: Type) -> bool:
-        """Define the identifiers of a left side; whether it may hold a value of the type."""
+        """Define the identifiers of a left side; False if it cannot hold a value of the type."""
         match target, type_:
             case ast.Identifier(), _:
                 return self._define_name(target, type_)
@@ -149,7 +148,7 @@ class TypeChecker:
                 return False
 
     def _define_all(self, targets: Sequence[ast.Expression], types: Sequence[Type]) -> bool:
-        """Define every one, also after one that does not fit; whether all fit."""
+        """Define all targets, even after one that does not fit; whether all fit."""
         fitting = [self._define(target, type_) for target, type_ in zip(targets, types)]
         return all(fitting)
 
@@ -196,7 +195,7 @@ class TypeChecker:
         return fits
 
     def finish(self, results: Iterable[tuple[str, int]]) -> None:
-        """Check that every result is assigned; with it comes where it is declared."""
+        """Check that every result, given with the position of its declaration, is assigned."""
         for name, at in results:
             if name not in self._assigned:
                 self.error(
@@ -259,7 +258,7 @@ class TypeChecker:
     # -- operators
 
     def _binary_chain(self, node: ast.Binary) -> tree.Typed:
-        """Left operands nest as deep as a sum is long: no recursion there."""
+        """Check a chain of operators in a loop: its left operands nest as deep as it is long."""
         chain: list[ast.Binary] = [node]
         while isinstance(chain[-1].left, ast.Binary):
             chain.append(chain[-1].left)
@@ -281,18 +280,18 @@ class TypeChecker:
         return self._operators.unary(node, operand)
 
     def _operation(self, name: str, at: int, operands: list[tree.Typed]) -> tree.Typed:
-        """An operator on tensors is checked as the operation that it stands for."""
+        """Check an operator on tensors as an invocation of its operation."""
         callee = self.scope.standard(name)
-        given = dict(enumerate(operands))
+        bound = dict(enumerate(operands))
         node = ast.Invocation(at, name, None, ())
-        dtype = bind_dtype(callee, node, given, self.dtype, self.error)
+        dtype = bind_dtype(callee, node, bound, self.dtype, self.error)
         return (
             tree.ErrorNode(at)
             if dtype is None
-            else check_types(callee, dtype, at, given, self.error)
+            else check_types(callee, dtype, at, bound, self.error)
         )
 
-    # -- the rest of 3.3.3
+    # -- other expressions of 3.3.3
 
     def _if_else(self, node: ast.IfElse) -> tree.Typed:
         condition = self.expression(node.condition)
@@ -389,7 +388,7 @@ class TypeChecker:
 
 
 def _sequence(at: int, type_: Type, items: list[tree.Typed]) -> tree.Typed:
-    """An array or tuple; a known one if all its items are."""
+    """An array or tuple; a constant if all its items are constants."""
     values: list[Any] = []
     for item in items:
         if not isinstance(item, tree.ConstantNode):

@@ -30,7 +30,7 @@ COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
 class OperatorChecker:
-    """Makes typed nodes of operators from typed operands; what does not fit is reported."""
+    """Builds typed nodes of operators from typed operands; reports operands that do not fit."""
 
     def __init__(self, budget: Budget, error: Report) -> None:
         self.budget = budget
@@ -84,7 +84,7 @@ class OperatorChecker:
         if isinstance(right.type, Any_):
             return tree.ErrorNode(node.at, LOGICAL, (left, right))
         if not isinstance(right.type, Array):
-            message = f"'in' looks into an array, not into {right.type}"
+            message = f"'in' takes an array on its right, not {right.type}"
             return self._wrong("type/operator", message, node.at)
         if has_tensor(left.type) or has_tensor(right.type):
             message = "'in' compares values that are known at compile time, not tensors"
@@ -132,12 +132,12 @@ class OperatorChecker:
             if bound is not None and not castable(bound.type, INTEGER):
                 message = f"a subscript is an integer, not {bound.type}"
                 return self._wrong("type/subscript", message, bound.at)
-        opened = tree.ConstantNode(node.at, INTEGER, None)
+        no_bound = tree.ConstantNode(node.at, INTEGER, None)
         if node.is_range:
             function = partial(operators.item_range, self.budget)
-            bounds = [opened if begin is None else begin, opened if end is None else end]
+            bounds = [no_bound if begin is None else begin, no_bound if end is None else end]
             return tree.Operate(node.at, type_, "argument/index", function, [operand, *bounds])
-        assert begin is not None, "only a range may be open"
+        assert begin is not None, "only a range may lack a bound"
         item_type = type_.item if isinstance(type_, Array) else STRING
         return tree.Operate(node.at, item_type, "argument/index", operators.item, [operand, begin])
 

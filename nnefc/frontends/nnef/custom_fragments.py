@@ -1,4 +1,4 @@
-"""Fragments without a body that documents declare: they are registered custom operations."""
+"""Resolve fragments without a body to registered custom operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnefc.support.errors import Diagnostics, Place
 
 
 def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) -> None:
-    """Give a fragment without a body its registered meaning, if there is one."""
+    """Attach the registered operation to a fragment without a body, if one is registered."""
     custom.load_entry_points()
     spec = custom.spec(declaration.name)
     if spec is None:
@@ -27,7 +27,7 @@ def resolve(declaration: Declaration, place: Place, diagnostics: Diagnostics) ->
 
 
 def describe(declaration: Declaration) -> str:
-    """The signature, in short."""
+    """The signature as text: `name<?>(x: tensor<?>) -> (y: tensor<?>)`."""
     parameters = ", ".join(f"{p.name}: {p.type}" for p in declaration.parameters)
     results = ", ".join(f"{name}: {type_}" for name, type_ in declaration.results)
     generic = "<?>" if declaration.generic else ""

@@ -16,7 +16,7 @@ from nnefc.support.errors import Diagnostic, Diagnostics, NnefError, Place, coll
 
 Array = np.ndarray[Any, Any]
 BATCH_VARIANCE = ("batch_normalization", 2)
-"""Operation and operand that must be positive."""
+"""The operation whose operand of this index must be positive."""
 
 
 def load_data(
@@ -28,11 +28,11 @@ def load_data(
     require: bool = True,
     dequantize: Mapping[str, Callable[[Array], Array]] | None = None,
 ) -> None:
-    """Read the data of all variables; every problem is reported.
+    """Read the data of all variables; errors go to `diagnostics`.
 
-    `random_weights`: seed for variables that have no file.  `require`: whether it is an error if
-    no variable has a file; that some have one and others not is an error in any case.
-    `dequantize`: by key of `graph.variables`, what stored codes mean.
+    `random_weights`: seed for variables that have no file; None: missing files are errors.
+    `require`: whether it is an error that no variable has a file; it always is one if only some
+    have.  `dequantize`: functions from stored codes to numbers, by key of `graph.variables`.
     """
     missing: list[Variable] = []
     places = _places(graph)
@@ -79,7 +79,7 @@ def load_data(
 
 
 def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostics) -> None:
-    """Labels are compared without case: several files for one are an error."""
+    """Report labels that differ only in case and have several files; 5.1 ignores case."""
     spelled: dict[str, dict[str, None]] = {}
     for op in graph.ops:
         if op.name == "variable":
@@ -88,7 +88,7 @@ def _check_spellings(graph: Graph, container: Container, diagnostics: Diagnostic
     for labels in spelled.values():
         if len(labels) < 2:
             continue
-        with suppress(NnefError):  # told where the data is read
+        with suppress(NnefError):  # reported where the data is read
             files = {container.tensor_file(label) for label in labels}
             if len(files) > 1:
                 diagnostics.error(
@@ -108,14 +108,14 @@ Problem = tuple[str, str, str]  # rule, message, hint
 def _store(
     variable: Variable, stored: Array, decode: Callable[[Array], Array] | None
 ) -> Problem | None:
-    """Give a variable its data, converted to its type; or say why that is not possible."""
+    """Store the data of a variable, converted to its type; a problem if that is not possible."""
     type_ = variable.type
     if stored.shape != type_.dims:
         return (
             "shape",
             f"variable '{variable.label}' has shape {_listed(type_.dims)}, but its file "
             f"{_listed(stored.shape)}",
-            "correct the shape in the document, or write the file again with that of the variable",
+            "correct the shape in the document, or write the file again with the variable's shape",
         )
     if type_.dtype.is_float and stored.dtype.kind in "iub" and decode is not None:
         stored = decode(stored)
@@ -123,7 +123,7 @@ def _store(
     if isinstance(converted, str):
         hint = ""
         if type_.dtype.is_float and stored.dtype.kind in "iu":
-            hint = "graph.quant must say what the stored codes mean, for the variable's identifier"
+            hint = "graph.quant must give the quantization of the variable's identifier"
         return "type", f"variable '{variable.label}': {converted}", hint
     converted.setflags(write=False)
     variable.data = converted
@@ -131,7 +131,7 @@ def _store(
 
 
 def _converted(stored: Array, type_: TensorType) -> Array | str:
-    """`stored` as the item type of a variable; a string says why not."""
+    """`stored` converted to the item type of a variable, or the reason why it cannot be."""
     wanted = type_.dtype
     kind = stored.dtype.kind
     if wanted.numpy == stored.dtype:
@@ -178,7 +178,7 @@ def _places(graph: Graph) -> dict[str, Place]:
 
 
 def _positive(graph: Graph) -> set[str]:
-    """Keys of the variables that are used as a variance."""
+    """Keys of the variables that are the variance of a batch normalization."""
     name, index = BATCH_VARIANCE
     sources: list[Op | None] = [op.inputs[index].op for op in graph.ops if op.name == name]
     return {

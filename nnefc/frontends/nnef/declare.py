@@ -1,4 +1,4 @@
-"""Declarations of operations, and when one is valid (chapter 3.3.2, Declarations)."""
+"""Declarations of operations, and their checks (chapter 3.3.2, Declarations)."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class Parameter:
 
 
 class Declaration:
-    """A fragment as an invocation sees it.
+    """The declaration that invocations are checked against.
 
-    `spec` is set for operations that are known to nnefc, `fragment.body` for those the
-    document composes; an operation with neither is a custom operation that nobody registered.
+    `spec` is set for operations that nnefc knows, `fragment.body` for those that the document
+    defines.  An operation with neither is a custom operation that is not registered.
     """
 
     def __init__(self, fragment: ast.Fragment, spec: OpSpec | None = None) -> None:
@@ -72,25 +72,25 @@ class Declaration:
         types = tuple(t for _, t in self.results)
         self.result_type: Type = types[0] if len(types) == 1 else Tuple(types)
         self.malformed = False
-        """Whether the declaration itself is wrong: invocations are not checked then."""
+        """Whether the declaration itself is wrong; its invocations are not checked then."""
         self.broken = False
-        """Whether the body is wrong: it is not expanded then."""
+        """Whether the body is wrong; it is not expanded then."""
 
     @cached_property
     def _types(self) -> dict[str, tuple[tuple[Type, ...], Type]]:
         return {}
 
     def types(self, dtype: str) -> tuple[tuple[Type, ...], Type]:
-        """Types of the parameters and of the result where `?` is `dtype`."""
-        found = self._types.get(dtype)
-        if found is None:
+        """Types of the parameters and of the result, with `dtype` in place of `?`."""
+        types = self._types.get(dtype)
+        if types is None:
             parameters = tuple(instantiate(p.type, dtype) for p in self.parameters)
-            found = parameters, instantiate(self.result_type, dtype)
-            self._types[dtype] = found
-        return found
+            types = parameters, instantiate(self.result_type, dtype)
+            self._types[dtype] = types
+        return types
 
     def result_types(self, dtype: str) -> dict[str, Type]:
-        """Types of the results by name where `?` is `dtype`."""
+        """Types of the results by name, with `dtype` in place of `?`."""
         return {name: instantiate(type_, dtype) for name, type_ in self.results}
 
 
@@ -104,7 +104,7 @@ def _parameter(parameter: ast.Parameter) -> Parameter:
 
 
 def literal_type(expression: ast.Expression) -> Type | None:
-    """Type of an expression of literals; None if its items do not agree."""
+    """Type of an expression of literals; None if its items have no common type."""
     match expression:
         case ast.Literal_(value=value):
             return LITERALS[type(value)]
@@ -143,7 +143,7 @@ class DeclaredOperations:
         return self.declared.get(name) or standard(name)
 
     def standard(self, name: str) -> Declaration:
-        """An operation that an operator stands for."""
+        """The standard operation of this name, which must exist."""
         declaration = standard(name)
         assert declaration is not None, name
         return declaration
@@ -155,7 +155,7 @@ class DeclaredOperations:
     def note_use(
         self, callee: Declaration, node: ast.Invocation, source: ast.SourceText, report: Diagnostics
     ) -> None:
-        """Warn, once per operation, of what NNEF 1.0.2 does not have."""
+        """Warn, once each, of operations and parameters that are not part of NNEF 1.0.2."""
         if callee.spec is None or callee.name in self.declared:
             return
         name = callee.name
@@ -175,7 +175,7 @@ class DeclaredOperations:
 def declare(
     fragments: Sequence[ast.Fragment], source: ast.SourceText, diagnostics: Diagnostics
 ) -> DeclaredOperations:
-    """Check the declarations of a document and collect them; the first of a name counts."""
+    """Check and collect the declarations of a document; the first one of a name is valid."""
     declared: dict[str, Declaration] = {}
     for fragment in fragments:
         known = table.standard().get(fragment.name)
@@ -201,8 +201,8 @@ def declare(
         if fragment.body is None and known is None and fragment.name in table.declared():
             diagnostics.error(
                 "definition/standard",
-                f"'{fragment.name}' is the name of an operation of nnefc, which a fragment "
-                "without a body must not have",
+                f"'{fragment.name}' is the name of an operation of nnefc; a fragment without a "
+                "body must have another one",
                 place,
                 hint="give the fragment another name",
             )
@@ -231,71 +231,72 @@ def same_signature(left: Declaration, right: Declaration) -> bool:
 def _check(declaration: Declaration, source: ast.SourceText, diagnostics: Diagnostics) -> None:
     fragment = declaration.fragment
     seen: dict[str, str] = {}
-    for kind, part in [
+    for kind, formal in [
         *(("parameter", p) for p in fragment.parameters),
         *(("result", r) for r in fragment.results),
     ]:
-        if part.name in seen:
+        if formal.name in seen:
             diagnostics.error(
                 "definition/duplicate",
-                f"{kind} '{part.name}' of fragment '{fragment.name}' has the name of "
-                f"another {seen[part.name]}",
-                source.place(part.at),
+                f"{kind} '{formal.name}' of fragment '{fragment.name}' has the name of "
+                f"another {seen[formal.name]}",
+                source.place(formal.at),
             )
-        seen.setdefault(part.name, kind)
+        seen.setdefault(formal.name, kind)
 
     attribute = ""
-    for parameter, part in zip(declaration.parameters, fragment.parameters):
-        place = source.place(part.at)
+    for parameter, formal in zip(declaration.parameters, fragment.parameters):
+        place = source.place(formal.at)
         if mixes(parameter.type):
             diagnostics.error(
                 "definition/mixed-tuple",
-                f"parameter '{part.name}': type {parameter.type} mixes tensors and attributes",
+                f"parameter '{formal.name}': type {parameter.type} mixes tensors and attributes",
                 place,
             )
         if not parameter.is_tensor:
-            attribute = attribute or part.name
+            attribute = attribute or formal.name
         elif attribute:
             diagnostics.error(
                 "definition/order",
-                f"tensor parameter '{part.name}' comes after attribute '{attribute}'",
+                f"tensor parameter '{formal.name}' comes after attribute '{attribute}'",
                 place,
                 hint="declare tensor parameters first",
             )
         if parameter.optional:
-            _check_default(parameter, part, source, diagnostics)
+            _check_default(parameter, formal, source, diagnostics)
 
-    for (name, type_), part in zip(declaration.results, fragment.results):
+    for (name, type_), formal in zip(declaration.results, fragment.results):
         if not _only_tensors(type_):
             diagnostics.error(
                 "definition/result",
                 f"result '{name}' of fragment '{fragment.name}' has type {type_}; "
                 "results must be tensors",
-                source.place(part.at),
+                source.place(formal.at),
             )
         elif _has_unbound(type_):
             diagnostics.error(
                 "definition/result",
                 f"result '{name}' of fragment '{fragment.name}' is an unbound tensor; "
                 "only parameters may be",
-                source.place(part.at),
+                source.place(formal.at),
                 hint="write the data-type, as in tensor<scalar>",
             )
     _check_generic(declaration, source, diagnostics)
 
 
 def _check_default(
-    parameter: Parameter, part: ast.Parameter, source: ast.SourceText, diagnostics: Diagnostics
+    parameter: Parameter, formal: ast.Parameter, source: ast.SourceText, diagnostics: Diagnostics
 ) -> None:
-    assert part.default is not None
-    type_ = literal_type(part.default)
+    assert formal.default is not None
+    type_ = literal_type(formal.default)
     if type_ is None or not castable(type_, parameter.type):
-        found = "items of different types" if type_ is None else f"type {type_}"
+        actual = "items of different types" if type_ is None else f"type {type_}"
         hint = "write a decimal point: 1.0" if type_ == INTEGER else ""
         diagnostics.error(
             "definition/default",
-            f"default value of parameter '{part.name}' has {found}; declared is {parameter.type}",
-            source.place(part.default.at),
+            f"default value of parameter '{formal.name}' has {actual}; declared is "
+            f"{parameter.type}",
+            source.place(formal.default.at),
             hint=hint if castable(SCALAR, parameter.type) else "",
         )
 

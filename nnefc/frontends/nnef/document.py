@@ -1,4 +1,4 @@
-"""From the tree of a document to its graph: declarations, fragments, then the graph's body."""
+"""Elaborate a document to its graph: declarations, fragments, then the graph's body."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from nnefc.syntax.printer import print_fragment
 
 FRAMES_OF_NESTING = 10
 FRAMES_OF_INVOCATION = 60
-"""Frames of the interpreter's stack that a level of nesting, or of invocations, may take."""
+"""Upper bounds of Python's stack frames per level of nesting, and per level of invocations."""
 
 
 @dataclass
 class Elaboration:
-    """What a document means.
+    """The elaborated document.
 
-    `names`: tensors by identifier in the graph's body.  `scope`: what it declares.
-    `complete`: whether every operation could be made; custom operations without a rule can
-    leave shapes so unknown that others cannot.  The graph is good only if complete and no
-    error was reported.
+    `names`: tensors by identifier in the graph's body.  `scope`: its declared operations.
+    `complete`: whether every operation could be built; custom operations without a shape rule
+    leave shapes unknown that other operations need.  The graph is valid only if it is complete
+    and no error was reported.
     """
 
     graph: Graph
@@ -51,7 +51,7 @@ def elaborate(
 ) -> Elaboration:
     """Check a document and expand its graph; errors and warnings go to `diagnostics`.
 
-    Only what makes going on impossible is raised, as NnefError: too many errors, or a limit.
+    Raises NnefError only where checking cannot go on: after too many errors, or at a limit.
     """
     frames = FRAMES_OF_NESTING * limits.nesting + FRAMES_OF_INVOCATION * limits.recursion
     with no_collection(), room_for_recursion(frames):
@@ -121,7 +121,7 @@ class _Document:
     def _give_up(
         self, limit: str, message: str, at: int, exhausted: Exhausted | None = None
     ) -> None:
-        """Report that a limit is reached; raises NnefError."""
+        """Report that a limit is exceeded; raises NnefError."""
         hint = how_to_raise(limit)
         often = self._budget.invocations.most_common(1)
         if often and often[0][1] > 1:
@@ -137,7 +137,7 @@ class _Document:
     # -- fragments
 
     def _check_fragment(self, declaration: Declaration) -> None:
-        """Check the body of a fragment with parameters of which only the types are known."""
+        """Check the body of a fragment for parameters of any shapes and values."""
         fragment = declaration.fragment
         if fragment.body is None or declaration.malformed:
             return
@@ -166,7 +166,7 @@ class _Document:
     def _body(
         self, declaration: Declaration, dtype: str, chain: tuple[Step, ...]
     ) -> list[tree.Assign] | None:
-        """The body of a fragment where `?` is `dtype`, checked when it is first needed."""
+        """The body of a fragment with `dtype` in place of `?`, checked at its first use."""
         if declaration.broken:
             return None
         key = declaration.name, dtype
@@ -191,7 +191,7 @@ class _Document:
                 seen.add(identifier.name)
 
     def _connect(self, elaborator: Elaborator) -> None:
-        """Make inputs and outputs of the graph of the tensors that bear their names."""
+        """Set the inputs and outputs of the graph to the tensors of these names."""
         graph = self._document.graph
         for parameter in graph.parameters:
             name = parameter.name
@@ -217,7 +217,7 @@ class _Document:
             if isinstance(value, Value):
                 elaborator.graph.add_output(value, result.name)
 
-    # -- parts
+    # -- construction
 
     def _elaborator(self, graph: Graph) -> Elaborator:
         parameters = [p.name for p in self._document.graph.parameters]

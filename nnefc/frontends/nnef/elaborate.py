@@ -1,4 +1,4 @@
-"""Operations of the graph from evaluated invocations: rules, types, names (chapter 4)."""
+"""Build the operations of a graph from evaluated invocations: rules, types, names (chapter 4)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PRIMITIVES = {
     "logical": DType.BOOL,
     "string": DType.STRING,
 }
-"""Item types of tensors, unless others are asked for."""
+"""Default item types of tensors, by NNEF data-type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportChoices:
-    """What the user chooses of what the document leaves open: item types, shapes of inputs."""
+    """Choices that a document leaves to the user: item types, shapes of inputs."""
 
     scalar: DType = DType.FLOAT32
     integer: DType = DType.INT32
@@ -35,7 +35,7 @@ class ImportChoices:
 
 
 def abstract(type_: Type, dtypes: Mapping[str, DType] = PRIMITIVES) -> Any:
-    """A value of which only the type is known."""
+    """A value of this type without a shape and without data; UNKNOWN for attributes."""
     match type_:
         case Tensor(dtype=str(dtype)) if dtype != OPAQUE:
             return Value(TensorType(dtypes[dtype], None))
@@ -46,10 +46,10 @@ def abstract(type_: Type, dtypes: Mapping[str, DType] = PRIMITIVES) -> Any:
 
 
 class Elaborator:
-    """Makes the operations of one graph.
+    """Builds the operations of one graph.
 
-    `names`: tensors by their identifier in the graph's body.  `spoiled`: something could not
-    be made because of an error; `incomplete`: because a custom operation is not known.
+    `names`: tensors by their identifier in the graph's body.  `spoiled`: an operation is
+    missing because of an error; `incomplete`: because of an unknown custom operation.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Elaborator:
         self._rules = Rules(limits, diagnostics, self.problem)
 
     def problem(self, rule: str, message: str, location: Location, hint: str = "") -> None:
-        """Report an error, the first time that this place of the document meets it."""
+        """Report an error; the same error is reported once per position in the document."""
         self.spoiled = True
         key = rule, message, location.place
         if key in self._reported:
@@ -115,7 +115,7 @@ class Elaborator:
     def operation(
         self, node: tree.Call, values: Sequence[Any], location: Location, *, real: bool
     ) -> Any:
-        """Check an invocation and make its operation; gives its results as the type says."""
+        """Check an invocation and build its operation; its results, structured like its type."""
         callee = node.callee
         types, _ = callee.types(node.dtype)
         operands: dict[str, Any] = {}
@@ -129,22 +129,22 @@ class Elaborator:
             operands[parameter.name] = self._operand(value, type_)
             if real:
                 complete = _flatten(value, inputs) and complete
-        found: list[TensorType] | None = None
+        result_types: list[TensorType] | None = None
         if callee.spec is not None:
-            found, is_valid = self._rules.judge(callee.spec, operands, attributes, location)
+            result_types, is_valid = self._rules.check(callee.spec, operands, attributes, location)
             if not is_valid:
                 return abstract(node.type, self._dtypes)
         if real and (not complete or has_unknown(tuple(attributes.values()))):
             self.incomplete = True
             real = False
         if real and callee.spec is not None and callee.name == "external":
-            return self._external(node, found, location)
+            return self._external(node, result_types, location)
         if real and callee.spec is not None and callee.spec.section == "custom":
-            self._rules.check_custom(node, found, inputs, location)
-        return self._made(node, inputs if real else None, attributes, found, location)
+            self._rules.check_custom(node, result_types, inputs, location)
+        return self._results(node, inputs if real else None, attributes, result_types, location)
 
     def _operand(self, value: Any, type_: Type) -> Any:
-        """What a rule is told of an operand: its type, a list of types, or None."""
+        """An operand as `Rules.check` takes it: its type, a list of types, or None."""
         if isinstance(value, Value):
             return value.type
         if isinstance(value, tuple) and isinstance(type_, Array):
@@ -155,21 +155,22 @@ class Elaborator:
             return TensorType(self._dtypes[type_.dtype], None)
         return None
 
-    def _made(
+    def _results(
         self,
         node: tree.Call,
         inputs: Sequence[Value] | None,
         attributes: dict[str, Any],
-        found: Sequence[TensorType] | None,
+        inferred: Sequence[TensorType] | None,
         location: Location,
     ) -> Any:
-        """The results of an operation; it is made if its `inputs` are given.
+        """The results of an operation, which is built if `inputs` are given.
 
-        Where it cannot be made, its results are values that stand for what is known of them.
+        Otherwise the results are values without an operation, with the types that are known.
         """
         name = node.callee.name
-        flat = None if found is None else len(found)
-        lengths = results.lengths(node, flat, attributes) if inputs is not None or found else None
+        flat = None if inferred is None else len(inferred)
+        with_lengths = inputs is not None or inferred
+        lengths = results.lengths(node, flat, attributes) if with_lengths else None
         if lengths is None:
             self.incomplete |= inputs is not None
             return abstract(node.type, self._dtypes)
@@ -178,7 +179,7 @@ class Elaborator:
             dtype = self._dtypes.get(kind or OPAQUE)
             if dtype is None:
                 return abstract(node.type, self._dtypes)
-            types.append(TensorType(dtype, None if found is None else found[i].shape))
+            types.append(TensorType(dtype, None if inferred is None else inferred[i].shape))
         if inputs is None:
             return results.structured([Value(type_) for type_ in types], lengths)
         if node.callee.spec is not None and not self._allowed(
@@ -257,19 +258,19 @@ class Elaborator:
         return first is location
 
     def _external(
-        self, node: tree.Call, found: Sequence[TensorType] | None, location: Location
+        self, node: tree.Call, inferred: Sequence[TensorType] | None, location: Location
     ) -> Any:
         dtype = self._dtypes[node.dtype]
-        if found is None:
+        if inferred is None:
             return abstract(node.type, self._dtypes)
-        value = Value(TensorType(dtype, found[0].shape))
+        value = Value(TensorType(dtype, inferred[0].shape))
         self._unnamed[id(value)] = value, location
         return value
 
     # -- names
 
     def name(self, value: Any, identifier: str, location: Location) -> Any:
-        """Bind an identifier of the graph's body; gives the value that bears the name."""
+        """Bind an identifier of the graph's body; the value of this name, a copy if necessary."""
         if not isinstance(value, Value):
             self.names.setdefault(identifier, value)
             return value
@@ -305,9 +306,9 @@ class Elaborator:
                 value.type = TensorType(value.type.dtype, None)
 
     def finish(self) -> None:
-        """Report externals without a name; name what the document leaves nameless.
+        """Report externals without a name; name other values that have none.
 
-        Constants that stand for literals keep no name.
+        Constants of literals get no name.
         """
         for _, location in self._unnamed.values():
             self.problem(
@@ -331,7 +332,7 @@ class Elaborator:
 
 
 def _flatten(value: Any, inputs: list[Value]) -> bool:
-    """Append the tensors inside `value`; False if any is not known."""
+    """Append the tensors inside `value` to `inputs`; False if any is unknown."""
     if isinstance(value, Value):
         inputs.append(value)
         return True

@@ -1,13 +1,12 @@
 """Values of checked expressions, and the expansion of fragments (3.3.3).
 
-A value is what the type says: bool, int, float, str, a tuple (arrays and tuples alike) or
-an `ir.Value` for a tensor; `UNKNOWN` where it is not known.  One evaluator serves two ends:
+The type of an expression determines its value: bool, int, float, str, a tuple (for arrays and
+tuples), an `ir.Value` (for tensors), or `UNKNOWN`.  The evaluator has two modes:
 
-- *real*: the body of the graph and of the fragments it invokes; operations are made.
-- *static*: a fragment whose parameters are not known.  Tensors are values without an
-  operation, invocations are not followed, both branches of a condition that is not known
-  are looked at.  What is certainly wrong is reported, so that a fragment need not be
-  invoked to be checked.
+- *real*: the body of the graph and of the fragments that it invokes; operations are built.
+- *static*: a fragment with unknown parameters, checked without being invoked.  Tensors are
+  values without an operation, invocations are not expanded, both branches of an unknown
+  condition are evaluated, and only certain errors are reported.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from nnefc.ops.core.spec import UNKNOWN
 from nnefc.support.errors import Place, Step
 from nnefc.syntax import ast
 
-CHAIN = 16
-"""Links of a chain of invocations that are kept; the middle of a longer one is left out."""
+MAX_CHAIN = 16
+"""Length of a chain of invocations in messages; the middle of a longer one is left out."""
 
 
 @dataclass(slots=True)
 class CallFrame:
-    """The body that is being evaluated.
+    """The state of the evaluation of one body.
 
-    `values` of its identifiers; None: nothing is known of any.  `certain`: whether what is
-    looked at will be evaluated for sure.
+    `values`: of its identifiers; None: all are unknown.  `certain`: whether the current
+    expression is certain to be evaluated in every invocation.
     """
 
     values: dict[str, Any] | None
@@ -47,12 +46,12 @@ class CallFrame:
     chain: tuple[Step, ...] = ()
 
     def unsure(self) -> CallFrame:
-        """The same place, where it is not known whether it is reached."""
+        """The frame for an expression that may not be evaluated."""
         return replace(self, certain=False) if self.certain else self
 
 
 class RecursionTooDeep(Exception):
-    """More invocations inside each other than `Limits.recursion`."""
+    """Invocations nest deeper than `Limits.recursion`."""
 
     def __init__(self, name: str, place: Place, chain: tuple[Step, ...]) -> None:
         super().__init__(name)
@@ -62,7 +61,7 @@ class RecursionTooDeep(Exception):
 
 
 Bodies = Callable[[Declaration, str, tuple[Step, ...]], list[tree.Assign] | None]
-"""`bodies(declaration, dtype, chain)`: the checked body of a fragment; None if it is wrong."""
+"""`bodies(declaration, dtype, chain)`: the checked body of a fragment; None after an error."""
 
 
 class Evaluator:
@@ -77,9 +76,9 @@ class Evaluator:
         self._bodies = bodies
         self._source = source
         self._budget = budget
-        self._looked_at: dict[int, tree.Choose] = {}
+        self._checked_branches: dict[int, tree.Choose] = {}
         self._methods: dict[type, Callable[[Any, CallFrame], Any]] = {
-            tree.ConstantNode: self._known,
+            tree.ConstantNode: self._constant,
             tree.Local: self._local,
             tree.Sequence: self._sequence,
             tree.Choose: self._choose,
@@ -121,8 +120,8 @@ class Evaluator:
         assert isinstance(target, ast.Array | ast.Tuple)
         if isinstance(value, tuple):
             if len(value) == len(target.items):  # pyright: ignore[reportUnknownArgumentType]
-                for i, part in enumerate(target.items):
-                    self._bind(part, value[i], _item_type(type_, i), frame)
+                for i, item in enumerate(target.items):
+                    self._bind(item, value[i], _item_type(type_, i), frame)
                 return
             self._error(
                 "type/unpack",
@@ -131,9 +130,9 @@ class Evaluator:
                 target.at,
                 frame,
             )
-        for i, part in enumerate(target.items):
+        for i, item in enumerate(target.items):
             item_type = _item_type(type_, i)
-            self._bind(part, self._unknown(item_type, frame), item_type, frame)
+            self._bind(item, self._unknown(item_type, frame), item_type, frame)
 
     # -- expressions
 
@@ -142,7 +141,7 @@ class Evaluator:
         method = self._methods.get(type(node))
         if method is not None:
             return method(node, frame)
-        # the left operands of a long sum nest as deep as it is long: no recursion there
+        # no recursion into left operands: those of a long sum nest as deep as it is long
         chain: list[Any] = []
         while type(node) in self._chained:
             chain.append(node)
@@ -157,7 +156,7 @@ class Evaluator:
             value = self._chained[type(link)](link, value, frame)
         return value
 
-    def _known(self, node: tree.ConstantNode, frame: CallFrame) -> Any:
+    def _constant(self, node: tree.ConstantNode, frame: CallFrame) -> Any:
         del frame
         return node.value
 
@@ -173,7 +172,7 @@ class Evaluator:
         return self._unknown(node.type, frame)
 
     def _unknown(self, type_: Type, frame: CallFrame) -> Any:
-        """What stands for a value that is not known; the graph lacks it then."""
+        """An abstract value for an unknown one; it makes the graph incomplete."""
         self._elaborator.incomplete |= frame.real
         return abstract(type_)
 
@@ -212,10 +211,10 @@ class Evaluator:
             other = self.evaluate(node.other, frame.unsure())
             return _either(value, other, node.type)
         chosen, other = (node.value, node.other) if condition else (node.other, node.value)
-        # a branch that is not taken is checked as if nothing were known but literals;
-        # in fragments that is done when they are checked
-        if (not frame.real or frame.depth == 0) and id(node) not in self._looked_at:
-            self._looked_at[id(node)] = node
+        # a branch that is not taken is checked with unknown identifiers; in fragments this
+        # happens when they are checked
+        if (not frame.real or frame.depth == 0) and id(node) not in self._checked_branches:
+            self._checked_branches[id(node)] = node
             self.evaluate(other, CallFrame(None, real=False, certain=False, chain=frame.chain))
         return self.evaluate(chosen, frame)
 
@@ -225,7 +224,7 @@ class Evaluator:
             arrays.append(self.evaluate(array, frame))
         if frame.values is None or any(a is UNKNOWN for a in arrays):
             if not frame.real:
-                self._look_at_item(node, frame)
+                self._check_item(node, frame)
             return self._unknown(node.type, frame)
         lengths = [len(a) for a in arrays]
         if any(n != lengths[0] for n in lengths):
@@ -253,8 +252,8 @@ class Evaluator:
         frame.values.update(outer)
         return UNKNOWN if items is None else tuple(items)
 
-    def _look_at_item(self, node: tree.Loop, frame: CallFrame) -> None:
-        """Look at the parts of a comprehension over arrays that are not known."""
+    def _check_item(self, node: tree.Loop, frame: CallFrame) -> None:
+        """Check the condition and the item of a comprehension over unknown arrays."""
         values = None
         if frame.values is not None:
             values = {k: v for k, v in frame.values.items() if k not in node.names}
@@ -273,7 +272,7 @@ class Evaluator:
         return self._converted(value, node.operand.type, node.type, node.at, frame)
 
     def _converted(self, value: Any, source: Type, target: Type, at: int, frame: CallFrame) -> Any:
-        """Primitive values inside `value` as constant tensors, where `target` has tensors."""
+        """`value` with primitive values as constant tensors where `target` has tensors."""
         match source, target:
             case Primitive(name), Tensor():
                 location = self._location(at, frame)
@@ -352,7 +351,7 @@ def _item_type(type_: Type, index: int) -> Type:
 
 
 def _either(value: Any, other: Any, type_: Type) -> Any:
-    """What is known of a value that is one of two."""
+    """The value that two branches have in common; abstract if they differ."""
     if isinstance(value, Value) and isinstance(other, Value):
         return value if value.type == other.type else abstract(type_)
     same = type(value) is type(other) and value == other and isinstance(type_, Primitive)
@@ -360,8 +359,8 @@ def _either(value: Any, other: Any, type_: Type) -> Any:
 
 
 def _extended(chain: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
-    if len(chain) < CHAIN:
+    if len(chain) < MAX_CHAIN:
         return (step, *chain)
-    half = CHAIN // 2
+    half = MAX_CHAIN // 2
     gap = Step("... further invocations are left out ...", chain[half].place)
     return (step, *chain[: half - 2], gap, *chain[-half:])

@@ -1,4 +1,4 @@
-"""Flattened documents (chapter 6): one assignment per operation, arguments as values."""
+"""Flattened documents (chapter 6): one assignment per operation, with arguments as literals."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FRAGMENTS = "KHR_enable_fragment_definitions"
 
 
 def flatten(source: Graph | ast.Document) -> str:
-    """The flattened document of a graph, or of a document by itself.
+    """The text of the flattened document of a graph, or of a document without its data.
 
-    Tensors keep their names; literals stand where they are used; attributes with their
+    Tensors keep their names, literals are written where they are used, and attributes with
     default values are left out.  Custom operations are declared.
 
-    Raises NnefError `flatten/...` for a graph with operations that NNEF cannot express (as
-    passes make them), and what the document's own errors are.
+    Raises NnefError `flatten/...` for a graph with operations that NNEF cannot express, such as
+    those that passes create, and the errors of the document.
     """
     if isinstance(source, ast.Document):
         from nnefc.frontends.nnef.model import graph_of
@@ -82,7 +82,7 @@ class _Flattener:
     # -- names
 
     def _choose_names(self) -> None:
-        """Names of the graph's inputs and results first, then those that values have."""
+        """Name the graph's inputs, then its results, then all other values."""
         graph = self._graph
         for value in graph.inputs:
             self._names[value] = self._fresh(value.name)
@@ -113,19 +113,19 @@ class _Flattener:
         return ast.Identifier(0, self._names[value])
 
     def _results(self) -> list[ast.Identifier]:
-        """Results of the graph; a value that is one already, or a renamed input, is copied."""
-        found: list[ast.Identifier] = []
+        """Results of the graph; repeated results and renamed inputs are copied."""
+        identifiers: list[ast.Identifier] = []
         seen: set[str] = set()
         for name, value in zip(self._graph.output_names, self._graph.outputs):
-            have = self._names[value]
-            if have in seen or (value.op is None and value.name != name):
-                have = self._fresh(name)
+            identifier = self._names[value]
+            if identifier in seen or (value.op is None and value.name != name):
+                identifier = self._fresh(name)
                 argument = ast.Argument(0, None, self._target(value))
                 copy = ast.Invocation(0, "copy", None, (argument,))
-                self._assign(ast.Identifier(0, have), copy)
-            seen.add(have)
-            found.append(ast.Identifier(0, have))
-        return found
+                self._assign(ast.Identifier(0, identifier), copy)
+            seen.add(identifier)
+            identifiers.append(ast.Identifier(0, identifier))
+        return identifiers
 
     # -- operations
 
@@ -171,9 +171,9 @@ class _Flattener:
         known = standard(op.name)
         if known is not None:
             return known
-        found = self._declared.get(op.name)
-        if found is not None:
-            return found
+        declared = self._declared.get(op.name)
+        if declared is not None:
+            return declared
         custom = custom_spec(op.name)
         text = self._graph.declarations.get(op.name)
         if text is None and custom is None:
@@ -213,7 +213,7 @@ class _Flattener:
         operands: Iterable[Value | Sequence[Value]],
         types: Sequence[Type],
     ) -> ast.PrimitiveName | None:
-        """The type argument, where it does not follow from the operands."""
+        """The type argument; None if it follows from the operands or the declaration."""
         if not declaration.generic:
             return None
         candidates: dict[str, None] = {}
@@ -233,7 +233,7 @@ def _name(dtype: str) -> ast.PrimitiveName:
 
 
 def _generic_dtype(op: Op, declaration: Declaration) -> str | None:
-    """What `?` stands for, from the results."""
+    """The data-type that replaces `?`, from the first result that is generic."""
     outputs = _grouped(op, [t for _, t in declaration.results], op.outputs)
     for output, (_, type_) in zip(outputs, declaration.results):
         if is_generic(type_):
@@ -252,10 +252,10 @@ def _type_of(operand: Value | Sequence[Value]) -> Type:
 def _grouped(
     op: Op, types: Sequence[Type], values: Sequence[Value]
 ) -> list[Value | Sequence[Value]]:
-    """Flat operands or results by parameter; one of them may be an array."""
+    """Flat operands or results grouped by parameter; at most one parameter is an array."""
     arrays = sum(not isinstance(t, Tensor) for t in types)
     if arrays > 1 or any(not isinstance(t, Tensor | Array) for t in types):
-        message = f"'{op.name}' has several tensor arrays; which tensor is whose is not known"
+        message = f"'{op.name}' has several tensor arrays; their lengths are not known"
         raise NnefError.of("flatten/operation", message, op.location.place if op.location else None)
     length = len(values) - (len(types) - arrays)
     grouped: list[Value | Sequence[Value]] = []
@@ -271,7 +271,7 @@ def _grouped(
 
 
 def _plain(value: Any) -> Any:
-    """An attribute with arrays as tuples of Python numbers; float32 in its shortest digits."""
+    """An attribute with arrays as tuples of Python numbers; floats get their shortest digits."""
     import numpy as np
 
     if not isinstance(value, np.ndarray):
@@ -284,7 +284,7 @@ def _plain(value: Any) -> Any:
 
 
 def _literal(value: Any, type_: Type, op: Op | None = None) -> ast.Expression:
-    """A literal; what has none is an error at `op`."""
+    """The literal of a value; raises NnefError `flatten/literal` if it has none."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         if isinstance(type_, Tuple):

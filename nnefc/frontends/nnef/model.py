@@ -1,4 +1,4 @@
-"""Import of NNEF 1.0: from a parsed document with its container, or from text, to a graph."""
+"""Import NNEF 1.0: from a parsed document with its container, or from text, to a graph."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def import_text(
     config: ImportConfig = DEFAULT,
     diagnostics: Diagnostics | None = None,
 ) -> Graph:
-    """The graph of a document that has no data; `file` names it in messages.
+    """The graph of a document without data; `file` names it in messages.
 
-    Raises NnefError with all errors; `diagnostics` takes the warnings.
+    Raises NnefError with all errors; warnings go to `diagnostics`.
     """
     limits = config.limits
     diagnostics = diagnostics or config.diagnostics()
@@ -49,10 +49,10 @@ def check_document(
     limits: Limits | None = None,
     diagnostics: Diagnostics | None = None,
 ) -> None:
-    """Check a document by itself; raises NnefError with all errors.
+    """Check a document without its data; raises NnefError with all errors.
 
-    Custom operations that nobody registered are no error; what depends on the shapes of
-    their results is not checked.
+    Custom operations that are not registered are no error; expressions that depend on the
+    shapes of their results are not checked.
     """
     limits = limits or Limits()
     diagnostics = diagnostics or Diagnostics(limit=limits.errors)
@@ -61,7 +61,7 @@ def check_document(
 
 
 def graph_of(document: ast.Document) -> Graph:
-    """The graph of a document that stands by itself."""
+    """The graph of a document without data, with default options."""
     diagnostics = Diagnostics()
     return _elaborated(document, Limits(), diagnostics, ImportChoices()).graph
 
@@ -85,7 +85,7 @@ def _elaborated(
 def _attach(
     elaboration: Elaboration, container: Container, config: ImportConfig, diagnostics: Diagnostics
 ) -> None:
-    """Load the data of variables, and apply the quantization file."""
+    """Load the data of variables and apply the quantization file."""
     from nnefc.frontends.nnef import data, quantization
 
     entries: list[quantization.Quantization] = []
@@ -109,7 +109,7 @@ def _attach(
 
 
 def _choice(document: ast.Document, config: ImportConfig) -> ImportChoices:
-    """The types and shapes to elaborate with; raises NnefError `input/shape` with all problems."""
+    """The item types and input shapes of a configuration; raises NnefError `input/shape`."""
     chosen: dict[str, tuple[int, ...]] = {}
     problems: list[str] = []
     parameters = [p.name for p in document.graph.parameters]

@@ -1,9 +1,8 @@
-"""What operators and built-in functions compute from attribute values (chapter 3.3.3).
+"""Operators and built-in functions on attribute values (chapter 3.3.3).
 
-Integers are exact and stay within 64 bits; division of integers drops the fraction (as C
-and the reference parser do), so `-7 / 2` is `-3`; `^` of integers is exact, and an error if
-the result is no integer.  Scalars are float64 and stay finite.  Where there is no result,
-the functions raise `UndefinedResult`.
+Integers have 64 bits and do not overflow.  Their division truncates, as in C and in the
+reference parser: `-7 / 2` is `-3`.  Their power `^` is exact and must be an integer.  Scalars
+are float64 and finite.  Functions raise `UndefinedResult` where a result would break a rule.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def negate_integer(x: int) -> int:
     return _bounded(-x, f"-({x})")
 
 
-# -- arrays and strings; tuples and strings of Python alike
+# -- arrays and strings, which are Python tuples and strings
 
 
 def concatenate(budget: Budget, x: Any, y: Any) -> Any:
@@ -172,7 +171,7 @@ def item_range(budget: Budget, x: Any, begin: int | None, end: int | None) -> An
 
 
 def range_of(budget: Budget, x: Any) -> Values:
-    # an integer takes more room than its place in a tuple
+    # an integer object takes more memory than its slot in a tuple
     budget.take_items(4 * len(x))
     return tuple(range(len(x)))
 
@@ -200,7 +199,7 @@ EQUALITY: Final[Mapping[str, Callable[[Budget, Any, Any], bool]]] = {
 
 
 def _size(x: Any) -> int:
-    """About how many steps it takes to compare with `x`."""
+    """Approximate steps of a comparison with `x`."""
     if isinstance(x, str):
         return 1 + len(x) // 64
     return sum(map(_size, x)) if isinstance(x, tuple) else 1  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

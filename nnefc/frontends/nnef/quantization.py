@@ -1,9 +1,9 @@
-"""Quantization files (5.3, 7.1): checked, and applied as operations after the tensors they name.
+"""Quantization files (5.3, 7.1): check them, and insert their operations into the graph.
 
-A tensor of the file's is, from then on, the quantized one for every use and output.  Beyond
-the specification, as files in use have it: `min_max_linear_quantize` and
-`zero_point_linear_quantize`, and arrays in place of tensors, one item per channel; channels
-are dimension 0 of a variable, dimension 1 of anything else.
+The quantized tensor replaces the named one in all its uses and outputs.  Two extensions occur
+in existing files: the algorithms `min_max_linear_quantize` and `zero_point_linear_quantize`,
+and arrays instead of tensors, with one item per channel.  Channels are dimension 0 of a
+variable and dimension 1 of other tensors.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ALGORITHMS = (
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """One entry: arguments of the algorithm by name, numbers or (nested) tuples per channel."""
+    """One entry; its arguments by name are numbers, or (nested) tuples per channel."""
 
     tensor: str
     algorithm: str
@@ -52,7 +52,7 @@ class Quantization:
 def read_quantization(
     text: bytes, file: str, elaboration: Elaboration, limits: Limits, diagnostics: Diagnostics
 ) -> list[Quantization]:
-    """The entries of a quantization file that are right; errors go to `diagnostics`."""
+    """The valid entries of a quantization file; errors go to `diagnostics`."""
     parsed = parse_quantization(
         decode(text, file, limits=limits, diagnostics=diagnostics),
         file,
@@ -109,7 +109,7 @@ class _Reader:
                 "quantization/algorithm",
                 f"there is no quantization algorithm '{node.name}'",
                 node.at,
-                hint=suggestion(node.name, ALGORITHMS) or f"there are {', '.join(ALGORITHMS)}",
+                hint=suggestion(node.name, ALGORITHMS) or f"known: {', '.join(ALGORITHMS)}",
             )
             return None
         if node.dtype is not None:
@@ -126,7 +126,7 @@ class _Reader:
         if name not in self._names:
             hint = suggestion(name, self._names)
             if name in self._labels:
-                hint = "this is the label of a variable; name its identifier in the graph"
+                hint = "this is the label of a variable; write its identifier in the graph"
             self._error(
                 "quantization/tensor", f"the graph has no tensor '{name}'", entry.at, hint=hint
             )
@@ -146,13 +146,13 @@ class _Reader:
                     argument.at,
                 )
                 return None
-        # the tensor itself is the first argument
+        # the tensor is the implicit first argument
         tensor = ast.Argument(node.at, None, ast.Identifier(node.at, ""))
         subject: list[tuple[ast.Argument, tree.Typed]] = [
             (tensor, tree.Local(node.at, Tensor("scalar"), ""))
         ]
-        given = [(a, self._checker.expression(a.value)) for a in node.arguments]
-        bound = bind_arguments(callee, node, subject + given, self._error)
+        named = [(a, self._checker.expression(a.value)) for a in node.arguments]
+        bound = bind_arguments(callee, node, subject + named, self._error)
         if bound is None:
             return None
         values: dict[str, Any] = {}
@@ -176,7 +176,7 @@ class _Reader:
 
 
 def _no_body(declaration: Declaration, dtype: str, chain: object) -> None:
-    """An algorithm is an operation: there is nothing to expand."""
+    """No body: algorithms are operations, not fragments to expand."""
     del declaration, dtype, chain
 
 
@@ -204,7 +204,7 @@ def apply_quantization(
         _redirect(graph, value, quantized)
         other = _fresh(entry.tensor, taken)
         if value.op is None:
-            quantized.name = other  # an input keeps its name
+            quantized.name = other  # inputs keep their names
         else:
             quantized.name, value.name = entry.tensor, other
 
@@ -235,7 +235,7 @@ def _constant(
     axis: int,
     before: Op | None,
 ) -> Value:
-    """A number of rank 0, or one item per channel."""
+    """A constant of rank 0, or one with an item per channel."""
     items = _flat(argument)
     shape: tuple[int, ...] = ()
     if isinstance(argument, tuple):
@@ -263,7 +263,7 @@ def _flat(argument: Any) -> tuple[Any, ...]:
 
 
 def _following(graph: Graph, values: list[Value]) -> dict[Op | None, Op | None]:
-    """The operation after the one that defines each value; the first one for inputs."""
+    """By the operation that defines each value (None: an input) the operation that follows it."""
     wanted = {value.op for value in values}
     following: dict[Op | None, Op | None] = {}
     previous: Op | None = None
@@ -275,7 +275,7 @@ def _following(graph: Graph, values: list[Value]) -> dict[Op | None, Op | None]:
 
 
 def _redirect(graph: Graph, value: Value, quantized: Value) -> None:
-    """Let all uses of `value` but its quantization use `quantized`; a variable stays updatable."""
+    """Replace `value` by `quantized` in all uses except its quantization and updates."""
     for op in dict.fromkeys(value.users):
         for index, operand in enumerate(op.inputs):
             updated = op.name == "update" and index == 0
@@ -296,16 +296,16 @@ def _fresh(name: str, taken: set[str]) -> str:
 def decoders(
     elaboration: Elaboration, entries: list[Quantization]
 ) -> dict[str, Callable[[Any], Any]]:
-    """What integers that are stored for a variable mean, by key of `graph.variables`.
+    """Functions that decode the integers stored for variables, by key of `graph.variables`.
 
-    Tensor files may hold bare codes whose meaning is in the quantization file.
+    Tensor files may hold codes whose quantization is only in the quantization file.
     """
-    found: dict[str, Callable[[Any], Any]] = {}
+    by_key: dict[str, Callable[[Any], Any]] = {}
     for entry in entries:
         op = elaboration.names[entry.tensor].op
         if op is not None and op.name == "variable":
-            found[op.attributes["label"].lower()] = _decoder(entry)
-    return found
+            by_key[op.attributes["label"].lower()] = _decoder(entry)
+    return by_key
 
 
 def _decoder(entry: Quantization) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Results of an operation: flat in the graph, tensors and arrays of tensors in the document."""
+"""Results of an operation: a flat list in the graph, tensors and arrays in the document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnefc.frontends.nnef.types import Array, Tensor, Tuple, Type
 from nnefc.syntax import ast
 
 Lengths = tuple[int | None, ...]
-"""For each result the number of items of an array, None for a tensor."""
+"""For each result the length of an array, None for a tensor."""
 
 
 def result_types(call: tree.Call) -> tuple[Type, ...]:
@@ -21,15 +21,16 @@ def result_types(call: tree.Call) -> tuple[Type, ...]:
 
 
 def target_lengths(target: ast.LValue, count: int) -> Lengths:
-    """Lengths that the left-hand side of an assignment gives `count` results."""
-    parts = target.items if isinstance(target, ast.Tuple) and count > 1 else (target,)
-    return tuple([len(p.items) if isinstance(p, ast.Array) else None for p in parts])
+    """Lengths of `count` results as the left side of an assignment writes them."""
+    targets = target.items if isinstance(target, ast.Tuple) and count > 1 else (target,)
+    return tuple([len(t.items) if isinstance(t, ast.Array) else None for t in targets])
 
 
 def lengths(call: tree.Call, flat: int | None, attributes: Mapping[str, Any]) -> Lengths | None:
-    """Lengths of the results, of which there are `flat` in all if that is known.
+    """Lengths of the results, or None if they are unknown.
 
-    None if they do not follow: from the number, the left-hand side, or attributes.
+    They follow from the number `flat` of all result tensors, if it is known, from the left side of
+    the assignment, or from `attributes`.
     """
     types = result_types(call)
     if not all(isinstance(t, Tensor) or t in _TENSOR_ARRAYS for t in types):
@@ -41,9 +42,9 @@ def lengths(call: tree.Call, flat: int | None, attributes: Mapping[str, Any]) ->
     if sum(arrays) == 1 and flat is not None:
         return tuple([flat - others if a else None for a in arrays]) if flat >= others else None
     if call.lengths is not None:
-        found = tuple([n if a else None for n, a in zip(call.lengths, arrays)])
-        total = others + sum([n for n in found if n is not None])
-        return found if flat is None or flat == total else None
+        written = tuple([n if a else None for n, a in zip(call.lengths, arrays)])
+        total = others + sum([n for n in written if n is not None])
+        return written if flat is None or flat == total else None
     if len(types) == 1 and call.callee.name == "split":
         return (len(attributes["ratios"]),)
     if len(types) == 1 and call.callee.name == "copy_n":
@@ -52,23 +53,23 @@ def lengths(call: tree.Call, flat: int | None, attributes: Mapping[str, Any]) ->
 
 
 def flat_dtypes(call: tree.Call, shape: Lengths) -> list[str | None]:
-    """Data-type of each flat result, as NNEF names it; None: unbound."""
-    found: list[str | None] = []
+    """NNEF data-type of each flat result; None: unbound."""
+    dtypes: list[str | None] = []
     for type_, length in zip(result_types(call), shape):
         tensor = type_.item if isinstance(type_, Array) else type_
         dtype = tensor.dtype if isinstance(tensor, Tensor) else None
-        found += [dtype] * (1 if length is None else length)
-    return found
+        dtypes += [dtype] * (1 if length is None else length)
+    return dtypes
 
 
 def structured(values: Sequence[Any], shape: Lengths) -> Any:
-    """Flat results as the document has them: arrays and several results are tuples."""
-    parts: list[Any] = []
+    """Flat results grouped as in the document: arrays and several results become tuples."""
+    results: list[Any] = []
     at = 0
     for length in shape:
-        parts.append(values[at] if length is None else tuple(values[at : at + length]))
+        results.append(values[at] if length is None else tuple(values[at : at + length]))
         at += 1 if length is None else length
-    return parts[0] if len(parts) == 1 else tuple(parts)
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 _TENSOR_ARRAYS = frozenset(

@@ -1,4 +1,4 @@
-"""Argument validity and result types of an invocation, by the rule of its operation (chapter 4)."""
+"""Argument checks and result types of invocations, by the shape rules of operations (chapter 4)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from nnefc.ops.core.window_arithmetic import NONSTANDARD_BORDER
 from nnefc.support.errors import Diagnostics
 from nnefc.support.limits import Limits, how_to_raise
 
-Judgement = tuple[list[TensorType] | None, list[str], str]
-"""Types of the results, if they are known, the rules that are broken, and what is too large."""
+RuleResult = tuple[list[TensorType] | None, list[str], str]
+"""Types of the results, if they are known; violated rules; a result that exceeds a limit, or ""."""
 
-ONCE = frozenset({"constant", "variable"})
-"""Operations of which no two invocations are alike, or the values too many to compare them."""
+NOT_CACHED = frozenset({"constant", "variable"})
+"""Operations whose invocations all differ, or have too many values to compare."""
 
 
 class Problem(Protocol):
@@ -24,36 +24,36 @@ class Problem(Protocol):
 
 
 class Rules:
-    """Asks the rules of operations; what they find goes to `problem`."""
+    """Applies the rules of operations to invocations; violations go to `problem`."""
 
     def __init__(self, limits: Limits, diagnostics: Diagnostics, problem: Problem) -> None:
         self._limits = limits
         self._diagnostics = diagnostics
         self._problem = problem
-        self._answers: dict[Hashable, Judgement] = {}
+        self._cache: dict[Hashable, RuleResult] = {}
 
-    def judge(
+    def check(
         self,
         spec: OpSpec,
         operands: Mapping[str, Any],
         attributes: Mapping[str, Any],
         location: Location,
     ) -> tuple[list[TensorType] | None, bool]:
-        """Types of the results as far as they are known, and whether all rules are kept.
+        """Types of the results as far as they are known, and whether the invocation is valid.
 
         `operands` by parameter: a type, a list of types, or None where nothing is known.
         """
-        # networks repeat their layers: the same question has the same answer
-        answer: Judgement | None = None
+        # cached, because networks repeat their layers
+        result: RuleResult | None = None
         key: Hashable = None
-        if spec.name not in ONCE:
+        if spec.name not in NOT_CACHED:
             key = spec.name, *map(_hashable, operands.values()), *attributes.values()
-            answer = self._answers.get(key)
-        if answer is None:
-            answer = self._judgement(spec, operands, attributes)
+            result = self._cache.get(key)
+        if result is None:
+            result = self._apply(spec, operands, attributes)
             if key is not None:
-                self._answers[key] = answer
-        found, problems, excess = answer
+                self._cache[key] = result
+        types, problems, excess = result
         for problem in problems:
             self._problem(f"argument/{spec.name}", f"{spec.name}: {problem}", location)
         if excess:
@@ -61,24 +61,24 @@ class Rules:
             self._problem("limit/tensor", message, location, how_to_raise("tensor_bytes"))
         if spec.name in NONSTANDARD_BORDER and attributes.get("border") == "ignore":
             self._warn_of_ignore(spec.name, location)
-        return found, not (problems or excess)
+        return types, not (problems or excess)
 
-    def _judgement(
+    def _apply(
         self, spec: OpSpec, operands: Mapping[str, Any], attributes: Mapping[str, Any]
-    ) -> Judgement:
-        """What the rule of an operation and the limits say of an invocation."""
-        found, problems = infer(spec, Call(spec.name, operands, attributes))
+    ) -> RuleResult:
+        """The result of the shape rule, checked against the limits."""
+        types, problems = infer(spec, Call(spec.name, operands, attributes))
         excess = ""
-        for type_ in found or ():
+        for type_ in types or ():
             shape = type_.shape or ()
             if len(shape) > self._limits.rank:
                 problems.append(f"the result has rank {len(shape)}; at most {self._limits.rank}")
             else:
                 excess = excess or too_large(type_, self._limits)
-        return found, problems, excess
+        return types, problems, excess
 
     def _warn_of_ignore(self, name: str, location: Location) -> None:
-        """Once per document: exporters write it, and the specification does not define it."""
+        """Warn once per document: exporters write it, but the specification does not define it."""
         rule = "argument/border-ignore"
         reported = (*self._diagnostics.warnings, *self._diagnostics.errors)
         if not any(diagnostic.rule == rule for diagnostic in reported):
@@ -92,24 +92,24 @@ class Rules:
     def check_custom(
         self,
         node: tree.Call,
-        found: Sequence[TensorType] | None,
+        types: Sequence[TensorType] | None,
         inputs: Sequence[Value],
         location: Location,
     ) -> None:
-        """The shape rule that a user registered must give a type for each result."""
+        """Check that the shape rule of a custom operation gave a type for each result."""
         if any(value.type.shape is None for value in inputs):
             return
         name = node.callee.name
-        if found is None:
+        if types is None:
             message = f"the shape rule of '{name}' gives no types"
             self._problem("custom/shape", message, location)
-        elif results.lengths(node, len(found), {}) is None:
-            message = f"the shape rule of '{name}' gives {len(found)} types for {node.type}"
+        elif results.lengths(node, len(types), {}) is None:
+            message = f"the shape rule of '{name}' gives {len(types)} types for {node.type}"
             self._problem("custom/shape", message, location)
 
 
 def too_large(type_: TensorType, limits: Limits) -> str:
-    """Says that a tensor exceeds the limit, as a predicate; nothing if it does not."""
+    """Predicate of a message if a tensor exceeds the limit `tensor_bytes`; "" if it does not."""
     if type_.shape is None or type_.nbytes <= limits.tensor_bytes:
         return ""
     shape = ",".join(map(str, type_.dims))
@@ -120,7 +120,7 @@ def too_large(type_: TensorType, limits: Limits) -> str:
 
 
 def _hashable(operand: Any) -> Hashable:
-    """The types of an operand; those of an array come as a list."""
+    """An operand of `Rules.check` as part of a dictionary key."""
     if not isinstance(operand, list):
         return operand
     types: list[TensorType] = operand  # pyright: ignore[reportUnknownVariableType]

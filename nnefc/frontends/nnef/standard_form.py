@@ -1,4 +1,4 @@
-"""Whether a graph has a form in NNEF: operations and item types beyond it are told, all at once."""
+"""Check that NNEF can express a graph: no other operations, item types or states."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nnefc.ops.tools.table import declared
 from nnefc.support.errors import Diagnostic, NnefError
 
 ITEM_TYPES: Final = frozenset((DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64, DType.BOOL))
-"""Those that `scalar`, `integer` and `logical` stand for."""
+"""Item types of `scalar`, `integer` and `logical`."""
 
 
 def require_standard_form(graph: Graph) -> None:
-    """Raise NnefError `flatten/...` for what NNEF has no notation for, each kind of it once."""
+    """Raise NnefError `flatten/...` for everything that NNEF cannot express, each kind once."""
     problems: dict[tuple[str, str], Diagnostic] = {}
     for name in graph.state_shapes:
         message = f"state '{name}' is kept from call to call, which NNEF has no notation for"

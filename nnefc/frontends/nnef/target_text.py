@@ -1,4 +1,4 @@
-"""Text about the left side of an assignment, for messages."""
+"""Descriptions of the left side of an assignment, for messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from nnefc.syntax import ast
 
 
 def describe_target(target: ast.Expression) -> str:
-    """The kind of an assignment target: identifier, array or tuple."""
+    """An assignment target in words: identifier, array or tuple."""
     match target:
         case ast.Identifier(name=name):
             return f"the identifier '{name}'"

@@ -1,7 +1,7 @@
-"""Expressions after type checking: every part has its type, every name its meaning.
+"""The typed tree: expressions after type checking, with names resolved.
 
-`check` makes these from the syntax tree, `evaluate` computes them.  Operators on tensors
-are `Call`s like invocations; sequences of attributes and tensors are Python tuples.
+`check` builds it from the syntax tree, `evaluate` computes it.  Operators on tensors are
+`Call`s like invocations; values of arrays and tuples are Python tuples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ConstantNode:
-    """A value that the text gives."""
+    """A literal, or an array or tuple of literals."""
 
     at: int
     type: Type
@@ -46,9 +46,9 @@ class Sequence:
 
 @dataclass(slots=True)
 class Operate:
-    """A function of attribute values, which may raise `operators.Undefined`.
+    """A function of attribute values, which may raise `operators.UndefinedResult`.
 
-    `rule` is what a violation is reported as.
+    `rule`: the identifier of the error that is reported then.
     """
 
     at: int
@@ -60,7 +60,7 @@ class Operate:
 
 @dataclass(slots=True)
 class Logic:
-    """`&&` (until False) or `||` (until True): the right operand is evaluated if needed."""
+    """`&&` (`until` False) or `||` (`until` True); the right operand is evaluated if needed."""
 
     at: int
     type: Type
@@ -98,7 +98,7 @@ class ShapeOf:
 
 @dataclass(slots=True)
 class AsTensor:
-    """Primitive values inside `operand` become constant tensors where `type` says so."""
+    """Converts primitive values inside `operand` to constant tensors where `type` has tensors."""
 
     at: int
     type: Type
@@ -107,10 +107,10 @@ class AsTensor:
 
 @dataclass(slots=True)
 class Call:
-    """An invocation: `operands` in the order of the parameters, None where the default holds.
+    """An invocation: `operands` in the order of the parameters, None for default values.
 
-    `dtype` is what `?` stands for, "" if the operation is not generic.  `lengths`: those
-    of results that are arrays, as the left-hand side of the assignment has them, if it is one.
+    `dtype`: the data-type that replaces `?`, "" if the operation is not generic.  `lengths`:
+    lengths of array results as the left side of the assignment gives them, None elsewhere.
     """
 
     at: int
@@ -123,8 +123,10 @@ class Call:
 
 @dataclass(slots=True)
 class ErrorNode:
-    """An expression without a value: its error has been reported (type `ANY`), or will be
-    when its operands are evaluated (type `NOTHING`: an item of an empty array).
+    """An expression without a value.
+
+    Its error has been reported (type `ANY`), or is reported when its operands are evaluated
+    (type `NOTHING`: an item of an empty array).
     """
 
     at: int
@@ -155,7 +157,7 @@ class Assign:
 
 
 def as_tensor(node: Typed, type_: Type) -> Typed:
-    """`node` where `type_` is declared: primitive values become tensors where it says so."""
+    """`node` cast to `type_`: primitive values become tensors where `type_` has tensors."""
     if node.type is type_ or not has_tensor(type_) or not _needs_tensor(node.type, type_):
         return node
     return AsTensor(node.at, type_, node)

@@ -1,7 +1,6 @@
-"""Types of expressions, and which may stand for which (chapter 3.3.1).
+"""Types of expressions, and implicit casts between them (chapter 3.3.1).
 
-Types are interned by construction where it pays: comparing them is comparing
-frozen dataclasses, and the common ones are constants of this module.
+Types are frozen dataclasses, compared by value; common ones are constants of this module.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Tuple:
 
 @dataclass(frozen=True, slots=True)
 class Any_:
-    """A type that is not known; it fits everywhere. See `ANY` and `NOTHING`."""
+    """An unknown type, which fits everywhere: `ANY` or `NOTHING`."""
 
     name: str
 
@@ -67,9 +66,9 @@ class Any_:
 Type = Primitive | Tensor | Array | Tuple | Any_
 
 ANY: Final = Any_("unknown")
-"""Of an expression that is wrong already."""
+"""Type of an expression whose error has been reported."""
 NOTHING: Final = Any_("nothing")
-"""Of the items of `[]`, and of what is computed from them."""
+"""Type of the items of `[]`, and of expressions computed from them."""
 INTEGER: Final = Primitive("integer")
 SCALAR: Final = Primitive("scalar")
 LOGICAL: Final = Primitive("logical")
@@ -80,7 +79,7 @@ EMPTY: Final = Array(NOTHING)
 
 @lru_cache(maxsize=4096)
 def castable(source: Type, target: Type) -> bool:
-    """Whether an expression of type `source` may stand where `target` is declared."""
+    """Whether an expression of type `source` may be passed where `target` is declared."""
     if source == target or isinstance(source, Any_) or isinstance(target, Any_):
         return True
     match source, target:
@@ -99,9 +98,9 @@ def castable(source: Type, target: Type) -> bool:
 
 
 def common(left: Type, right: Type) -> Type | None:
-    """The one of two types that the other can be cast to; None if there is none.
+    """The one of two types that the other can be cast to, or None.
 
-    Of two that can be cast to each other (one has an unknown part) it is the one that says more.
+    If each can be cast to the other, because one is partly unknown, it is the more specific one.
     """
     if castable(right, left):
         return right if has_any(left) and castable(left, right) else left
@@ -110,7 +109,7 @@ def common(left: Type, right: Type) -> Type | None:
 
 @lru_cache(maxsize=4096)
 def has_any(type_: Type, *names: Any_) -> bool:
-    """Whether any part of the type is not known (is one of `names`, if there are any)."""
+    """Whether the type contains an unknown type (one of `names`, if there are any)."""
     match type_:
         case Any_():
             return not names or type_ in names
@@ -123,13 +122,13 @@ def has_any(type_: Type, *names: Any_) -> bool:
 
 
 def unknown(*types: Type) -> Any_:
-    """Type of what is computed from operands of which some type is not known."""
+    """Type of a result whose operand types are partly unknown."""
     return ANY if any(has_any(type_, ANY) for type_ in types) else NOTHING
 
 
 @lru_cache(maxsize=4096)
 def has_tensor(type_: Type) -> bool:
-    """Whether any part is a tensor; an attribute type has none."""
+    """Whether the type contains a tensor; attribute types do not."""
     match type_:
         case Tensor():
             return True
@@ -171,7 +170,7 @@ def is_generic(type_: Type) -> bool:
 
 @lru_cache(maxsize=4096)
 def instantiate(type_: Type, dtype: str) -> Type:
-    """The type with `?` replaced."""
+    """The type with `dtype` in place of `?`."""
     if not is_generic(type_):
         return type_
     match type_:
@@ -206,7 +205,7 @@ def deduce(declared: Type, actual: Type, candidates: dict[str, None]) -> None:
 
 
 def from_spec(spec: ast.TypeSpec) -> Type:
-    """The type that a declaration writes."""
+    """The type written in a declaration."""
     match spec:
         case ast.PrimitiveSpec(name=name):
             return Primitive(name)
