@@ -47,10 +47,10 @@ def read_model(
     Args:
         path: A folder, a document (its folder supplies the data), or an archive.
         config: How the document becomes a graph.
-        diagnostics: Takes the warnings; None: they are dropped, or errors if `config` is strict.
+        diagnostics: Collects the warnings; None: they are dropped, or errors if `config` is strict.
         dynamic: Return a `GraphSource` if shapes of inputs have symbols without values, or if
             operators keep states; otherwise the former is an error.
-        sources: Return a `GraphSource` for every document in the dialect of tract.
+        sources: Return a `GraphSource` for every document in tract's dialect.
 
     Raises:
         NnefError: With all errors of the document, or if memory runs out.
@@ -62,7 +62,7 @@ def read_model(
 def run_front_end(
     path: Path, config: ImportConfig, diagnostics: Diagnostics, dynamic: bool, sources: bool
 ) -> Graph | GraphSource:
-    """`read_model`, where MemoryError is left as it is."""
+    """`read_model` without the conversion of MemoryError to NnefError."""
     with ExitStack() as files:
         container = files.enter_context(open_container(path, limits=config.limits))
         document = _parsed(container, config, diagnostics)
@@ -84,7 +84,7 @@ def graph_or_source(
     dynamic: bool,
     sources: bool,
 ) -> Graph | GraphSource:
-    """The graph of a source, or the source with its weights where a graph would not be enough.
+    """The graph of a source, or the source itself, with its weights read, if shapes are open.
 
     See `read_model` for `dynamic` and `sources`.
     """

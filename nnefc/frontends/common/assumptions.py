@@ -1,6 +1,6 @@
-"""What a document says of its symbols: declarations, extents of inputs, assertions.
+"""The symbols of a document: declarations, symbolic extents of inputs, assertions.
 
-An extent is written as an expression of integers and symbols: `S`, `2*S`, `S/2 + 1`, `P+S`.
+An extent is an expression of integers and symbols: `S`, `2*S`, `S/2 + 1`, `P+S`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,15 @@ ASSERTION: Final = "tract_assert"
 
 
 class NoValue(Exception):
-    """An expression has no value: a symbol in it has none, or it is no arithmetic of integers.
+    """An expression has no value: a symbol in it has none, or it is not integer arithmetic.
 
-    The text says why, but for functions, which are left to the evaluation of the body.
+    The message gives the reason; it is empty for functions, which only the body evaluates.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolicInput:
-    """A graph input as the document has it; an extent is an expression.
-
-    `datum_type`: the name of its item type.
-    """
+    """A graph input with extents as expressions; `datum_type`: the name of its item type."""
 
     name: str
     place: Place
@@ -53,22 +50,23 @@ class SymbolicInput:
     @property
     def written(self) -> tuple[str, ...]:
         """The extents as text: `1`, `2*S+1`."""
-        return tuple(map(plain, self.extents))
+        return tuple(map(extent_text, self.extents))
 
-    def unlike(self, shape: Sequence[int], why: str) -> Diagnostic:
-        """What is said if a shape that is given does not fit."""
-        have = f"[{','.join(map(str, shape))}]"
-        message = f"input '{self.name}' is [{','.join(self.written)}], but {have} is given: {why}"
+    def mismatch(self, shape: Sequence[int], reason: str) -> Diagnostic:
+        """The error `input/shape` of a `shape` that does not fit this input."""
+        actual = f"[{','.join(map(str, shape))}]"
+        declared = f"[{','.join(self.written)}]"
+        message = f"input '{self.name}' is {declared}, but {actual} is given: {reason}"
         return Diagnostic("input/shape", message, self.place)
 
 
-def plain(extent: ast.Expression) -> str:
+def extent_text(extent: ast.Expression) -> str:
     """An extent as text, without spaces."""
     return print_expression(extent).replace(" ", "")
 
 
 def declarations(document: ast.Document) -> Iterator[tuple[ast.Extension, list[str]]]:
-    """The lines that declare symbols, and the names in them, as they are written."""
+    """The extensions that declare symbols, and the names that each declares."""
     for extension in document.extensions:
         kind = extension.names[0].name
         if kind in DECLARATIONS:
@@ -92,7 +90,7 @@ def externals(document: ast.Document) -> Iterator[tuple[ast.Identifier, ast.Invo
 
 
 def inputs(document: ast.Document) -> Iterator[SymbolicInput]:
-    """The inputs of the graph whose shapes are written out, in the order of the body."""
+    """The inputs of the graph that have an array as their shape, in the order of the body."""
     for target, call in externals(document):
         arguments = dict(
             zip(("shape", "datum_type"), (a.value for a in call.arguments if a.name is None))
@@ -130,29 +128,30 @@ def identifiers(extent: ast.Expression) -> Iterator[ast.Identifier]:
 
 
 def depth(extent: ast.Expression) -> int:
-    """How many operations there are within each other."""
+    """How deep the operations of an extent nest."""
     return max(level for _, level in _nodes(extent))
 
 
 def _nodes(extent: ast.Expression) -> Iterator[tuple[ast.Expression, int]]:
-    """The parts of an extent with the number of operations that they are within; without recursion,
-    as this is what tells whether that is possible.
+    """The nodes of an extent with their depth.
+
+    This is no recursion, because it measures the depth before others recurse.
     """
-    left = [(extent, 0)]
-    while left:
-        node, level = left.pop()
+    pending = [(extent, 0)]
+    while pending:
+        node, level = pending.pop()
         yield node, level
         match node:
             case ast.Unary():
-                left.append((node.operand, level + 1))
+                pending.append((node.operand, level + 1))
             case ast.Binary():
-                left += [(node.right, level + 1), (node.left, level + 1)]
+                pending += [(node.right, level + 1), (node.left, level + 1)]
             case _:
                 pass
 
 
 def extent_of(expression: ast.Expression, symbols: Mapping[str, int]) -> int:
-    """The value of an extent; division is that of whole numbers.  Raises NoValue."""
+    """The value of an extent; division rounds down.  Raises NoValue."""
     match expression:
         case ast.Literal_(value=int(value)):
             return int(value)
@@ -177,7 +176,7 @@ def extent_of(expression: ast.Expression, symbols: Mapping[str, int]) -> int:
                 case _ if sign in COMPARISONS:
                     return int(COMPARISONS[sign](left, right))
                 case _:
-                    raise NoValue(f"'{sign}' is not for whole numbers")
+                    raise NoValue(f"'{sign}' is no operator of whole numbers")
         case ast.Identifier(name=name):
             raise NoValue(f"'{name}' has no value")
         case ast.Invocation():
@@ -187,7 +186,7 @@ def extent_of(expression: ast.Expression, symbols: Mapping[str, int]) -> int:
 
 
 def assertions(document: ast.Document) -> Iterable[tuple[ast.Extension, str]]:
-    """What the document asserts of its symbols, as text."""
+    """The assertions of the document about its symbols, as text."""
     for extension in document.extensions:
         if extension.names[0].name == ASSERTION:
             text = extension.text or " ".join(n.name for n in extension.names[1:])
@@ -196,8 +195,8 @@ def assertions(document: ast.Document) -> Iterable[tuple[ast.Extension, str]]:
 
 @lru_cache(maxsize=256)
 def assertion(text: str) -> ast.Expression | None:
-    """What an assertion says; None if it is of a scenario, one of several, none of which has to be.
+    """The expression of an assertion; None for that of a scenario, which need not hold.
 
-    Raises NnefError.
+    Raises NnefError for a syntax error.
     """
     return None if ":" in text else parse_expression(text)

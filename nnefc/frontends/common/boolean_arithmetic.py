@@ -1,6 +1,6 @@
-"""Arithmetic with truth values, which is PyTorch's: tract itself has none.
+"""Arithmetic with booleans as in PyTorch; tract itself has none.
 
-A sum is whether any is true, a product and a minimum whether all are; false comes before true.
+A sum is true if any item is true, a product and a minimum if all are; false is less than true.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from nnefc.ir import DType
 _SAME: Final = {
     "add": "or", "max": "or", "mul": "and", "min": "and", "ne": "xor", "sub": "xor",
 }  # fmt: skip
-"""Operations of two that have another name for truth values."""
+"""Binary operations, and the logical operation that computes the same with booleans."""
 UNCHANGED: Final = {"sqr", "sign", "relu", "abs"}
-"""Operations of one that leave truth values as they are."""
+"""Unary operations that do not change booleans."""
 _REDUCTIONS: Final = {"max_reduce": "any_reduce", "min_reduce": "all_reduce"}
 
 
-def are_truths(*operands: Operand) -> bool:
+def are_booleans(*operands: Operand) -> bool:
     return all(x.type.dtype is DType.BOOL for x in operands)
 
 
 def binary(make: OpBuilder, name: str, x: Operand, y: Operand) -> Any:
-    """An operation of two tensors of one rank; None if it has no meaning for truth values."""
-    if name == "sub" and x is y:  # a running sum begins so, and its items are integers
+    """A binary operation on tensors of equal rank; None if it has no meaning for booleans."""
+    if name == "sub" and x is y:  # the start of a running sum, whose items are integers
         return make.cast(make("xor", x, y), DType.INT64)
     match name:
         case "eq":
@@ -43,7 +43,7 @@ def binary(make: OpBuilder, name: str, x: Operand, y: Operand) -> Any:
 
 
 def reduction(make: OpBuilder, name: str, x: Operand, axes: Sequence[int]) -> Any:
-    """A reduction; of those that count, and of places, the operation for integers."""
+    """A reduction; reductions that count or return indices become those of integers."""
     if name in _REDUCTIONS:
         return make(_REDUCTIONS[name], x, axes=axes)
     return make(name, make.cast(x, DType.INT64), axes=axes)

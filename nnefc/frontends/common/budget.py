@@ -1,4 +1,4 @@
-"""What the expansion of a document uses up, and the limits on it."""
+"""Count the resources that the expansion of a document takes, and check their limits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from nnefc.support.errors import Place, Step
 from nnefc.support.limits import Limits
 
 STEPS_OF_OPERATION = 10
-"""Steps that an operation of the graph counts for, with one more for each operand and result."""
+"""Steps of an operation of the graph; each operand and result is one more."""
 
 
 class Budget:
-    """Counts what the expansion of a document of `size` characters uses up."""
+    """Counts items, steps and operations of the expansion of a document of `size` characters.
+
+    Methods raise Exhausted when a limit is exceeded.
+    """
 
     def __init__(self, limits: Limits, size: int = 0) -> None:
         self.limits = limits
@@ -21,11 +24,11 @@ class Budget:
         self.operations = 0
         self.invocations: Counter[str] = Counter()
         """How often each fragment is expanded."""
-        # what a document writes out itself is linear in its size
+        # expressions written in the document take steps linear in its size
         self._allowed = limits.steps + 2 * size
 
     def take_items(self, count: int) -> None:
-        """Account for a new array or string before it is made."""
+        """Account for the items of a new array or string before it is built."""
         self.items += count
         if self.items > self.limits.items:
             raise Exhausted("items", f"more than {self.limits.items} array items are built")
@@ -36,7 +39,7 @@ class Budget:
             raise Exhausted("steps", f"expansion takes more than {self._allowed} steps")
 
     def take_operation(self, tensors: int) -> None:
-        """Account for an operation of so many operands and results."""
+        """Account for an operation with this number of operands and results."""
         self.operations += 1
         self.take_steps(STEPS_OF_OPERATION + tensors)
         if self.operations > self.limits.operations:
@@ -45,9 +48,9 @@ class Budget:
 
 
 class Exhausted(Exception):
-    """A limit is reached: `limit` is its name in `Limits`.
+    """A limit is exceeded; `limit` is its name in `Limits`.
 
-    `place` of the statement that is being evaluated, with the chain of invocations that led there.
+    `place`: of the current statement; `chain`: of the invocations that led there.
     """
 
     def __init__(self, limit: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Names of inputs and outputs that a graph has besides those of its document; room for states."""
+"""Names of inputs and outputs that front ends add to a graph, and shapes of growing states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEAST_ROOM: Final = 32
 
 
 def unused_name(name: str, taken: Collection[str]) -> str:
-    """A name, with a number if it is taken."""
+    """`name`, with a number appended if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1
@@ -20,7 +20,7 @@ def unused_name(name: str, taken: Collection[str]) -> str:
 
 
 def output_names(results: Iterable[str]) -> list[str]:
-    """Names of outputs for the results of a document, which may repeat a name."""
+    """Unique names of outputs for the results of a document, which may repeat a name."""
     names: list[str] = []
     for name in results:
         names.append(unused_name(name, names))
@@ -38,9 +38,9 @@ def count_name(name: str, axis: int) -> str:
 
 
 def room_for(shape: Sequence[int], axis: int, more: int) -> tuple[int, ...]:
-    """The shape of the memory of a state that grows along an axis by `more` items or fewer.
+    """The shape of the memory of a state that grows along an axis by at most `more` items.
 
-    The room is a power of two, so that a plan serves many lengths.  Extents may be symbolic
+    Its extent is a power of two, so one plan serves many lengths.  Extents may be symbolic
     (`nnefc.symbolic.integers`).
     """
     room = largest([1 << (shape[axis] + more).bit_length(), _LEAST_ROOM])

@@ -1,4 +1,4 @@
-"""Documents whose shapes are known at the call: front ends implement `GraphSource`.
+"""`GraphSource`, the interface of front ends to documents whose shapes are known at the call.
 
 A front end returns a `GraphSource` for a document with symbolic input shapes or with states.
 `nnefc.dynamic` asks it for a graph per combination of shapes and knows nothing else of the format.
@@ -101,10 +101,10 @@ class GraphSource(Protocol):
             shapes: Shapes of inputs by name.
             diagnostics: Receives the warnings.
             states: Shapes of states after the previous call, by name; missing ones do not exist
-                yet.  They are inputs behind those of the document, and their new values are
-                outputs behind its results, in the order of the operators.
+                yet.  States are inputs after those of the document, and their new values are
+                outputs after its results, in the order of the operators.
             lifted: Symbolic integers (`nnefc.symbolic`) to compute with instead of symbol values.
-            in_place: States that grow have room for more items, which the graph appends.
+            in_place: Growing states have spare capacity, and the graph appends items in place.
         """
         ...
 
@@ -115,7 +115,7 @@ class GraphSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SampleGraph:
-    """A graph of a source with sample values for the symbols that nobody gave."""
+    """A graph of a source with sample values for the symbols without a value."""
 
     graph: Graph
     shapes: Shapes
@@ -128,14 +128,14 @@ class SampleGraph:
 
 
 MAX_SAMPLES = 17
-"""Sample shapes that are tried at most."""
+"""Sample shapes to try at most."""
 
 
 def sample_graph(source: GraphSource, shapes: Shapes, diagnostics: Diagnostics) -> SampleGraph:
     """The graph of a source, with sample values of the symbols that `shapes` does not determine.
 
-    A document may be possible with few values, such as those it was traced with, so other samples
-    are tried until two fail with the same errors.  Raises the NnefError of the first sample.
+    A document may be valid for few values only, such as those of its trace, so samples are tried
+    until two fail with the same errors.  Raises the NnefError of the first sample.
     """
     free = source.unbound(shapes)
     if not free:

@@ -1,4 +1,4 @@
-"""Linear equations of whole numbers: what several extents tell of several symbols together."""
+"""Linear Diophantine equations: extents as equations that determine symbols."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from nnefc.syntax import ast
 
-MOST: Final = 64
-"""Unknowns, and equations, up to which they are solved; their shapes have a few."""
+MAX_SIZE: Final = 64
+"""Unknowns, and equations, of a system to be solved; shapes of inputs have a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LinearSum:
 
 
 def linear(expression: ast.Expression, values: Mapping[str, int]) -> LinearSum | None:
-    """An extent as a sum of the symbols that have no value yet; None if it is none."""
+    """An extent as a linear sum of the symbols without `values`; None if it is not linear."""
     match expression:
         case ast.Literal_(value=bool()):
             return None
@@ -40,8 +40,8 @@ def linear(expression: ast.Expression, values: Mapping[str, int]) -> LinearSum |
         case ast.Identifier(name=name):
             return LinearSum({}, values[name]) if name in values else LinearSum({name: 1})
         case ast.Unary(operator="-"):
-            found = linear(expression.operand, values)
-            return found and found.scaled(-1)
+            operand = linear(expression.operand, values)
+            return operand and operand.scaled(-1)
         case ast.Binary(operator=operator):
             left, right = linear(expression.left, values), linear(expression.right, values)
             return None if left is None or right is None else _combined(operator, left, right)
@@ -66,33 +66,35 @@ def _combined(operator: str, left: LinearSum, right: LinearSum) -> LinearSum | N
 
 
 def solved(equations: Sequence[tuple[LinearSum, int]]) -> dict[str, int] | None:
-    """The symbols that equations `sum = number` determine; None if no numbers, 0 or more, fulfil
-    them.
+    """The values of symbols that equations `sum = number` determine; None if no natural numbers
+    solve them.
 
-    That numbers which are not determined are 0 or more is asked of single equations only.
+    For symbols that are not determined, this is only checked in each equation by itself.
     """
     names = list(dict.fromkeys(name for left, _ in equations for name in left.factors))
     rows = [[left.factors.get(name, 0) for name in names] for left, _ in equations]
     right = [number - left.constant for left, number in equations]
     if any(_has_wrong_sign(row, number) for row, number in zip(rows, right, strict=True)):
         return None
-    found = _whole(rows, right, len(names))
-    if found is None or any(value is not None and value < 0 for value in found):
+    values = _integer_solution(rows, right, len(names))
+    if values is None or any(value is not None and value < 0 for value in values):
         return None
-    return {name: value for name, value in zip(names, found, strict=True) if value is not None}
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
 def _has_wrong_sign(row: Sequence[int], number: int) -> bool:
-    """Whether a sum of numbers that are 0 or more cannot be `number`, by its sign."""
+    """Whether a sum of natural numbers with these factors cannot be `number`, by its sign."""
     return (number < 0 and min(row, default=0) >= 0) or (number > 0 and max(row, default=0) <= 0)
 
 
-def _whole(rows: list[list[int]], right: list[int], count: int) -> list[int | None] | None:
-    """The whole numbers x with rows x = right, None for those that may have several values; None
-    if there are no such numbers.
+def _integer_solution(
+    rows: list[list[int]], right: list[int], count: int
+) -> list[int | None] | None:
+    """The integers x with rows x = right, None for those that are not unique; None if no integers
+    solve the equations.
 
-    Columns are combined until each row has one of its own (Hermite's normal form): with x = U y the
-    y follow one after the other.
+    Columns are combined until the matrix is lower triangular (Hermite normal form); then x = U y,
+    and forward substitution gives y.
     """
     columns = [[row[j] for row in rows] for j in range(count)]
     units = [[int(i == j) for i in range(count)] for j in range(count)]  # the columns of U

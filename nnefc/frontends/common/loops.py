@@ -1,4 +1,4 @@
-"""Loops: a body is evaluated once, into a graph of its own."""
+"""Build loops: the body is evaluated once, into a graph of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Body = Callable[
     [OpBuilder, list[Operand], list[Operand], list[Operand]],
     tuple[Sequence[Operand], Sequence[Operand]],
 ]
-"""`body(make, states, slices, shared)`: the new states, and the slices of what is stacked."""
+"""`body(make, states, slices, shared)`: the new states, and the slices of stacked results."""
 
 
 def loop(
@@ -28,33 +28,33 @@ def loop(
     backwards: Sequence[bool] = (),
     inner: Callable[[Graph], OpBuilder] | None = None,
 ) -> tuple[list[Operand], list[Operand]]:
-    """The final states, and what the turns gave, stacked along the first dimension.
+    """The final states, and the results of all turns, stacked along the first dimension.
 
-    Turn i is given slice i of the `scanned` tensors along their first dimension, or slice
-    turns - 1 - i of those that are `backwards`, which says so of what is stacked, too.
+    Turn i takes slice i of the `scanned` tensors along their first dimension, or slice
+    turns - 1 - i if they are `backwards`: a flag for each scanned tensor, then each stacked result.
     """
     if turns == 1:
         finals, stacked = body(make, list(states), list(scanned), list(shared))
-        return _as_before(make, states, finals), list(stacked)
+        return _with_types_of(make, states, finals), list(stacked)
     if scanned and all(isinstance(x, KnownTensor) and not x.type.volume for x in scanned):
-        return _of_nothing(make, turns, states, scanned, shared, body)
+        return _empty_loop(make, turns, states, scanned, shared, body)
     graph = Graph("turn")
     within = inner(graph) if inner else make.within(graph)
     taken = [graph.add_input(x.type, f"state{i}") for i, x in enumerate(states)]
     slices = [graph.add_input(_slice(x, turns), f"slice{i}") for i, x in enumerate(scanned)]
-    places: list[Operand] = []
-    passed: list[Operand] = []
+    inside: list[Operand] = []
+    captured: list[Operand] = []
     for i, x in enumerate(shared):
         if isinstance(x, KnownTensor):
-            places.append(x)
+            inside.append(x)
         else:
-            places.append(graph.add_input(x.type, f"shared{i}"))
-            passed.append(x)
-    finals, stacked = body(within, [*taken], [*slices], places)
+            inside.append(graph.add_input(x.type, f"shared{i}"))
+            captured.append(x)
+    finals, stacked = body(within, [*taken], [*slices], inside)
     _check_states(states, finals)
-    new = [within.value(x) for x in _as_before(within, states, finals)]
-    given = [within.value(y) for y in stacked]
-    for i, value in enumerate([*new, *given]):
+    new_states = [within.value(x) for x in _with_types_of(within, states, finals)]
+    new_slices = [within.value(y) for y in stacked]
+    for i, value in enumerate([*new_states, *new_slices]):
         graph.add_output(value, f"result{i}")
     directions = tuple(backwards) or (False,) * (len(scanned) + len(stacked))
     op = build_scan(
@@ -62,7 +62,7 @@ def loop(
         graph,
         [make.value(x) for x in states],
         [make.value(x) for x in scanned],
-        [make.value(x) for x in passed],
+        [make.value(x) for x in captured],
         turns=turns,
         backwards=directions,
         location=make.location,
@@ -71,7 +71,7 @@ def loop(
     return results[: len(states)], results[len(states) :]
 
 
-def _of_nothing(
+def _empty_loop(
     make: OpBuilder,
     turns: int,
     states: Sequence[Operand],
@@ -79,7 +79,10 @@ def _of_nothing(
     shared: Sequence[Operand],
     body: Body,
 ) -> tuple[list[Operand], list[Operand]]:
-    """`loop` over tensors without items, as those of an empty batch, if that gives no items."""
+    """`loop` over tensors without items, such as an empty batch.
+
+    Raises OperatorError if a state or a stacked result has items.
+    """
     slices: list[Operand] = [EmptyTensor(_slice(x, turns)) for x in scanned]
     finals, stacked = body(make, list(states), slices, list(shared))
     if any(x.type.volume for x in (*finals, *stacked)):
@@ -92,21 +95,21 @@ def _of_nothing(
         for extent, *rest in [x.type.dims]
     ]
     _check_states(states, finals)
-    return _as_before(make, states, finals), whole
+    return _with_types_of(make, states, finals), whole
 
 
 def _check_states(states: Sequence[Operand], finals: Sequence[Operand]) -> None:
-    """Raise OperatorError for states that another turn could not begin with."""
+    """Raise OperatorError for states whose shape a turn changes."""
     for i, (x, y) in enumerate(zip(states, finals, strict=True)):
         if y.type.dims != x.type.dims:
             message = f"state {i} is {list(x.type.dims)} before a turn, {list(y.type.dims)} after"
             raise OperatorError("argument/scan", message)
 
 
-def _as_before(
+def _with_types_of(
     make: OpBuilder, states: Sequence[Operand], finals: Sequence[Operand]
 ) -> list[Operand]:
-    """New states, with items of the types of those before."""
+    """Final states cast to the item types of the initial ones."""
     return [make.cast(y, x.type.dtype) for x, y in zip(states, finals, strict=True)]
 
 

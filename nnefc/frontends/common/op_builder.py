@@ -1,4 +1,4 @@
-"""Operations of the graph: emitted, or computed now if all operands are known."""
+"""Build operations of a graph, with constant folding: known operands give known results."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from nnefc.symbolic.integers import is_symbolic, statically_equal
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-FOLDED: Final = 1 << 16
-"""Items of a result up to which it is computed while the model is read."""
+MAX_FOLDED_ITEMS: Final = 1 << 16
+"""Results with more items are computed at run time instead of being folded."""
 
 
 class OpBuilder:
-    """Makes the operations of one graph.
+    """Builds the operations of one graph.
 
-    `location` is that of the statement at hand; operations that are made belong to it.
+    `location`: of the current statement, which new operations belong to.
     """
 
     def __init__(self, graph: Graph, budget: Budget) -> None:
@@ -51,25 +51,25 @@ class OpBuilder:
         self.budget = budget
         self.location: Location | None = None
         self.dtype: str | None = None
-        """The type argument of the invocation at hand."""
+        """The type argument of the current invocation."""
         self.evaluator: Any = None
-        """The evaluator that calls operators with this."""
+        """The evaluator that calls operators with this builder."""
         self.counted: dict[Value, tuple[int, Value]] = {}
-        """Tensors that have room for more items along an axis than are meant: axis and number."""
+        """Tensors with fewer valid items along an axis than its extent: axis and their number."""
         self.known: dict[Value, bool] = {}
-        """Tensors of the graph that are computed of what is known alone, as they have many items or
-        depend on symbols; whether they are extents."""
+        """Tensors of the graph computed from known ones only, not folded because they have many
+        items or depend on symbols; whether they are extents."""
         self._constants: dict[int, tuple[KnownTensor, Value]] = {}
 
     def within(self, graph: Graph) -> OpBuilder:
-        """One for another graph, of the same place in the document."""
+        """A builder for another graph, at the same location in the document."""
         other = OpBuilder(graph, self.budget)
         other.location, other.evaluator = self.location, self.evaluator
         return other
 
     @contextmanager
     def at(self, location: Location) -> Generator[None]:
-        """Inside, operations come from `location`."""
+        """Set `location` in the block."""
         outer, self.location = self.location, location
         try:
             yield
@@ -81,10 +81,10 @@ class OpBuilder:
     def __call__(
         self, name: str, /, *operands: Any, dtype: DType | None = None, **attributes: Any
     ) -> Any:
-        """The result of an operation (a tuple of several): a `Value`, or `KnownTensor`.
+        """The result of an operation, or a tuple of them: each a `Value` or a `KnownTensor`.
 
-        Operands are tensors or numbers, which get the type of the tensor before them, if there is
-        one, or of the first tensor; `dtype` is that of the results where operands do not tell it.
+        Operands are tensors or numbers.  A number gets the item type of the tensor before it, or
+        of the first tensor.  `dtype`: of the results, where operands do not determine it.
         """
         spec = declared()[name]
         tensors = self._tensors(operands)
@@ -102,7 +102,7 @@ class OpBuilder:
         try:
             op = build(self.graph, name, values, attributes, dtype=dtype, location=self.location)
         except NnefError as error:
-            raise _rewrite(error) from None
+            raise _operator_error(error) from None
         for x in values:
             if x in self.counted:
                 self._count(op, x)
@@ -113,11 +113,10 @@ class OpBuilder:
         return op.outputs[0] if len(op.outputs) == 1 else op.outputs
 
     def _count(self, op: Op, x: Value) -> None:
-        """Give the results of an element-wise operation, or of a move, the count of operand `x`.
+        """Copy the number of valid items from operand `x` to the result of an operation.
 
-        Raises OperatorError for other operations.
-
-        What else is computed would be computed of items that are not meant, too.
+        Raises OperatorError for an operation that would compute with the invalid items: one that
+        is neither element-wise nor a move.
         """
         axis, count = self.counted[x]
         if op.name == "transpose":
@@ -153,12 +152,12 @@ class OpBuilder:
     ) -> list[TensorType]:
         """Types of the results; raises OperatorError."""
         filled = {**interface(spec).defaults, **attributes}
-        given = list(tensors)
-        for parameter in interface(spec).tensors[len(given) :]:
+        every = list(tensors)
+        for parameter in interface(spec).tensors[len(every) :]:
             if parameter.default is not None:
-                given.append(operand(parameter.default))
+                every.append(operand(parameter.default))
         types, problems = infer(
-            spec, Call(spec.name, spec.operands([x.type for x in given]), filled)
+            spec, Call(spec.name, spec.operands([x.type for x in every]), filled)
         )
         if problems:
             raise OperatorError(f"argument/{spec.name}", "; ".join(problems))
@@ -166,15 +165,16 @@ class OpBuilder:
             raise OperatorError(
                 f"argument/{spec.name}", f"the result of {spec.name} has no known shape"
             )
-        found = [t.with_dtype(dtype) for t in types] if dtype is not None else types
-        self.check_size(*found)
-        return found
+        if dtype is not None:
+            types = [t.with_dtype(dtype) for t in types]
+        self.check_size(*types)
+        return types
 
     def check_size(self, *types: TensorType) -> None:
-        """Raise OperatorError for a tensor that is larger than is allowed."""
+        """Raise OperatorError for a tensor that exceeds the limit `tensor_bytes`."""
         most = self.budget.limits.tensor_bytes
         for type_ in types:
-            # those without items, too: their other extents are those of other tensors
+            # extents of 0 count as 1: other tensors have the other extents of empty ones
             nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
             if nbytes > most:
                 message = f"a tensor of shape {list(type_.dims)} has {nbytes:,} bytes"
@@ -207,12 +207,12 @@ class OpBuilder:
             try:
                 results = self._computed(compute, known)
             except (ArithmeticError, LookupError, ValueError):
-                if any(x.type.volume == 0 for x in tensors):  # a maximum of nothing
+                if any(x.type.volume == 0 for x in tensors):  # such as a maximum of no items
                     message = f"there is no {spec.name} of a tensor without items"
                     raise OperatorError("tract/empty", message) from None
                 raise
             several = sequence(results) or [results]
-            made = [
+            known_results = [
                 KnownTensor(
                     _narrowed(np.asarray(array), type_.dtype).reshape(type_.dims),
                     type_.dtype,
@@ -220,10 +220,10 @@ class OpBuilder:
                 )
                 for array, type_ in zip(several, types, strict=True)
             ]
-        return tuple(made) if isinstance(results, tuple | list) else made[0]
+        return tuple(known_results) if isinstance(results, tuple | list) else known_results[0]
 
     def _computed(self, compute: Callable[[list[Array]], Any], known: Sequence[KnownTensor]) -> Any:
-        """What a reference gives; for items that depend on symbols, too, if it is arithmetic."""
+        """The results of a reference function, on symbolic items if it can compute with them."""
         plain = [None if x.is_symbolic else widen(x.array, x.dtype) for x in known]
         if any(array is None for array in plain):
             with suppress(TypeError, AttributeError, Untraceable):
@@ -233,12 +233,12 @@ class OpBuilder:
     # -- operands
 
     def value(self, x: Operand, *, may_be_empty: bool = False) -> Value:
-        """A tensor of the graph; what is known becomes a constant."""
+        """The tensor as a value of the graph; a known tensor becomes a constant."""
         if isinstance(x, Value):
             return x
-        kept = self._constants.get(id(x))
-        if kept is not None:
-            return kept[1]
+        existing = self._constants.get(id(x))
+        if existing is not None:
+            return existing[1]
         if x.is_symbolic:
             value = self._symbolic_value(x)
             self._constants[id(x)], self.known[value] = (x, value), x.is_extent
@@ -257,7 +257,7 @@ class OpBuilder:
         return value
 
     def _symbolic_value(self, x: KnownTensor) -> Value:
-        """Items that depend on symbols, computed when the model runs."""
+        """A tensor with symbolic items, computed when the model runs."""
         items = [self.iota(1, item) for item in x.array.reshape(-1)]
         joined = items[0] if len(items) == 1 else self("concat", items, axis=0)
         return self.reshape(joined, x.array.shape)  # pyright: ignore[reportReturnType]
@@ -265,21 +265,21 @@ class OpBuilder:
     def iota(
         self, count: int, start: int = 0, step: int = 1, *, is_extent: bool = False
     ) -> Operand:
-        """start, start + step, ..., known if the number of items is, and is not large."""
-        if isinstance(count, int) and count <= FOLDED and isinstance(start, int):
+        """start, start + step, ...; known if `count` is a plain, small number."""
+        if isinstance(count, int) and count <= MAX_FOLDED_ITEMS and isinstance(start, int):
             return KnownTensor(
                 start + step * np.arange(count, dtype=np.int64), DType.INT64, is_extent
             )
-        made = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
-        self.known[made] = is_extent
-        return made
+        items = self("iota", count=count, start=start, step=step, dtype=DType.INT64)
+        self.known[items] = is_extent
+        return items
 
     def is_known(self, x: Operand) -> bool:
-        """Whether the items of a tensor do not depend on what a model is given."""
+        """Whether the items of a tensor do not depend on the inputs of the model."""
         return isinstance(x, KnownTensor) or x in self.known
 
     def is_extent(self, x: Operand) -> bool:
-        """Whether items are extents: they become of whatever type they are combined with."""
+        """Whether items are extents, which take the type of the tensors they are combined with."""
         return x.is_extent if isinstance(x, KnownTensor) else self.known.get(x, False)
 
     def cast(self, x: Operand, dtype: DType) -> Operand:
@@ -295,7 +295,7 @@ class OpBuilder:
         return self("cast", x, dtype=dtype)
 
     def unified(self, *operands: Any) -> list[Operand]:
-        """Operands with items of the type in which an operator computes with them."""
+        """Operands cast to their common item type."""
         tensors = [operand(x) for x in operands]
         dtype = common_type(tensors, self.is_known, self.is_extent)
         if all(isinstance(x, KnownTensor) and x.is_extent for x in tensors):
@@ -321,13 +321,13 @@ class OpBuilder:
         return self("transpose", x, axes=tuple(axes))
 
     def aligned_right(self, x: Operand, rank: int) -> Operand:
-        """`x` with extents of 1 in front, as NumPy broadcasts."""
+        """`x` with leading extents of 1, as in NumPy's broadcasting."""
         return self.reshape(x, (1,) * (rank - x.type.rank) + x.type.dims)
 
     def repeated(self, x: Operand, shape: Sequence[int]) -> Operand:
-        """`x`, of the same rank, with each extent of 1 repeated as `shape` says."""
+        """`x` broadcast to `shape`, which has the same rank: extents of 1 are repeated."""
         repeats = tuple(
-            want if have == 1 else 1 for have, want in zip(x.type.dims, shape, strict=True)
+            extent if own == 1 else 1 for own, extent in zip(x.type.dims, shape, strict=True)
         )
         return x if all(n == 1 for n in repeats) else self.tiled(x, repeats)
 
@@ -337,7 +337,7 @@ class OpBuilder:
             return EmptyTensor(TensorType(x.type.dtype, dims))
         if isinstance(x, KnownTensor) and not is_symbolic(repeats):
             volume = math.prod(r * n for r, n in zip(repeats, x.array.shape))
-            if volume <= FOLDED:
+            if volume <= MAX_FOLDED_ITEMS:
                 return KnownTensor(np.tile(x.array, repeats), x.dtype, x.is_extent)
         return self("tile", x, repeats=repeats)
 
@@ -352,16 +352,16 @@ def converted(array: Array, dtype: DType) -> Array:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Towards zero, as the operation `div` computes it."""
+    """The quotient rounded towards zero, as in the operation `div`."""
     return x // y if x >= 0 and y > 0 else -(-x // y) if y > 0 else _quotient(-x, -y) if y else 0
 
 
 _SYMBOLIC: Final[Mapping[str, Callable[..., Any]]] = {"div": np.frompyfunc(_quotient, 2, 1)}
-"""What references do not compute that use more than Python's arithmetic, for arrays of objects."""
+"""Replacements for references that cannot compute with arrays of symbolic integers."""
 
 
 def _narrowed(array: Array, dtype: DType) -> Array:
-    """Items of a type, unless they depend on symbols."""
+    """The array with the NumPy type of `dtype`; symbolic integers stay objects."""
     if array.dtype == object and dtype is DType.INT64:
         return integer_array(array)
     return array.astype(dtype.numpy)
@@ -377,10 +377,10 @@ def _foldable(
         return False
     if is_symbolic(attributes.values()):
         return False
-    return all(not is_symbolic(type_.dims) and type_.volume <= FOLDED for type_ in types)
+    return all(not is_symbolic(type_.dims) and type_.volume <= MAX_FOLDED_ITEMS for type_ in types)
 
 
-def _rewrite(error: NnefError) -> OperatorError:
-    """What `build` found, for whoever knows the place."""
+def _operator_error(error: NnefError) -> OperatorError:
+    """An error of `build` as one without a position, which the evaluator adds."""
     first = error.errors[0]
     return OperatorError(first.rule, "; ".join(e.message for e in error.errors), first.hint)

@@ -1,4 +1,4 @@
-"""What operators demand of their arguments, in words that name them."""
+"""Checks of the arguments of operators; messages name the argument."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def of_rank_at_least(what: str, name: str, x: Operand, rank: int) -> tuple[int, 
     """The shape of argument `name`; raises OperatorError."""
     if x.type.rank < rank:
         message = (
-            f"{name} has shape {list(x.type.dims)}; a tensor of rank {rank} at least is expected"
+            f"{name} has shape {list(x.type.dims)}; a tensor of rank at least {rank} is expected"
         )
         raise OperatorError(f"argument/{what}", message)
     return x.type.dims
 
 
 def of_shape(what: str, name: str, x: Operand, shape: tuple[int, ...]) -> None:
-    """Raises OperatorError unless argument `name` has a shape."""
+    """Raise OperatorError unless argument `name` has this shape."""
     if x.type.dims != shape:
         message = f"{name} has shape {list(x.type.dims)}, not {list(shape)}"
         raise OperatorError(f"argument/{what}", message)
 
 
 def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType) -> None:
-    """Raises OperatorError unless there can be a tensor of a shape that a document writes."""
+    """Raise OperatorError for a shape in a document that no tensor can have within the limits."""
     limits = make.budget.limits
     if any(n < 0 for n in shape):
         raise OperatorError("tract/attribute", f"{name} = {list(shape)} has a negative extent")
@@ -48,15 +48,15 @@ def check_shape(make: OpBuilder, name: str, shape: tuple[int, ...], dtype: DType
 
 
 def not_empty(what: str, name: str, items: Any) -> None:
-    """Raises OperatorError for an array without items."""
+    """Raise OperatorError for an array without items."""
     if not items:
         raise OperatorError(f"argument/{what}", f"{name} has no items")
 
 
 def take_room(budget: Budget, *extents: int) -> None:
-    """Take the items of a tensor of these extents from the budget.
+    """Charge the items of a tensor of these extents to the budget.
 
-    Raises OperatorError for a negative extent.
+    Raises OperatorError for a negative extent, Exhausted beyond the limit.
     """
     count = 1
     for extent in extents:

@@ -14,9 +14,9 @@ Array = np.ndarray[Any, Any]
 
 
 def random_data(variable: Variable, seed: int, *, positive: bool = False) -> Array:
-    """Values that depend on seed and label alone, normal with variance 2 / fan-in (He et al. 2015).
+    """Random values by `seed` and label, normal with variance 2 / fan-in (He et al. 2015).
 
-    `positive`: uniform between 1/2 and 3/2 instead, as a variance must be positive.
+    `positive`: uniform between 1/2 and 3/2 instead, for variances.
     """
     type_ = variable.type
     generator = np.random.default_rng(

@@ -1,4 +1,4 @@
-"""Symbols: extents of inputs that have a value only when the inputs are known."""
+"""Solve for the values of symbols from the shapes of inputs."""
 
 from __future__ import annotations
 
@@ -11,152 +11,153 @@ from nnefc.frontends.common.assumptions import (
     assertion,
     assertions,
     extent_of,
+    extent_text,
     inputs,
     names_of,
-    plain,
 )
-from nnefc.frontends.common.linear_equations import MOST, LinearSum, linear, solved
+from nnefc.frontends.common.linear_equations import MAX_SIZE, LinearSum, linear, solved
 from nnefc.support.errors import Diagnostic, NnefError
 from nnefc.syntax import ast
 
-TRIED: Final = 20_000
-"""Values that are tried where an extent is not linear in a symbol."""
-LARGEST: Final = 1 << 63
-"""Extents are below it."""
+MAX_TRIED: Final = 20_000
+"""Values to try where an extent is not linear in a symbol."""
+EXTENT_LIMIT: Final = 1 << 63
+"""Extents are smaller."""
 
 
 def bind(
     document: ast.Document,
     shapes: Mapping[str, Sequence[int]],
-    given: Mapping[str, int] | None = None,
+    known: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Values of the symbols, of the `shapes` of inputs and of what is `given`.
+    """The `known` values of symbols, and those that the `shapes` of inputs determine.
 
     Raises NnefError with all contradictions: `tract/symbol`, `input/shape`, `tract/assert`.
     """
-    values = dict(given or {})
+    values = dict(known or {})
     problems: list[Diagnostic] = []
     wanted = [each for each in inputs(document) if each.name in shapes]
     for each in wanted:
         if len(each.extents) != len(shapes[each.name]):
-            why = f"the rank has to be {len(each.extents)}, not {len(shapes[each.name])}"
-            problems.append(each.unlike(shapes[each.name], why))
-        elif beyond := [extent for extent in shapes[each.name] if extent >= LARGEST]:
-            why = f"{beyond[0]} does not fit in 64 bits"
-            problems.append(each.unlike(shapes[each.name], why))
+            reason = f"the rank has to be {len(each.extents)}, not {len(shapes[each.name])}"
+            problems.append(each.mismatch(shapes[each.name], reason))
+        elif beyond := [extent for extent in shapes[each.name] if extent >= EXTENT_LIMIT]:
+            reason = f"{beyond[0]} does not fit in 64 bits"
+            problems.append(each.mismatch(shapes[each.name], reason))
     if problems:
         raise NnefError(problems)
     pairs = [
         (each, axis, expression) for each in wanted for axis, expression in enumerate(each.extents)
     ]
-    told = [(each, expression, shapes[each.name][axis]) for each, axis, expression in pairs]
-    tellers = _solve(told, values)
-    problems += _solve_together(told, values, tellers)
+    equations = [(each, expression, shapes[each.name][axis]) for each, axis, expression in pairs]
+    sources = _solve(equations, values)
+    problems += _solve_together(equations, values, sources)
     for each, axis, expression in pairs:
         extent = shapes[each.name][axis]
         names = dict.fromkeys(names_of([expression]))
         try:
-            found = extent_of(expression, values)
-        except NoValue as reason:
+            expected = extent_of(expression, values)
+        except NoValue as error:
             unknown = [name for name in names if name not in values]
-            why = f"no {unknown[0]} makes {each.written[axis]} {extent}" if unknown else str(reason)
-            if len(unknown) <= 1 and why:
-                problems.append(each.unlike(shapes[each.name], why))
+            reason = str(error)
+            if unknown:
+                reason = f"no {unknown[0]} makes {each.written[axis]} {extent}"
+            if len(unknown) <= 1 and reason:
+                problems.append(each.mismatch(shapes[each.name], reason))
             continue
-        if found != extent:
-            known = " and ".join(
+        if expected != extent:
+            listed = " and ".join(
                 f"{name} = {values[name]}"
-                + (f" of input '{tellers[name]}'" if name in tellers else "")
+                + (f" of input '{sources[name]}'" if name in sources else "")
                 for name in names
             )
-            why = f"axis {axis} has to be {found}, not {extent}{known and ', as '}{known}"
-            problems.append(each.unlike(shapes[each.name], why))
+            reason = f"axis {axis} has to be {expected}, not {extent}{listed and ', as '}{listed}"
+            problems.append(each.mismatch(shapes[each.name], reason))
     problems += _broken_assertions(document, values)
     if problems:
         raise NnefError(problems)
     return values
 
 
-def evaluated(
+def evaluated_shapes(
     document: ast.Document, shapes: Mapping[str, Sequence[int]], values: Mapping[str, int]
 ) -> dict[str, Sequence[int]]:
-    """The same `shapes` of inputs, with extents as they are computed of the `values`."""
-    found = dict(shapes)
+    """The `shapes` of inputs, with symbolic extents computed from `values` where possible."""
+    evaluated = dict(shapes)
     for each in inputs(document):
         if each.name in shapes:
-            found[each.name] = [
+            evaluated[each.name] = [
                 extent_of(e, values) if all(name in values for name in names_of([e])) else extent
                 for e, extent in zip(each.extents, shapes[each.name], strict=True)
             ]
-    return found
+    return evaluated
 
 
-def _solve(
-    pairs: Sequence[tuple[SymbolicInput, ast.Expression, int]], values: dict[str, int]
-) -> dict[str, str]:
-    """Add the values that extents tell: those of which there is one first, since a quotient is
-    that of several numbers, and one extent may tell a symbol of another one.
+Equation = tuple[SymbolicInput, ast.Expression, int]
+"""An extent of an input as an expression, and its number."""
 
-    Gives the names of the inputs that told them, by symbol.
+
+def _solve(equations: Sequence[Equation], values: dict[str, int]) -> dict[str, str]:
+    """Add the symbols that single extents determine to `values`; their inputs by symbol.
+
+    Extents without a division come first: a quotient has several solutions, and a value from
+    one extent may determine another one.
     """
-    tellers: dict[str, str] = {}
-    exact = [pair for pair in pairs if not _divides(pair[1])]
-    while any(_tells(pair, values, tellers) for pair in exact) or any(
-        _tells(pair, values, tellers) for pair in pairs
+    sources: dict[str, str] = {}
+    exact = [each for each in equations if not _divides(each[1])]
+    while any(_solve_one(each, values, sources) for each in exact) or any(
+        _solve_one(each, values, sources) for each in equations
     ):
         pass
-    return tellers
+    return sources
 
 
 def _solve_together(
-    pairs: Sequence[tuple[SymbolicInput, ast.Expression, int]],
-    values: dict[str, int],
-    tellers: dict[str, str],
+    equations: Sequence[Equation], values: dict[str, int], sources: dict[str, str]
 ) -> Iterator[Diagnostic]:
-    """Add the values that several extents tell together; what is wrong if there are none."""
-    left: list[tuple[SymbolicInput, ast.Expression, int]] = []
-    equations: list[tuple[LinearSum, int]] = []
-    for each, expression, extent in pairs:
-        found = linear(expression, values)
-        if found is not None and len(found.factors) > 1:
-            left.append((each, expression, extent))
-            equations.append((found, extent))
-    unknown = {name for found, _ in equations for name in found.factors}
-    if not equations or max(len(unknown), len(equations)) > MOST:
+    """Add the symbols that several extents determine together; an error if they contradict."""
+    extents: list[Equation] = []
+    system: list[tuple[LinearSum, int]] = []
+    for each, expression, extent in equations:
+        terms = linear(expression, values)
+        if terms is not None and len(terms.factors) > 1:
+            extents.append((each, expression, extent))
+            system.append((terms, extent))
+    unknown = {name for terms, _ in system for name in terms.factors}
+    if not system or max(len(unknown), len(system)) > MAX_SIZE:
         return
-    answer = solved(equations)
+    answer = solved(system)
     if answer is not None:
         values.update(answer)
-        tellers.update(dict.fromkeys(answer, left[0][0].name) if len(left) == 1 else {})
-        tellers.update(_solve(pairs, values))
+        sources.update(dict.fromkeys(answer, extents[0][0].name) if len(extents) == 1 else {})
+        sources.update(_solve(equations, values))
         return
-    for i in reversed(range(len(equations))):  # which of them contradict each other
-        if solved(rest := equations[:i] + equations[i + 1 :]) is None:
-            equations, left = rest, left[:i] + left[i + 1 :]
-    names = ", ".join(dict.fromkeys(name for found, _ in equations for name in found.factors))
-    first = left[0][0]
-    parts = [
-        f"{plain(expression)} {extent}" + (f" of input '{each.name}'" if each is not first else "")
-        for each, expression, extent in left
+    for i in reversed(range(len(system))):  # reduce to equations that contradict each other
+        if solved(rest := system[:i] + system[i + 1 :]) is None:
+            system, extents = rest, extents[:i] + extents[i + 1 :]
+    names = ", ".join(dict.fromkeys(name for terms, _ in system for name in terms.factors))
+    first = extents[0][0]
+    listed = [
+        f"{extent_text(expression)} {extent}"
+        + (f" of input '{each.name}'" if each is not first else "")
+        for each, expression, extent in extents
     ]
-    shape = [extent for each, _, extent in pairs if each is first]
-    yield first.unlike(shape, f"no whole numbers {names} make {' and '.join(parts)}")
+    shape = [extent for each, _, extent in equations if each is first]
+    yield first.mismatch(shape, f"no whole numbers {names} make {' and '.join(listed)}")
 
 
-def _tells(
-    pair: tuple[SymbolicInput, ast.Expression, int], values: dict[str, int], tellers: dict[str, str]
-) -> bool:
-    """Whether an extent tells a symbol that was not known, which is added then."""
-    each, expression, extent = pair
+def _solve_one(equation: Equation, values: dict[str, int], sources: dict[str, str]) -> bool:
+    """Whether an extent determines a new symbol, which is added to `values`."""
+    each, expression, extent = equation
     unknown = {name for name in names_of([expression]) if name not in values}
     if len(unknown) != 1:
         return False
     (name,) = unknown
-    value = _solved(expression, name, extent, values)
+    value = _least_solution(expression, name, extent, values)
     if value is None:
         return False
     values[name] = value
-    tellers[name] = each.name
+    sources[name] = each.name
     return True
 
 
@@ -174,13 +175,12 @@ def _divides(expression: ast.Expression) -> bool:
             return False
 
 
-def _solved(
+def _least_solution(
     expression: ast.Expression, name: str, extent: int, values: Mapping[str, int]
 ) -> int | None:
-    """The least value of a symbol, 0 or more, for which an expression has a value; None if there is
-    none.
+    """The least natural number for a symbol with which an expression is `extent`, or None.
 
-    Where it is not linear small values are tried.
+    If the expression is not linear, small values are tried.
     """
     if isinstance(expression, ast.Identifier):
         return extent
@@ -190,10 +190,10 @@ def _solved(
 
     try:
         first, slope = at(0), at(1) - at(0)
-        if slope and at(TRIED) == first + TRIED * slope:  # linear
+        if slope and at(MAX_TRIED) == first + MAX_TRIED * slope:  # linear
             candidates = [(extent - first) // slope]
         else:
-            candidates = range(TRIED)
+            candidates = range(MAX_TRIED)
         return next((v for v in candidates if v >= 0 and at(v) == extent), None)
     except NoValue:
         return None
@@ -204,7 +204,7 @@ def _broken_assertions(document: ast.Document, values: Mapping[str, int]) -> Ite
         try:
             expression = assertion(text)
             holds = expression is None or extent_of(expression, values)
-        except (NnefError, NoValue):  # the former has been told (`declarations`)
+        except (NnefError, NoValue):  # NnefError: reported by `declarations`
             continue
         if not holds and expression is not None:
             names = dict.fromkeys(names_of([expression]))

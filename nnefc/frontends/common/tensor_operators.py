@@ -1,4 +1,4 @@
-"""The operations that the operators of expressions stand for if an operand is a tensor."""
+"""The operations of operators that have a tensor as operand (NNEF 1.0, table 1)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ BINARY_OPERATIONS: Final[Mapping[str, str]] = {
     "&&": "and",
     "||": "or",
 }
-"""By operator (NNEF 1.0, table 1)."""
+"""Binary operations by operator."""
 
 UNARY_OPERATIONS: Final[Mapping[str, str]] = {"+": "copy", "-": "neg", "!": "not"}

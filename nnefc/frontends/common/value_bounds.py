@@ -1,4 +1,4 @@
-"""Between which numbers the items of a tensor lie, as far as the operations tell that make it."""
+"""Bounds of the items of a tensor, by interval arithmetic over the operations that compute it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from nnefc.frontends.common.values import KnownTensor, Operand
 from nnefc.ir import DType, Op, Value
 
 Bounds = tuple[float, float]
-"""The least and the greatest number there may be; NaN is not thought of."""
+"""The least and the greatest possible number; NaN is ignored."""
 _ANY: Final = (-math.inf, math.inf)
 _WHOLE: Final = (-(2.0**64), 2.0**64)
 _DEPTH: Final = 24
-"""Operations behind each other that are looked at."""
+"""Length of the chains of operations to follow."""
 _MOVED: Final = {
     "copy", "reshape", "transpose", "squeeze", "unsqueeze", "tile", "slice", "concat", "stack",
     "gather", "max_reduce", "min_reduce",
 }  # fmt: skip
-"""Operations whose results have items of the first operand, or of all."""
+"""Operations whose results consist of items of their operands."""
 
 
 def bounds(x: Operand, depth: int = _DEPTH) -> Bounds:
-    """Bounds of all items; infinite where nothing is known."""
+    """Bounds of all items; infinite if they are unknown."""
     if isinstance(x, KnownTensor):
         return _of_items(x)
     if x.type.dtype is DType.BOOL:
         return 0.0, 1.0
-    found = _ANY if x.op is None or not depth else _computed(x, x.op, depth - 1)
+    low, high = _ANY if x.op is None or not depth else _of_result(x, x.op, depth - 1)
     if x.type.dtype.is_integer:
-        return max(found[0], _WHOLE[0]), min(found[1], _WHOLE[1])
-    return _rounded(found, x.type.dtype)
+        return max(low, _WHOLE[0]), min(high, _WHOLE[1])
+    return _rounded(low, high, x.type.dtype)
 
 
 def _of_items(x: KnownTensor) -> Bounds:
@@ -43,7 +43,7 @@ def _of_items(x: KnownTensor) -> Bounds:
     return float(wide.min()), float(wide.max())
 
 
-def _computed(x: Value, op: Op, depth: int) -> Bounds:
+def _of_result(x: Value, op: Op, depth: int) -> Bounds:
     if op.name == "constant":
         items = np.asarray(op.attributes["value"])
         return _of_items(KnownTensor(items, x.type.dtype))
@@ -52,8 +52,8 @@ def _computed(x: Value, op: Op, depth: int) -> Bounds:
         operands = op.inputs[1:]
     if op.name not in {*_MOVED, "select", "cast", "neg", "add", "sub", "mul", "min", "max"}:
         return _ANY
-    given = [bounds(each, depth) for each in operands]
-    lows, highs = zip(*given, strict=True)
+    intervals = [bounds(each, depth) for each in operands]
+    lows, highs = zip(*intervals, strict=True)
     match op.name:
         case "neg":
             return -highs[0], -lows[0]
@@ -62,7 +62,7 @@ def _computed(x: Value, op: Op, depth: int) -> Bounds:
         case "sub":
             return lows[0] - highs[1], highs[0] - lows[1]
         case "mul":
-            ends = [_product(a, b) for a in given[0] for b in given[1]]
+            ends = [_product(a, b) for a in intervals[0] for b in intervals[1]]
             return min(ends), max(ends)
         case _:
             return min(lows), max(highs)
@@ -72,10 +72,9 @@ def _product(a: float, b: float) -> float:
     return 0.0 if a == 0 or b == 0 else a * b
 
 
-def _rounded(found: Bounds, dtype: DType) -> Bounds:
-    """Numbers beyond the type become infinite."""
+def _rounded(low: float, high: float, dtype: DType) -> Bounds:
+    """Bounds in which numbers beyond the range of the type are infinite."""
     most = {"float16": 65504.0, "float64": float(np.finfo(np.float64).max)}.get(
         dtype.value, float(np.finfo(np.float32).max)
     )
-    low, high = found
     return (low if low >= -most else -math.inf), (high if high <= most else math.inf)

@@ -1,7 +1,7 @@
 """The values of expressions while a graph is built, and the item types of tract.
 
-An expression is a tensor, either a `Value` of the graph or a `KnownTensor`; a Python number (a
-literal, or computed from literals); a string; or a tuple of these, for arrays and tuples alike.
+A value is a tensor (a `Value` of the graph or a `KnownTensor`), a Python number (a literal, or
+computed from literals), a string, or a tuple of these for an array or a tuple.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OperatorError(Exception):
-    """What an operator cannot do with its arguments."""
+    """An operator rejects its arguments; the evaluator adds the position."""
 
     def __init__(self, rule: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -32,13 +32,13 @@ class OperatorError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownTensor:
-    """A tensor whose items are known now.
+    """A tensor whose items are known while the graph is built.
 
-    `is_extent`: its items are of tract's type `tdim`, for extents; their arithmetic is that of
-    integers, and they become of whatever type they are combined with.
+    `is_extent`: its items have tract's type `tdim`, for extents: integers that take the type of
+    the tensors they are combined with.
 
-    Items that depend on symbols (`nnefc.symbolic.integers`) are in an array of objects, of the type
-    int64.
+    Items that depend on symbols (`nnefc.symbolic.integers`) are objects in an array whose `dtype`
+    is INT64.
     """
 
     array: Array
@@ -56,7 +56,7 @@ class KnownTensor:
 
 
 class EmptyTensor(KnownTensor):
-    """A tensor without items; its extents are plain numbers only if its array is asked for."""
+    """A tensor without items; its extents may be symbolic until `array` is read."""
 
     __slots__ = ("_dims",)
 
@@ -78,19 +78,19 @@ class EmptyTensor(KnownTensor):
         return False
 
 
-MOST_RANK: Final = 64
-"""Of NumPy's arrays."""
+MAX_RANK: Final = 64
+"""The largest rank of NumPy arrays."""
 
 
 def check_rank(rank: int) -> None:
-    """Raise OperatorError for a rank that no array has."""
-    if rank > MOST_RANK:
-        message = f"a tensor of rank {rank}; those that are known have at most {MOST_RANK}"
+    """Raise OperatorError for a rank that no NumPy array can have."""
+    if rank > MAX_RANK:
+        message = f"a constant tensor of rank {rank}; at most {MAX_RANK} is possible"
         raise OperatorError("limit/rank", message)
 
 
 Scale = float | tuple[float, ...]
-"""Of all items of a tensor, or of each index of the first dimension, as weights have them."""
+"""One scale for a tensor, or one per index of the first dimension, as in weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,13 +108,13 @@ class QuantizedTensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComplexTensor:
-    """A complex tensor: one whose last dimension holds real and imaginary parts."""
+    """A complex tensor: the last dimension of `parts` holds real and imaginary parts."""
 
     parts: Value | KnownTensor
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape, without the dimension of the parts."""
+        """The shape without the last dimension of `parts`."""
         return self.parts.type.dims[:-1]
 
     @property
@@ -129,7 +129,7 @@ class ComplexTensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StringTensor:
-    """Strings of a tensor file, or of literals; operators that look something up take them."""
+    """Strings from a tensor file or from literals, as keys of lookup operators."""
 
     array: Array
     name: str = ""
@@ -140,12 +140,12 @@ class StringTensor:
     @property
     def wrong(self) -> OperatorError:
         return OperatorError(
-            "data/type", f"{self!r} holds strings, which are no tensor to compute with"
+            "data/type", f"{self!r} holds strings, which cannot be an operand here"
         )
 
 
 def strings(value: Any) -> StringTensor | None:
-    """What is strings, or arrays of them alone."""
+    """A string, or an array of strings, as a tensor; None for other values."""
     if isinstance(value, StringTensor):
         return value
     if isinstance(value, str):
@@ -153,16 +153,16 @@ def strings(value: Any) -> StringTensor | None:
     if not isinstance(value, tuple) or not value:
         return None
     items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
-    parts = [strings(item) for item in items]
-    found = [part.array for part in parts if part is not None]
-    if len(found) < len(parts) or len({part.shape for part in found}) > 1:
+    tensors = [strings(item) for item in items]
+    arrays = [tensor.array for tensor in tensors if tensor is not None]
+    if len(arrays) < len(tensors) or len({array.shape for array in arrays}) > 1:
         return None
-    return StringTensor(np.stack(found))
+    return StringTensor(np.stack(arrays))
 
 
 @dataclass(frozen=True, slots=True)
 class UnboundSymbol:
-    """An extent that no input tells, as symbols of the past are; operators may only ignore it."""
+    """A symbol that no input determines, such as the length of a cache; it cannot be an operand."""
 
     symbol: str
 
@@ -172,12 +172,12 @@ class UnboundSymbol:
     @property
     def wrong(self) -> OperatorError:
         return OperatorError(
-            "tract/symbol", f"symbol '{self.symbol}' has no value: no input tells it"
+            "tract/symbol", f"symbol '{self.symbol}' has no value: no input determines it"
         )
 
 
 Operand = Value | KnownTensor
-"""A tensor, as operators take it."""
+"""A tensor operand."""
 Number = bool | int | float
 Result = Operand | tuple[Operand, ...]
 
@@ -201,7 +201,7 @@ _WIDEST_FIRST: Final = (
     "float64 float32 float16 bfloat16 int64 uint64 int32 uint32 int16 uint16 int8 uint8 bool"
 )
 WIDTHS: Final = tuple(DType(n) for n in _WIDEST_FIRST.split() if n in DType._value2member_map_)
-"""Item types; two operands of different types take the one that comes first."""
+"""Item types in order of promotion: the first one of two is their common type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +217,9 @@ class DatumType:
 def datum_type(name: str) -> DatumType:
     """The item type of a name; raises OperatorError."""
     plain = name.lower()
-    found = _NAMES.get(plain)
-    if found is not None:
-        return DatumType(DType(found), plain == "tdim")
+    known = _NAMES.get(plain)
+    if known is not None:
+        return DatumType(DType(known), plain == "tdim")
     codes = _QUANTIZED.fullmatch(plain.replace(" ", ""))
     if codes is not None:
         kind, bits, zero_point, scale = codes.groups()
@@ -234,7 +234,7 @@ def datum_type(name: str) -> DatumType:
 
 
 def _real(text: str) -> float:
-    """The number that is written; NaN if none is."""
+    """The number in `text`; NaN if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -266,14 +266,14 @@ def extents(shape: Sequence[int]) -> KnownTensor:
 
 
 def integer_array(items: Any) -> Array:
-    """Integers as int64, or, if some depend on symbols, as they are."""
+    """An array of int64, or of objects if some items are symbolic."""
     array = np.array(items, object)
     symbolic = any(isinstance(item, SymInt) for item in array.flat)
     return array if symbolic else array.astype(np.int64)
 
 
 def operand(value: Any) -> Operand:
-    """Any value as a tensor: numbers have rank 0, arrays of numbers one more than their items."""
+    """A value as a tensor: a number has rank 0, an array one more than its items."""
     if isinstance(value, Value | KnownTensor):
         return value
     if isinstance(value, bool | int | float | SymInt):
@@ -285,36 +285,36 @@ def operand(value: Any) -> Operand:
     if isinstance(value, UnboundSymbol | StringTensor | ComplexTensor):
         raise value.wrong
     if value is None:
-        raise OperatorError("tract/argument", "there is no tensor")
-    raise OperatorError("tract/argument", f"{_shown(value)} is no tensor")
+        raise OperatorError("tract/argument", "an operand is missing")
+    raise OperatorError("tract/argument", f"{_described(value)} is no tensor")
 
 
 def _stacked(items: tuple[Any, ...]) -> KnownTensor:
-    parts = [operand(item) for item in items]
-    known = [part for part in parts if isinstance(part, KnownTensor)]
-    if len(known) < len(parts):
+    tensors = [operand(item) for item in items]
+    known = [x for x in tensors if isinstance(x, KnownTensor)]
+    if len(known) < len(tensors):
         raise OperatorError(
             "tract/array", "an array of tensors is no tensor", "stack or concat makes one"
         )
-    if len({part.array.shape for part in known}) > 1:
+    if len({x.array.shape for x in known}) > 1:
         raise OperatorError("tract/array", "the items of the array have different shapes")
     if not known:
         return KnownTensor(np.zeros(0, np.float32), DType.FLOAT32)
     check_rank(1 + known[0].array.ndim)
-    dtype = widest([part.dtype for part in known])
-    if any(part.is_symbolic for part in known) and dtype is DType.INT64:
-        array = np.stack([part.array.astype(object) for part in known])
+    dtype = widest([x.dtype for x in known])
+    if any(x.is_symbolic for x in known) and dtype is DType.INT64:
+        array = np.stack([x.array.astype(object) for x in known])
     else:
-        array = np.stack([part.array.astype(dtype.numpy) for part in known])
-    return KnownTensor(array, dtype, all(part.is_extent for part in known))
+        array = np.stack([x.array.astype(dtype.numpy) for x in known])
+    return KnownTensor(array, dtype, all(x.is_extent for x in known))
 
 
-def _shown(value: Any) -> str:
+def _described(value: Any) -> str:
     return f"the string {value!r}" if isinstance(value, str) else f"{value!r}"
 
 
 def integers(value: Any) -> tuple[int, ...]:
-    """Known integers: of an array, of a tensor, or a single one."""
+    """The integers of an array, of a known tensor, or a single one; raises OperatorError."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return tuple(i for item in items for i in integers(item))
@@ -337,15 +337,15 @@ def _not_known(value: Any, what: str) -> OperatorError:
         which = f"'{value.name}'" if value.name else "this tensor"
         return OperatorError(
             "tract/attribute",
-            f"{what} are expected that are known before the model runs, but {which} is "
+            f"{what} that are known before the model runs are expected, but {which} is "
             "computed from its inputs",
         )
-    shown = value.array.tolist() if isinstance(value, KnownTensor) else _shown(value)
-    return OperatorError("tract/attribute", f"{shown} is no array of {what}")
+    text = value.array.tolist() if isinstance(value, KnownTensor) else _described(value)
+    return OperatorError("tract/attribute", f"{text} is no array of {what}")
 
 
 def scalar(value: Any) -> float:
-    """A known number."""
+    """A known number, as float; raises OperatorError."""
     if isinstance(value, bool | int | float | SymInt):
         return float(value)
     if isinstance(value, KnownTensor) and value.array.size == 1 and value.dtype is not DType.STRING:
@@ -359,7 +359,7 @@ def scalar(value: Any) -> float:
 
 
 def widest(dtypes: Sequence[DType]) -> DType:
-    """The type that all of these become where they meet."""
+    """The common type of items of these types (type promotion)."""
     first = next(dtype for dtype in WIDTHS if dtype in dtypes)
     narrower = {n for n in DType if n.value in ("float16", "bfloat16")}
     if narrower <= set(dtypes) and first in narrower:
@@ -373,8 +373,8 @@ Predicate = Callable[[Operand], bool]
 def common_type(operands: Sequence[Operand], is_known: Predicate, is_extent: Predicate) -> DType:
     """The item type in which an operator with several operands computes.
 
-    Equal types stay.  Extents become of the type of the others.  What is known follows what is not,
-    a single number everything else; otherwise the wider type is taken.
+    Extents take the type of the other operands, single known numbers that of tensors, and known
+    tensors that of computed ones; otherwise the wider type is taken.
     """
 
     def is_number(x: Operand) -> bool:

@@ -42,7 +42,7 @@ def elaborate(
     values: Mapping[str, int] = symbols.bind(document, shapes)
     if lifted is not None:
         values = lifted
-        shapes = symbols.evaluated(document, shapes, values)
+        shapes = symbols.evaluated_shapes(document, shapes, values)
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)

@@ -149,7 +149,7 @@ def test_symbols_of_documents_without_declarations_are_taken_for_some(tmp_path: 
         ),
         (("tract_symbol S",), "[1, S/0, 4]", (6, 37), "S/0 >= 1 of input 'x' (line 6: a division"),
         (("tract_symbol S",), "[S*1.5, 4]", (6, 37), "'1.5' is no whole number or symbol"),
-        (("tract_symbol S",), "[S && 4]", (6, 37), "'&&' is not for whole numbers"),
+        (("tract_symbol S",), "[S && 4]", (6, 37), "'&&' is no operator of whole numbers"),
         (
             ("tract_symbol S, T", "tract_assert S > T"),
             "[S, T, T - S]",

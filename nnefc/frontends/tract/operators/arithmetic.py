@@ -32,7 +32,7 @@ _UNCHANGED: Final = {"floor", "ceil", "round"}
 
 
 def _unary(name: str, x: Operand, make: OpBuilder) -> Operand:
-    if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_truths(x):
+    if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_booleans(x):
         return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
         if name in _UNCHANGED:
@@ -142,7 +142,7 @@ def _aligned(make: OpBuilder, *operands: Any) -> list[Operand]:
 
 def _broadcast(make: OpBuilder, name: str, *operands: Any) -> Any:
     aligned = _aligned(make, *operands)
-    if boolean_arithmetic.are_truths(*aligned):
+    if boolean_arithmetic.are_booleans(*aligned):
         found = boolean_arithmetic.binary(make, name, *aligned)
         if found is not None:
             return found

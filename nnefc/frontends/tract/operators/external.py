@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nnefc.frontends.common.op_builder import FOLDED, OpBuilder, converted
+from nnefc.frontends.common.op_builder import MAX_FOLDED_ITEMS, OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape
 from nnefc.frontends.common.values import (
     ComplexTensor,
@@ -69,7 +69,7 @@ def constant(make: OpBuilder, shape: tuple[int, ...], value: Any) -> Any:
     array = items.array.reshape(-1)
     dtype = datum_type(make.dtype).dtype if make.dtype else items.dtype
     check_shape(make, "shape", shape, dtype)
-    if array.size == 1 and math.prod(shape) > FOLDED:
+    if array.size == 1 and math.prod(shape) > MAX_FOLDED_ITEMS:
         number = (converted(array, dtype)[0].item(),)
         return make("constant", shape=shape, value=number, dtype=dtype)
     try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.binary_search import passed
+from nnefc.frontends.common.binary_search import count_before
 from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import of_rank
 from nnefc.frontends.common.values import (
@@ -77,7 +77,7 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
         return make("lt", make("gather", ordered, index, axis=0), x)
 
     none = _filled(make, KnownTensor(np.array(0, np.int64), DType.INT64), x.type.dims)
-    at = passed(make, none, count, is_before)
+    at = count_before(make, none, count, is_before)
     is_there = make("eq", make("gather", ordered, at, axis=0), x)
     number = make.cast(make("gather", places, at, axis=0), DType.INT32)
     return make("select", is_there, number, instead)

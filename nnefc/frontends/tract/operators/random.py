@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from nnefc.frontends.common.binary_search import passed
+from nnefc.frontends.common.binary_search import count_before
 from nnefc.frontends.common.op_builder import OpBuilder, converted
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.values import (
@@ -283,4 +283,4 @@ def _first_beyond(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
         return make("le", make("gather_elements", ends, index, axis=1), points)
 
     none = make.cast(make("mul", points, _real(0)), DType.INT64)
-    return passed(make, none, ends.type.dims[1], is_before)
+    return count_before(make, none, ends.type.dims[1], is_before)

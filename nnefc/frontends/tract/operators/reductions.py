@@ -18,7 +18,7 @@ def sum_reduce(
     make: OpBuilder, input: Operand, axes: tuple[int, ...], normalize: bool = False
 ) -> Any:
     where = axes_of(axes, input.type.rank)
-    if boolean_arithmetic.are_truths(input):
+    if boolean_arithmetic.are_booleans(input):
         input = make.cast(input, DType.INT64)
     return make("sum_reduce", input, axes=where, normalize=normalize)
 
@@ -29,7 +29,7 @@ def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = No
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
         where = axes_of(axes, x.type.rank)
-        if of is None and boolean_arithmetic.are_truths(x):
+        if of is None and boolean_arithmetic.are_booleans(x):
             return boolean_arithmetic.reduction(make, name, x, where)
         return make(name, x, axes=where)
 
@@ -50,7 +50,7 @@ def _place_of(name: str) -> None:
 
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         where = axes_of(axes, input.type.rank)
-        if boolean_arithmetic.are_truths(input):
+        if boolean_arithmetic.are_booleans(input):
             return make.cast(boolean_arithmetic.reduction(make, name, input, where), DType.INT64)
         y = make(name, input, axes=where)
         if isinstance(y, Value) and y.op is not None:
