@@ -84,28 +84,28 @@ def ops(
 
 
 def _all(registry: str | None) -> Sequence[OpSpec | OperatorEntry]:
-    from nnefc.frontends.tract.operator_pages import described
+    from nnefc.frontends.tract.operator_pages import operators_of
 
     if registry is None:
         return list(_specs().values())
     if registry not in _registries():
         raise usage(f"no such registry: {registry}", f"one of {', '.join(_registries())}")
-    return described(registry)
+    return operators_of(registry)
 
 
 def _chosen(names: Sequence[str], registry: str | None) -> list[OpSpec | OperatorEntry]:
     """What has these names; without a registry one may be that of several operators."""
-    from nnefc.frontends.tract.operator_pages import named, names_of_all
+    from nnefc.frontends.tract.operator_pages import find_operators, searchable_names
     from nnefc.ops.tools.suggest import suggestion
 
     known = {row.name: row for row in _all(registry)}
-    elsewhere = [] if registry else names_of_all()
+    elsewhere = [] if registry else searchable_names()
     place = f" in {registry}" if registry else ""
     lists = f"nnefc ops{f' --registry {registry}' if registry else ''} lists them all"
     chosen: list[OpSpec | OperatorEntry] = []
     unknown: list[Diagnostic] = []
     for name in names:
-        found = [known[name]] if name in known else [] if registry else named(name)
+        found = [known[name]] if name in known else [] if registry else find_operators(name)
         if not found:
             hint = suggestion(name, [*known, *elsewhere]) or lists
             kind = "operator" if registry else "operation"

@@ -18,7 +18,7 @@ def describe_source(source: GraphSource, sample: SampleGraph) -> dict[str, Any]:
     graph = sample.graph
     shapes = {value.name: value.type.dims for value in graph.inputs if value.name in source.inputs}
     about = source.description()
-    readings = [{"operation": name, "reading": text} for name, text in about["readings"]]
+    readings = [{"operation": name, "reading": text} for name, text in about["deviations"]]
     states = [{"name": name, "shape": list(shape)} for name, shape in graph.state_shapes.items()]
     return {
         "dialect": about["dialect"],

@@ -1,1 +1,1 @@
-"""The dialect of sonos/tract and torch_to_nnef: documents to graphs (docs/design/tract.md)."""
+"""Front end for the dialect of sonos/tract and torch_to_nnef (docs/design/tract.md)."""

@@ -1,4 +1,4 @@
-"""What a document is evaluated with: fragments, operators of its registries, symbols."""
+"""Evaluation contexts: the fragments, declared operators and symbols of a document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from nnefc.frontends.common import assumptions
 from nnefc.frontends.common.budget import Budget
 from nnefc.frontends.common.values import DatumType
-from nnefc.frontends.tract.invocations import unknown
+from nnefc.frontends.tract.invocations import unknown_invocations
 from nnefc.frontends.tract.registry import REGISTRIES, Operator, operators, refused
 from nnefc.frontends.tract.scopes import EvaluationContext
 from nnefc.ops.tools.suggest import suggestion
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from nnefc.frontends.tract.model import ModelContext
 
 ALIASES: Final = {"pulse": "tract_pulse"}
-"""Other names of registries."""
+"""Registry names that tract accepts besides its own."""
 
 
-def context_of(
+def evaluation_context(
     document: ast.Document,
     model: ModelContext,
     types: Mapping[str, DatumType],
     budget: Budget,
     diagnostics: Diagnostics,
 ) -> EvaluationContext:
-    """That of a document, which becomes `model`."""
+    """The context in which `document` is evaluated into the graph of `model`."""
     return EvaluationContext(
         document.source,
         {f.name: f for f in document.fragments},
@@ -44,7 +44,7 @@ def context_of(
 
 
 def registries(document: ast.Document) -> list[tuple[str, Place]]:
-    """The registries that a document declares."""
+    """(name, place) of each registry that a document declares, with aliases resolved."""
     return [
         (ALIASES.get(name.name, name.name), document.source.place(name.at))
         for extension in document.extensions
@@ -54,7 +54,7 @@ def registries(document: ast.Document) -> list[tuple[str, Place]]:
 
 
 def _declared_operators(document: ast.Document, diagnostics: Diagnostics) -> Mapping[str, Operator]:
-    """The operators of the registries that are declared, and those that need none."""
+    """The operators of `tract_nnef` and of the declared registries, by name."""
     declared = {"tract_nnef"}
     for name, place in registries(document):
         if name not in REGISTRIES:
@@ -65,24 +65,28 @@ def _declared_operators(document: ast.Document, diagnostics: Diagnostics) -> Map
 
 
 def report_unknown(context: EvaluationContext, document: ast.Document) -> None:
-    """All operators that are not known, each once, with how often it is used.
+    """Report each unknown operator once, with its number of uses.
 
-    If evaluation has met any the document is searched for others, which it does not come to.
+    Evaluation stops at the first unknown operator of an expression.  If it met one, the whole
+    document is searched, so that one run reports all of them.
     """
     if not context.unknown:
         return
     everything = operators()
-    for name, places in {**context.unknown, **unknown(document, context.operators)}.items():
+    for name, places in {
+        **context.unknown,
+        **unknown_invocations(document, context.operators),
+    }.items():
         rule = "tract/operator"
         often = f", {len(places)} times" if len(places) > 1 else ""
         others = ", ".join(f"{p.line}:{p.column}" for p in places[1:6])
         message = f"there is no operator '{name}' (used here{often})"
         if name in everything:
             registry = everything[name].registry
-            message = f"operator '{name}' is of the registry {registry}, which is not declared"
+            message = f"operator '{name}' belongs to the registry {registry}, which is not declared"
             hint = f"add the line 'extension tract_registry {registry};' after the version"
         elif name in refused():
-            rule, message = "tract/unsupported", f"operator '{name}' is not possible"
+            rule, message = "tract/unsupported", f"operator '{name}' is not supported"
             hint = refused()[name]
         else:
             hint = suggestion(name, [*everything, *context.fragments])

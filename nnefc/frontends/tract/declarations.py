@@ -1,4 +1,4 @@
-"""What a document says of its symbols and inputs, checked once when it is read."""
+"""Checks of symbols, assertions and inputs, made once when a document is read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nnefc.ops.tools.suggest import suggestion
 from nnefc.support.errors import Diagnostics, NnefError
 from nnefc.syntax import ast
 
-DEPTH: Final = 200
-"""Operations within each other in an extent or an assertion, at most."""
-SHOWN: Final = 80
-"""Characters of an assertion that messages have."""
+MAX_DEPTH: Final = 200
+"""Nesting levels of operations in an extent or an assertion."""
+MAX_SHOWN: Final = 80
+"""Characters of an assertion that a message quotes."""
 
 
 def check_declarations(document: ast.Document, diagnostics: Diagnostics) -> None:
-    """Report symbols, assertions and inputs that make no sense; raises NnefError with all of it."""
+    """Check the symbols, assertions and inputs; raises NnefError with all errors."""
     _check_symbols(document, diagnostics)
     _check_inputs(document, diagnostics)
     _check_assertions(document, diagnostics)
@@ -26,26 +26,28 @@ def check_declarations(document: ast.Document, diagnostics: Diagnostics) -> None
 
 
 def _check_symbols(document: ast.Document, diagnostics: Diagnostics) -> None:
+    """Report `tract_symbol` lines that declare no symbol, or a name that is not an identifier."""
     for extension, names in assumptions.declarations(document):
         place = document.source.place(extension.at)
         hint = f"for example: extension {extension.names[0].name} S;"
         if not names:
-            diagnostics.error("tract/symbol", "no symbol is named", place, hint=hint)
+            diagnostics.error("tract/symbol", "the line declares no symbol", place, hint=hint)
         for name in names:
             if not name.isidentifier():
-                message = f"'{name}' is no name of a symbol"
+                message = f"'{name}' is not a valid name of a symbol"
                 diagnostics.error("tract/symbol", message, place, hint=hint)
 
 
 def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
+    """Report inputs that are no parameters, are introduced twice, or have a wrong shape or type."""
     parameters = [p.name for p in document.graph.parameters]
     seen: dict[str, int] = {}
     for target, call in assumptions.externals(document):
         place = document.source.place(call.at)
         if target.name not in parameters:
-            message = f"'{target.name}' is no parameter of the graph, which has "
+            message = f"'{target.name}' is not a parameter of the graph; its parameters are "
             message += ", ".join(parameters) or "none"
-            hint = f"add {target.name} to the parameters, or take the input out"
+            hint = f"add {target.name} to the parameters, or remove the input"
             diagnostics.error("identifier/external", message, place, hint=hint)
         elif target.name in seen:
             first = document.source.place(seen[target.name])
@@ -58,7 +60,7 @@ def _check_inputs(document: ast.Document, diagnostics: Diagnostics) -> None:
             _check_names(document, each.name, extent, declared, diagnostics)
         try:
             if datum_type(each.datum_type).dtype is DType.STRING:
-                message = "there are no inputs of strings, which serve as attributes only"
+                message = "an input cannot hold strings; strings are attributes only"
                 raise OperatorError("tract/type", message)
         except OperatorError as wrong:
             message = f"input '{each.name}': {wrong.message}"
@@ -72,22 +74,27 @@ def _check_names(
     declared: list[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """Symbols of an extent that nobody declares: where none are they may be meant."""
+    """Report names in an extent that are not symbols.
+
+    If the document declares symbols, any other name is an error.  If it declares none, every name
+    is taken as a symbol, with a warning.
+    """
     if _is_too_deep(document, extent, diagnostics):
         return
     for node in assumptions.identifiers(extent):
         if node.name in declared:
             continue
-        message = f"'{node.name}' in the shape of input '{owner}' is no symbol"
+        message = f"'{node.name}' in the shape of input '{owner}' is not a symbol"
         place = document.source.place(node.at)
         if node.name in ("inf", "nan"):
             diagnostics.error("tract/symbol", message, place)
         elif declared:
             hint = suggestion(node.name, declared) or _declare(node.name)
-            message += f"; symbols are {', '.join(declared)}"
+            message += f"; the symbols are {', '.join(declared)}"
             diagnostics.error("tract/symbol", message, place, hint=hint)
         else:
-            message += " that is declared, and taken for one"
+            message = f"'{node.name}' in the shape of input '{owner}' is not declared"
+            message += "; it is taken as a symbol"
             diagnostics.warn("tract/symbol", message, place, hint=_declare(node.name))
 
 
@@ -96,26 +103,27 @@ def _declare(name: str) -> str:
 
 
 def _check_assertions(document: ast.Document, diagnostics: Diagnostics) -> None:
+    """Report assertions that cannot be parsed, compare nothing, or name unknown symbols."""
     known = assumptions.declared(document) or assumptions.free_symbols(document)
     for extension, text in assumptions.assertions(document):
         place = document.source.place(extension.at)
-        shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+        shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
         example = "for example: S >= 1"
         try:
             expression = assumptions.assertion(text)
         except NnefError:
-            message = f"'{shown}' is no assertion"
+            message = f"'{shown}' cannot be parsed as an assertion"
             diagnostics.error("tract/assert", message, place, hint=example)
             continue
         if expression is None or _is_too_deep(document, expression, diagnostics, extension.at):
             continue
         if not _is_comparison(expression):
-            message = f"'{shown}' compares no whole numbers, and has no effect"
+            message = f"'{shown}' is not a comparison of integers and has no effect"
             diagnostics.warn("tract/assert", message, place, hint=example)
         for name in dict.fromkeys(assumptions.names_of([expression])):
             if name not in known:
-                message = f"'{name}' in '{shown}' is no symbol"
-                message += f"; symbols are {', '.join(known)}" if known else ""
+                message = f"'{name}' in '{shown}' is not a symbol"
+                message += f"; the symbols are {', '.join(known)}" if known else ""
                 hint = suggestion(name, known) or _declare(name)
                 diagnostics.error("tract/assert", message, place, hint=hint)
 
@@ -127,10 +135,15 @@ def _is_comparison(expression: ast.Expression) -> bool:
 def _is_too_deep(
     document: ast.Document, expression: ast.Expression, diagnostics: Diagnostics, at: int = -1
 ) -> bool:
-    """Whether an expression, of the place `at` if it is not its own, has more levels than DEPTH."""
+    """Report an expression that nests deeper than MAX_DEPTH; returns whether it does.
+
+    `at`: the offset to report if the expression has no place of its own.
+    """
     deepest = assumptions.depth(expression)
-    if deepest > DEPTH:
-        message = f"{deepest} operations are within each other; at most {DEPTH}"
+    if deepest > MAX_DEPTH:
+        message = f"{deepest} nested operations; at most {MAX_DEPTH} are allowed"
         place = document.source.place(expression.at if at < 0 else at)
-        diagnostics.error("limit/nesting", message, place, hint="write it shorter, as n * S")
-    return deepest > DEPTH
+        diagnostics.error(
+            "limit/nesting", message, place, hint="write a sum of equal terms as n * S"
+        )
+    return deepest > MAX_DEPTH

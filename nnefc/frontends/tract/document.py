@@ -1,4 +1,4 @@
-"""A document of the dialect to a graph: symbols, the body, inputs and outputs, in this order."""
+"""From a document to a graph: bind symbols, evaluate the body, connect inputs and outputs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nnefc.frontends.common import assumptions, symbols
 from nnefc.frontends.common.budget import Budget, Exhausted
-from nnefc.frontends.tract.context import context_of, report_unknown
+from nnefc.frontends.tract.context import evaluation_context, report_unknown
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.model import ModelContext, SourceState
 from nnefc.frontends.tract.quantization import quantized_types
@@ -30,13 +30,13 @@ def elaborate(
     diagnostics: Diagnostics,
     lifted: Mapping[str, int] | None = None,
     in_place: bool = True,
-    common: SourceState | None = None,
+    source_state: SourceState | None = None,
 ) -> Graph:
-    """The graph of a document for `shapes` of its inputs and `states`, by name.
+    """The graph of a document for input `shapes` and shapes of `states`, both by name.
 
-    `lifted`: numbers to compute with in the place of the values of symbols.
-    `in_place`: states that grow do so in the memory of inputs.
-    `common`: what is taken from, and told to, other graphs of the document.
+    `lifted`: values of the symbols, which may be symbolic (`nnefc.symbolic.integers`).
+    `in_place`: states that grow do so in the memory of their inputs.
+    `source_state`: facts shared by all graphs of the document.
     Raises NnefError with all errors.
     """
     values: Mapping[str, int] = symbols.bind(document, shapes)
@@ -46,16 +46,16 @@ def elaborate(
     graph = Graph(document.graph.name)
     types = quantized_types(quantization, diagnostics)
     model = ModelContext(graph, document, shapes, states, types, weights, limits, in_place)
-    model.symbols, model.common = values, common or SourceState()
+    model.symbols, model.source_state = values, source_state or SourceState()
     budget = Budget(limits, len(document.source.text))
-    context = context_of(document, model, types, budget, diagnostics)
+    context = evaluation_context(document, model, types, budget, diagnostics)
     _require_symbols(document, values, shapes, diagnostics)
     diagnostics.raise_errors()
     evaluator = Evaluator(context, graph)
-    frame = Scope()
+    scope = Scope()
     try:
         with room_for_recursion():
-            evaluator.run(document.graph.body, frame, names=True)
+            evaluator.run(document.graph.body, scope, names=True)
     except Exhausted as exhausted:
         place = exhausted.place
         hint = how_to_raise(exhausted.limit)
@@ -68,7 +68,7 @@ def elaborate(
         diagnostics.error("limit/recursion", message, place)
     report_unknown(context, document)
     if not diagnostics.errors:
-        for wrong in model.connect(document, frame, evaluator.make):
+        for wrong in model.connect(document, scope, evaluator.make):
             place = document.source.place(document.graph.at)
             diagnostics.error(wrong.rule, wrong.message, place, hint=wrong.hint)
     diagnostics.raise_errors()
@@ -81,7 +81,7 @@ def _require_symbols(
     shapes: Mapping[str, Sequence[int]],
     diagnostics: Diagnostics,
 ) -> None:
-    """Report inputs whose shapes are not known, with shapes that they might have."""
+    """Report inputs whose shapes have unbound symbols, with example shapes."""
     try:
         possible, _ = next(sample_shapes(document, values))
     except NnefError:

@@ -1,4 +1,4 @@
-"""The text of a document, rendered if the document is a template."""
+"""Document texts; a template is rendered first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnefc.support.limits import Limits
 def rendered(text: str, container: Container, limits: Limits) -> tuple[str, str]:
     """The text to parse, and the name of the document in messages.
 
-    A text with `{{` or `{%` is a template if there are JSON files in the document's folder.  Raises
+    As in tract, a text with `{{` or `{%` is a template if its folder has JSON files.  Raises
     NnefError.
     """
     file = container.graph_file

@@ -1,8 +1,7 @@
-"""Evaluation of statements, fragments and invocations, with the values that are known.
+"""Evaluation of statements, fragments and invocations.
 
-Everything is evaluated as it stands, from the first statement to the last; a name that is
-assigned again means the last value.  Where a value cannot be had it is `BROKEN`: the reason
-has been reported, and what follows from it is not.
+Statements run in order; a reassigned name has its last value.  An expression with an error is
+reported and evaluates to `BROKEN`; operations on `BROKEN` values report nothing more.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from nnefc.frontends.common.values import (
     OperatorError,
     QuantizedTensor,
 )
-from nnefc.frontends.tract.expressions import Expressions
-from nnefc.frontends.tract.registry import bind, of_complex
+from nnefc.frontends.tract.expressions import ExpressionEvaluator
+from nnefc.frontends.tract.registry import bind, complex_variant
 from nnefc.frontends.tract.scopes import BROKEN, EvaluationContext, Scope
 from nnefc.ir import Graph, Location, Value
 from nnefc.ops.core.common import sequence
 from nnefc.support.errors import Diagnostic, NnefError, Step
 from nnefc.syntax import ast
 
-CHAIN: Final = 16
-"""Links of a chain of invocations that are kept."""
+MAX_CHAIN: Final = 16
+"""Links of a chain of invocations that a location stores."""
 
 
-class Evaluator(Expressions):
-    """Evaluates bodies into one graph."""
+class Evaluator(ExpressionEvaluator):
+    """Evaluates bodies of the document; their operations are appended to one graph."""
 
     def __init__(self, context: EvaluationContext, graph: Graph) -> None:
         super().__init__(context)
@@ -38,71 +37,75 @@ class Evaluator(Expressions):
         self.make.evaluator = self
 
     def within(self, graph: Graph) -> Evaluator:
-        """One that makes the operations of another graph, of the same document."""
+        """An evaluator with the same context that appends to another graph."""
         return Evaluator(self.context, graph)
 
     def fragment_results(
         self, fragment: ast.Fragment, values: Mapping[str, Any], location: Location | None
     ) -> list[Any]:
-        """All results of a fragment of the document, with values for its parameters."""
+        """All results of a fragment of the document for `values` of its parameters.
+
+        Raises OperatorError if a result is `BROKEN`.
+        """
         assert fragment.body is not None
         chain: tuple[Step, ...] = ()
         if location is not None:
             step = Step(f"in {fragment.name}, invoked here", location.place)
-            chain = (step, *location.chain)[:CHAIN]
-        frame = Scope(dict(values), 1, chain)
-        self.run(fragment.body, frame)
-        results = [frame.values.get(result.name, BROKEN) for result in fragment.results]
+            chain = (step, *location.chain)[:MAX_CHAIN]
+        scope = Scope(dict(values), 1, chain)
+        self.run(fragment.body, scope)
+        results = [scope.values.get(result.name, BROKEN) for result in fragment.results]
         if any(result is BROKEN for result in results):
-            raise OperatorError("argument/scan", f"the body '{fragment.name}' is wrong")
+            raise OperatorError("argument/scan", f"the body '{fragment.name}' has errors")
         return results
 
     # -- statements
 
-    def run(self, body: Sequence[ast.Assignment], frame: Scope, *, names: bool = False) -> None:
+    def run(self, body: Sequence[ast.Assignment], scope: Scope, *, names: bool = False) -> None:
         """Evaluate the statements of a body.
 
-        `names`: the values get the names of their identifiers, as in the body of the graph.
+        `names`: tensors are named after their identifiers, as in the body of the graph.
         """
         for statement in body:
             if names:
                 target = statement.target
                 self.context.target = target.name if isinstance(target, ast.Identifier) else ""
             try:
-                value = self.evaluate(statement.value, frame)
+                value = self.evaluate(statement.value, scope)
             except Exhausted as exhausted:
                 if exhausted.place is None:
                     exhausted.place = self.context.source.place(statement.at)
-                    exhausted.chain = frame.chain
+                    exhausted.chain = scope.chain
                 raise
-            self._bind(statement.target, value, frame, names=names)
+            self._assign(statement.target, value, scope, names=names)
 
-    def _bind(self, target: ast.LValue, value: Any, frame: Scope, *, names: bool) -> None:
+    def _assign(self, target: ast.LValue, value: Any, scope: Scope, *, names: bool) -> None:
+        """Bind the identifiers of `target`, an identifier or a nested array of them, to a value."""
         if isinstance(target, ast.Identifier):
             if names:
-                value = self._named(target, value, frame)
-            frame.values[target.name] = value
+                value = self._named(target, value, scope)
+            scope.values[target.name] = value
             return
         items = sequence(value) or [value]
         if value is BROKEN:
             items = [BROKEN] * len(target.items)
         if len(items) != len(target.items):
             message = f"{len(items)} values cannot be assigned to {len(target.items)} identifiers"
-            self._report(OperatorError("type/unpack", message), target.at, frame)
+            self._report(OperatorError("type/unpack", message), target.at, scope)
             items = [BROKEN] * len(target.items)
         for part, item in zip(target.items, items, strict=True):
             assert isinstance(part, ast.Identifier | ast.Array | ast.Tuple)
-            self._bind(part, item, frame, names=names)
+            self._assign(part, item, scope, names=names)
 
-    def _named(self, target: ast.Identifier, value: Any, frame: Scope) -> Any:
-        """A value of the body of the graph, quantized if a file says that it is."""
-        datum = self.context.quantized.get(target.name)
+    def _named(self, target: ast.Identifier, value: Any, scope: Scope) -> Any:
+        """`value` as tensor `target` of the graph, quantized if graph.quant has an entry for it."""
+        datum = self.context.quantized_types.get(target.name)
         if datum is not None and value is not BROKEN:
-            with self.make.at(self._location(target.at, frame)):
+            with self.make.at(self._location(target.at, scope)):
                 try:
-                    value = self.context.model.quantized(self.make, value, datum)
+                    value = self.context.model.quantize(self.make, value, datum)
                 except OperatorError as wrong:
-                    self._report(wrong, target.at, frame)
+                    self._report(wrong, target.at, scope)
                     return BROKEN
         tensor = value.codes if isinstance(value, QuantizedTensor) else value
         tensor = value.parts if isinstance(value, ComplexTensor) else tensor
@@ -112,20 +115,21 @@ class Evaluator(Expressions):
 
     # -- invocations
 
-    def _invocation(self, node: ast.Invocation, frame: Scope) -> Any:
+    def _invocation(self, node: ast.Invocation, scope: Scope) -> Any:
+        """The results of an invocation whose arguments are evaluated first."""
         positional: list[Any] = []
         named: dict[str, Any] = {}
         known = self._parameters(node.name)
         for argument in node.arguments:
             if argument.name is not None and known and argument.name not in known:
-                self._ignored(node.name, argument, known)
+                self._warn_ignored(node.name, argument, known)
                 continue
             if argument.name in named:
                 message = f"{node.name}: argument '{argument.name}' is given twice"
                 return self._report(
-                    OperatorError("invocation/arguments", message), argument.at, frame
+                    OperatorError("invocation/arguments", message), argument.at, scope
                 )
-            value = self.evaluate(argument.value, frame)
+            value = self.evaluate(argument.value, scope)
             if argument.name is None:
                 positional.append(value)
             else:
@@ -133,19 +137,19 @@ class Evaluator(Expressions):
         if any(value is BROKEN for value in (*positional, *named.values())):
             return BROKEN
         if node.dtype is not None:
-            frame.values["?"] = node.dtype
-        return self._call(node.name, positional, named, node.at, frame, node.dtype)
+            scope.values["?"] = node.dtype
+        return self._call(node.name, positional, named, node.at, scope, node.dtype)
 
     def _parameters(self, name: str) -> list[str]:
-        """The parameters of an operator, unless a fragment has its name; empty if there is none."""
+        """Parameter names of the operator `name`; empty for fragments and unknown operators."""
         fragment = self.context.fragments.get(name)
         found = self.context.operators.get(name)
         if found is None or (fragment is not None and fragment.body is not None):
             return []
         return [p.name for p in found.parameters]
 
-    def _ignored(self, name: str, argument: ast.Argument, known: Sequence[str]) -> None:
-        """Exporters write arguments that operators do not have, which have no effect."""
+    def _warn_ignored(self, name: str, argument: ast.Argument, known: Sequence[str]) -> None:
+        """Warn about an argument that tract ignores too: exporters write such arguments."""
         self.context.diagnostics.warn(
             "invocation/ignored",
             f"{name} has no parameter '{argument.name}'; the argument has no effect",
@@ -159,12 +163,12 @@ class Evaluator(Expressions):
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Scope,
+        scope: Scope,
         dtype: str | None = None,
     ) -> Any:
         fragment = self.context.fragments.get(name)
         if fragment is not None and fragment.body is not None:
-            return self._expanded(fragment, positional, named, at, frame)
+            return self._expand(fragment, positional, named, at, scope)
         found = self.context.operators.get(name)
         place = self.context.source.place(at)
         if found is None:
@@ -172,39 +176,40 @@ class Evaluator(Expressions):
                 self.context.unknown[name] = [place]
             return BROKEN
         try:
-            with self.make.at(self._location(at, frame)):
+            with self.make.at(self._location(at, scope)):
                 self.make.dtype = dtype
                 if any(map(_has_complex, (*positional, *named.values()))):
-                    found = of_complex(found)
+                    found = complex_variant(found)
                 if not found.takes_quantized:
-                    positional = [self._decoded(value) for value in positional]
-                    named = {key: self._decoded(value) for key, value in named.items()}
-                result = found.function(self.make, **bind(found, positional, named, frame.values))
+                    positional = [self._dequantized(value) for value in positional]
+                    named = {key: self._dequantized(value) for key, value in named.items()}
+                result = found.function(self.make, **bind(found, positional, named, scope.values))
                 self._check_rank(name, result)
                 return result
         except OperatorError as wrong:
             what = "" if wrong.message.startswith(f"{name}:") else f"{name}: "
             return self._report(
-                OperatorError(wrong.rule, what + wrong.message, wrong.hint), at, frame
+                OperatorError(wrong.rule, what + wrong.message, wrong.hint), at, scope
             )
         except NnefError as error:
-            location = self._location(at, frame)
+            location = self._location(at, scope)
             for diagnostic in error.errors:
-                self.context.diagnostics.add(_placed(diagnostic, name, location))
+                self.context.diagnostics.add(_relocated(diagnostic, name, location))
             return BROKEN
         except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError) as error:
             message = f"{name} fails with these arguments: {type(error).__name__}: {error}"
             hint = "this is an error in nnefc, which should say what is wrong with them"
-            return self._report(OperatorError("internal/operator", message, hint), at, frame)
+            return self._report(OperatorError("internal/operator", message, hint), at, scope)
 
-    def _decoded(self, value: Any) -> Any:
-        """An argument with numbers in the place of codes."""
+    def _dequantized(self, value: Any) -> Any:
+        """An argument in which quantized tensors are replaced by real ones."""
         if isinstance(value, QuantizedTensor):
-            return self.context.model.decoded(self.make, value)
+            return self.context.model.dequantize(self.make, value)
         items = sequence(value)
-        return value if items is None else tuple(self._decoded(item) for item in items)
+        return value if items is None else tuple(self._dequantized(item) for item in items)
 
     def _check_rank(self, name: str, result: Any) -> None:
+        """Raise OperatorError for a result of more dimensions than the limits allow."""
         most = self.context.budget.limits.rank
         for each in sequence(result) or (result,):
             each = each.parts if isinstance(each, ComplexTensor) else each
@@ -213,30 +218,31 @@ class Evaluator(Expressions):
                     "limit/rank", f"the result has rank {each.type.rank}; at most {most}"
                 )
 
-    def _expanded(
+    def _expand(
         self,
         fragment: ast.Fragment,
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Scope,
+        scope: Scope,
     ) -> Any:
-        """The results of a fragment of the document."""
+        """The results of invoking a fragment of the document."""
         limits = self.context.budget.limits
-        if frame.depth >= min(limits.recursion, 200):
-            message = f"'{fragment.name}' is invoked more than {frame.depth} levels deep"
+        if scope.depth >= min(limits.recursion, 200):
+            message = f"'{fragment.name}' is invoked more than {scope.depth} levels deep"
             hint = "a recursive fragment needs an if-else that ends it"
-            self._report(OperatorError("limit/recursion", message, hint), at, frame)
-            self.context.diagnostics.raise_errors()  # one that invokes itself twice has no end
+            self._report(OperatorError("limit/recursion", message, hint), at, scope)
+            # a fragment that invokes itself twice would go on for 2^depth invocations
+            self.context.diagnostics.raise_errors()
         self.context.budget.invocations[fragment.name] += 1
         step = Step(f"in {fragment.name}, invoked here", self.context.source.place(at))
-        chain = (step, *frame.chain)[:CHAIN]
-        inner = Scope({}, frame.depth + 1, chain)
+        chain = (step, *scope.chain)[:MAX_CHAIN]
+        inner = Scope({}, scope.depth + 1, chain)
         try:
-            self._arguments(fragment, positional, named, inner)
+            self._bind_arguments(fragment, positional, named, inner)
         except OperatorError as wrong:
             wrong = OperatorError(wrong.rule, f"{fragment.name}: {wrong.message}", wrong.hint)
-            return self._report(wrong, at, frame)
+            return self._report(wrong, at, scope)
         assert fragment.body is not None
         self.run(fragment.body, inner)
         results: list[Any] = []
@@ -247,13 +253,14 @@ class Evaluator(Expressions):
             results.append(inner.values[result.name])
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _arguments(
+    def _bind_arguments(
         self,
         fragment: ast.Fragment,
         positional: Sequence[Any],
         named: Mapping[str, Any],
         inner: Scope,
     ) -> None:
+        """Bind the parameters of a fragment in its scope `inner`; raises OperatorError."""
         names = [p.name for p in fragment.parameters]
         if len(positional) > len(names):
             message = f"takes at most {len(names)} arguments, not {len(positional)}"
@@ -277,20 +284,20 @@ class Evaluator(Expressions):
 
     # -- places
 
-    def _location(self, at: int, frame: Scope) -> Location:
-        return Location(self.context.source.place(at), frame.chain)
+    def _location(self, at: int, scope: Scope) -> Location:
+        return Location(self.context.source.place(at), scope.chain)
 
 
 def _has_complex(value: Any) -> bool:
-    """Whether an argument is complex, or an array of which something is."""
+    """Whether an argument is a complex tensor, or an array that contains one."""
     if isinstance(value, tuple):
         items: tuple[Any, ...] = value  # pyright: ignore[reportUnknownVariableType]
         return any(map(_has_complex, items))
     return isinstance(value, ComplexTensor)
 
 
-def _placed(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:
-    """What is wrong with a file or an operation, where the document invokes it."""
+def _relocated(diagnostic: Diagnostic, name: str, location: Location) -> Diagnostic:
+    """An error without a line of its own, at the place of the invocation that caused it."""
     place = diagnostic.place
     if place is not None and place.line:
         return diagnostic

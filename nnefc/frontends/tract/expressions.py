@@ -1,4 +1,4 @@
-"""The values of expressions, as far as they are known."""
+"""Evaluation of expressions to tensors, numbers, strings and tuples (`common.values`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from nnefc.symbolic.integers import SymInt
 from nnefc.syntax import ast
 
 EXACT: Final = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-"""Operators whose results may be too large for the items that they have."""
+"""Operators on integers whose results may exceed 64 bits."""
 
 
-class Expressions(ABC):
-    """Evaluates expressions; what is invoked in them is left to `_invocation` and `_call`."""
+class ExpressionEvaluator(ABC):
+    """Evaluates expressions; subclasses evaluate invocations (`_invocation`, `_call`)."""
 
     def __init__(self, context: EvaluationContext) -> None:
         self.context = context
@@ -47,8 +47,8 @@ class Expressions(ABC):
         }
 
     @abstractmethod
-    def _invocation(self, node: ast.Invocation, frame: Scope) -> Any:
-        """The results of an invocation."""
+    def _invocation(self, node: ast.Invocation, scope: Scope) -> Any:
+        """The results of an invocation expression."""
 
     @abstractmethod
     def _call(
@@ -57,21 +57,21 @@ class Expressions(ABC):
         positional: Sequence[Any],
         named: Mapping[str, Any],
         at: int,
-        frame: Scope,
+        scope: Scope,
         dtype: str | None = None,
     ) -> Any:
-        """The results of what a fragment or an operator of this name does with values."""
+        """The results of the fragment or operator `name` for values, invoked at offset `at`."""
 
-    def evaluate(self, node: ast.Expression, frame: Scope) -> Any:
-        """The value of an expression; what is wrong with it is told here, once for all kinds."""
+    def evaluate(self, node: ast.Expression, scope: Scope) -> Any:
+        """The value of an expression; an OperatorError is reported, and the value is `BROKEN`."""
         self.context.budget.take_steps()
         try:
-            return self._methods[type(node)](node, frame)
+            return self._methods[type(node)](node, scope)
         except OperatorError as wrong:
-            return self._report(wrong, node.at, frame)
+            return self._report(wrong, node.at, scope)
 
-    def _identifier(self, node: ast.Identifier, frame: Scope) -> Any:
-        found = frame.values.get(node.name, self)
+    def _identifier(self, node: ast.Identifier, scope: Scope) -> Any:
+        found = scope.values.get(node.name, self)
         if found is not self:
             return found
         if node.name in self.context.symbols:
@@ -84,27 +84,27 @@ class Expressions(ABC):
             return float("nan")
         raise OperatorError("identifier/undefined", f"'{node.name}' is not defined")
 
-    def _literal(self, node: ast.Literal_, frame: Scope) -> Any:
+    def _literal(self, node: ast.Literal_, scope: Scope) -> Any:
         return node.value
 
-    def _items(self, node: ast.Array | ast.Tuple, frame: Scope) -> Any:
+    def _items(self, node: ast.Array | ast.Tuple, scope: Scope) -> Any:
         self.context.budget.take_items(len(node.items))
-        items: tuple[Any, ...] = tuple([self.evaluate(item, frame) for item in node.items])
+        items: tuple[Any, ...] = tuple([self.evaluate(item, scope) for item in node.items])
         return BROKEN if any(item is BROKEN for item in items) else items
 
-    def _unary(self, node: ast.Unary, frame: Scope) -> Any:
-        value = self.evaluate(node.operand, frame)
+    def _unary(self, node: ast.Unary, scope: Scope) -> Any:
+        value = self.evaluate(node.operand, scope)
         if value is BROKEN:
             return BROKEN
         if isinstance(value, UnboundSymbol):
             return value
         if isinstance(value, int | float | SymInt):
             return {"-": -value, "+": value, "!": not value}[node.operator]
-        return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, frame)
+        return self._call(UNARY_OPERATIONS[node.operator], (value,), {}, node.at, scope)
 
-    def _binary(self, node: ast.Binary, frame: Scope) -> Any:
-        left = self.evaluate(node.left, frame)
-        right = self.evaluate(node.right, frame)
+    def _binary(self, node: ast.Binary, scope: Scope) -> Any:
+        left = self.evaluate(node.left, scope)
+        right = self.evaluate(node.right, scope)
         if left is BROKEN or right is BROKEN:
             return BROKEN
         if isinstance(left, UnboundSymbol) or isinstance(right, UnboundSymbol):
@@ -115,25 +115,25 @@ class Expressions(ABC):
         if node.operator == "+" and first is not None and second is not None:
             return (*first, *second)
         name = BINARY_OPERATIONS[node.operator]
-        value = self._call(name, (left, right), {}, node.at, frame)
+        value = self._call(name, (left, right), {}, node.at, scope)
         if isinstance(left, int) and isinstance(right, int) and node.operator in EXACT:
             exact = EXACT[node.operator](left, right)
             if not -(1 << 63) <= exact < 1 << 63:
                 raise OperatorError("tract/number", f"{exact} does not fit in 64 bits")
         if isinstance(left, int | float | SymInt) and isinstance(right, int | float | SymInt):
-            # numbers stay numbers, which take the type of what they meet
+            # a number stays a number, so that it takes the type of the other operand
             return value.array.reshape(()).item() if isinstance(value, KnownTensor) else value
         return value
 
-    def _if_else(self, node: ast.IfElse, frame: Scope) -> Any:
-        condition = self.evaluate(node.condition, frame)
+    def _if_else(self, node: ast.IfElse, scope: Scope) -> Any:
+        condition = self.evaluate(node.condition, scope)
         if condition is BROKEN:
             return BROKEN
         chosen = node.value if integers(condition) == (1,) else node.other
-        return self.evaluate(chosen, frame)
+        return self.evaluate(chosen, scope)
 
-    def _comprehension(self, node: ast.Comprehension, frame: Scope) -> Any:
-        lists = [self.evaluate(array, frame) for _, array in node.iterators]
+    def _comprehension(self, node: ast.Comprehension, scope: Scope) -> Any:
+        lists = [self.evaluate(array, scope) for _, array in node.iterators]
         if any(each is BROKEN for each in lists):
             return BROKEN
         iterated = [_items_of(each, "type/iterate", "is iterated") for each in lists]
@@ -142,24 +142,24 @@ class Expressions(ABC):
             message = f"the arrays of a comprehension have the same length, not {listed}"
             raise OperatorError("argument/comprehension", message)
         found: list[Any] = []
-        outer = dict(frame.values)
+        outer = dict(scope.values)
         try:
             for items in zip(*iterated, strict=True):
                 for (name, _), item in zip(node.iterators, items, strict=True):
-                    frame.values[name.name] = item
+                    scope.values[name.name] = item
                 if node.condition is not None:
-                    condition = self.evaluate(node.condition, frame)
+                    condition = self.evaluate(node.condition, scope)
                     if condition is BROKEN or not integers(condition)[0]:
                         continue
                 self.context.budget.take_items(1)
-                found.append(self.evaluate(node.item, frame))
+                found.append(self.evaluate(node.item, scope))
         finally:
-            frame.values = outer
+            scope.values = outer
         return BROKEN if any(item is BROKEN for item in found) else tuple(found)
 
-    def _subscript(self, node: ast.Subscript, frame: Scope) -> Any:
+    def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         parts = [node.operand, *(p for p in (node.begin, node.end) if p is not None)]
-        values = [self.evaluate(part, frame) for part in parts]
+        values = [self.evaluate(part, scope) for part in parts]
         if any(value is BROKEN for value in values):
             return BROKEN
         items = _items_of(values[0], "type/subscript", "has subscripts")
@@ -174,8 +174,8 @@ class Expressions(ABC):
             message = f"index {bounds[0]} is outside an array of {len(items)} items"
             raise OperatorError("argument/index", message) from None
 
-    def _builtin(self, node: ast.Builtin, frame: Scope) -> Any:
-        value = self.evaluate(node.argument, frame)
+    def _builtin(self, node: ast.Builtin, scope: Scope) -> Any:
+        value = self.evaluate(node.argument, scope)
         if value is BROKEN:
             return BROKEN
         try:
@@ -204,20 +204,23 @@ class Expressions(ABC):
                 "type/argument", f"{node.name} does not apply to {value!r}"
             ) from None
 
-    def _report(self, wrong: OperatorError, at: int, frame: Scope) -> Any:
-        """Tell what is wrong; the value of what could not be had."""
+    def _report(self, wrong: OperatorError, at: int, scope: Scope) -> Any:
+        """Report an error at offset `at`; returns `BROKEN`."""
         place = self.context.source.place(at)
         hint = wrong.hint
         if not hint and wrong.rule.startswith(("argument/", "tract/empty")):
             hint = self.context.model.about_empty_inputs()
         self.context.diagnostics.error(
-            wrong.rule, wrong.message, place, hint=hint, chain=frame.chain
+            wrong.rule, wrong.message, place, hint=hint, chain=scope.chain
         )
         return BROKEN
 
 
 def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
-    """The items of an array, a string, or a known tensor of rank 1; raises OperatorError."""
+    """The items of an array, a string, or a known tensor of rank 1.
+
+    Raises OperatorError `rule`: "only an array" `what`.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, KnownTensor) and value.array.ndim == 1:
@@ -235,5 +238,5 @@ def _items_of(value: Any, rule: str, what: str) -> str | tuple[Any, ...]:
 
 
 def _length(value: Any) -> int:
-    """The number of items of an array, a string, or a tensor of rank 1 that is known."""
+    """The number of items of an array, a string, or a known tensor of rank 1."""
     return len(value.array if isinstance(value, KnownTensor) else value)

@@ -1,4 +1,4 @@
-"""What a document invokes, and where operations of the standard mean something else here."""
+"""Invocations in a document, and how operations of NNEF 1.0.2 deviate in this dialect."""
 
 from __future__ import annotations
 
@@ -11,47 +11,49 @@ from nnefc.frontends.common.tensor_operators import BINARY_OPERATIONS, UNARY_OPE
 from nnefc.support.errors import Place
 from nnefc.syntax import ast
 
-READINGS: Final[Mapping[str, str]] = {
+DEVIATIONS: Final[Mapping[str, str]] = {
     "argmax_reduce": "the result is of 64-bit integers",
     "argmin_reduce": "the result is of 64-bit integers",
-    "batch_normalization": "parameters of any rank: extents of 1 do not count",
+    "batch_normalization": "parameters may have any rank; extents of 1 are ignored",
     "clamp": "bounds take the item type of the input",
-    "concat": "tensors without items, and numbers, are joined too",
-    "constant": "`integer` has 64 bits; without a type the items have that of the values",
-    "conv": "groups = 0 is one per channel, a bias has any rank, and border is 'constant' only; "
-    "of codes the result is the sums of their products",
-    "copy": "a result with an entry in graph.quant is quantized again",
-    "deconv": "groups = 0 is one per channel, a bias has any rank, output_shape is without batch "
-    "and channels, and border is 'constant' only",
-    "div": "integers are divided towards zero",
+    "concat": "tensors without items, and numbers, are accepted",
+    "constant": "`integer` has 64 bits; without a type argument the items keep the type of the "
+    "values",
+    "conv": "groups = 0 is one group per channel, a bias may have any rank, and border is "
+    "'constant' only; a convolution of quantized tensors returns their sums of products",
+    "copy": "a result with an entry in graph.quant is requantized",
+    "deconv": "groups = 0 is one group per channel, a bias may have any rank, output_shape has no "
+    "batch and channels, and border is 'constant' only",
+    "div": "integer division truncates towards zero",
     "external": "`integer` has 64 bits; extents may be symbols",
-    "linear": "a bias has any rank; one that is 0 is left out",
-    "matmul": "operands have the same rank",
+    "linear": "a bias may have any rank; a bias of 0 is omitted",
+    "matmul": "operands must have the same rank",
     "max_pool": "border = 'constant' ignores the border, as 'ignore' does",
     "max_pool_with_index": "border = 'constant' ignores the border, as 'ignore' does",
-    "multilinear_upsample": "border = 'replicate' unless another is given",
-    "pad": "borders are 'constant', 'reflect', 'replicated'; a value may be given",
-    "pow": "integers stay integers",
-    "reshape": "the shape may be a tensor that is known, or be put together of several",
-    "select": "item types need not be equal; missing dimensions are appended",
-    "slice": "bounds are moved into the dimension; there is a stride; an end that is computed as 0 "
-    "is not the end of the dimension",
-    "softmax": "axes behind the last dimension are of extent 1",
-    "tile": "repeats may be a tensor that is known",
-    "unsqueeze": "axes may be negative, and are inserted from the lowest on",
+    "multilinear_upsample": "border is 'replicate' by default",
+    "pad": "borders are 'constant', 'reflect' and 'replicated'; the padding value is an argument",
+    "pow": "a power of integers is an integer",
+    "reshape": "the shape may be a known tensor, or an array of known tensors",
+    "select": "item types may differ; missing dimensions are appended",
+    "slice": "bounds are clamped to the dimension; a stride is possible; only a literal end of 0 "
+    "is the end of the dimension",
+    "softmax": "axes beyond the last dimension have extent 1",
+    "tile": "repeats may be a known tensor",
+    "unsqueeze": "axes may be negative and are inserted in ascending order",
     "variable": "the item type is that of the tensor file",
 }  # fmt: skip
-"""By operation, in half a sentence."""
+"""By operation: how its semantics deviate from NNEF 1.0.2."""
 
 
-def invoked(document: ast.Document) -> Counter[str]:
-    """How often each operation, operator or fragment is invoked in a document, as it is written."""
+def invocation_counts(document: ast.Document) -> Counter[str]:
+    """Numbers of invocations in the text of a document, by name; `+` counts as `add`."""
     return Counter(_names(document))
 
 
-def unknown(document: ast.Document, known: Container[str]) -> dict[str, list[Place]]:
-    """What the graph invokes, by way of fragments or not, that is neither one of them nor `known`:
-    where each is, in the order of the document.
+def unknown_invocations(document: ast.Document, known: Container[str]) -> dict[str, list[Place]]:
+    """Places of invocations reachable from the graph that are neither fragments nor `known`.
+
+    By name, each in the order of the document.
     """
     fragments = {f.name: f for f in document.fragments if f.body is not None}
     found: dict[str, list[int]] = {}
@@ -59,7 +61,7 @@ def unknown(document: ast.Document, known: Container[str]) -> dict[str, list[Pla
     left: list[tuple[ast.Assignment, ...]] = [document.graph.body]
     while left:
         for node in _nodes(left.pop()):
-            # a loop names its body in a string
+            # tract_core_scan names its body in a string
             name = node.value if isinstance(node, ast.Literal_) else getattr(node, "name", None)
             fragment = fragments.get(name) if isinstance(name, str) else None
             if fragment is not None and fragment.name not in reached:
@@ -71,8 +73,8 @@ def unknown(document: ast.Document, known: Container[str]) -> dict[str, list[Pla
     return {name: [place(at) for at in sorted(where)] for name, where in found.items()}
 
 
-def labels(document: ast.Document) -> list[str]:
-    """The labels of weights, each once, as far as they are written out."""
+def weight_labels(document: ast.Document) -> list[str]:
+    """The distinct labels of variables that are string literals."""
     found = [
         argument.value.value
         for node in _nodes(_bodies(document))
@@ -83,14 +85,15 @@ def labels(document: ast.Document) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def readings(document: ast.Document) -> list[tuple[str, str]]:
-    """(operation, reading) of the operations that a document uses, and does not define itself."""
+def deviations(document: ast.Document) -> list[tuple[str, str]]:
+    """(operation, deviation) of the operations that a document uses and does not define itself."""
     own = {f.name for f in document.fragments if f.body is not None}
-    used = invoked(document)
-    return [(name, text) for name, text in READINGS.items() if name in used and name not in own]
+    used = invocation_counts(document)
+    return [(name, text) for name, text in DEVIATIONS.items() if name in used and name not in own]
 
 
 def _names(document: ast.Document) -> Iterator[str]:
+    """The names of all invocations, with those of the operations behind infix operators."""
     for node in _nodes(_bodies(document)):
         match node:
             case ast.Invocation(name=name):
@@ -104,13 +107,13 @@ def _names(document: ast.Document) -> Iterator[str]:
 
 
 def _bodies(document: ast.Document) -> tuple[object, ...]:
-    """The statements of the graph and of the fragments, without those of properties."""
+    """The bodies of the graph and of all fragments but `tract_core_properties`."""
     fragments = [f.body or () for f in document.fragments if f.name != "tract_core_properties"]
     return document.graph.body, *fragments
 
 
 def _nodes(parts: tuple[object, ...]) -> Iterator[object]:
-    """Everything in some statements, in no particular order."""
+    """All nodes of the syntax trees `parts`, in no particular order."""
     left: list[object] = [parts]
     while left:
         node = left.pop()

@@ -1,4 +1,4 @@
-"""What operators ask of the model they are in, and what becomes of that in its graph."""
+"""The model that operators belong to: its inputs, weights, symbols and states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
-from nnefc.frontends.tract.quantization import decoded, encoded
+from nnefc.frontends.tract.quantization import dequantize, quantize
 from nnefc.frontends.tract.scopes import BROKEN, Scope
 from nnefc.frontends.tract.weights import Weights
 from nnefc.ir import Count, DType, Graph, State, TensorType, Value
@@ -34,25 +34,25 @@ from nnefc.syntax import ast
 
 @dataclass(slots=True, eq=False)
 class SourceState:
-    """What the graphs of a document for several calls have in common."""
+    """State shared by all graphs that one source makes of its document."""
 
     entropy: int = 0
-    """What generators of random numbers begin with that have no seed."""
+    """The seed of random number generators without one."""
     growing: dict[str, int] = field(default_factory=dict[str, int])
-    """The axes along which states grow, by name."""
+    """The axis along which each growing state grows, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorState:
-    """The value of a state after the previous call: an input, whose first items are in use."""
+    """The value of a state after the previous call: an input, valid in its first items."""
 
     value: Value
     dims: tuple[int, ...]
-    """The shape of the items in use."""
+    """The shape of the valid items."""
 
 
 class _StateUpdate(NamedTuple):
-    """How a call changes a state: it returns a new value, or appends to the prior one."""
+    """How a call changes a state: it returns a new value `after`, or appends along `axis`."""
 
     before: Value | None
     after: Operand | None
@@ -60,7 +60,7 @@ class _StateUpdate(NamedTuple):
 
 
 class ModelContext:
-    """What operators ask of the model they are in: its inputs, weights and symbols."""
+    """The model that operators belong to: it makes inputs and states, and holds the weights."""
 
     def __init__(
         self,
@@ -77,36 +77,39 @@ class ModelContext:
         self.weights = weights
         self.limits = limits
         self.in_place = in_place
-        """Whether states that grow do so in the memory of inputs."""
+        """Whether growing states append to the memory of their inputs."""
         self.container = weights.container
         self.inputs: dict[str, Value | QuantizedTensor | KnownTensor] = {}
         self.symbols: Mapping[str, int] = {}
-        self.common = SourceState()
+        self.source_state = SourceState()
         self.depth = 0
-        """How many models it is within."""
+        """The number of models around this one (`tract_core_submodel`)."""
         self._parameters = [p.name for p in document.graph.parameters]
         self._quantized = quantized
         self._shapes = shapes
         self._states = states
         self._updates: dict[str, _StateUpdate] = {}
-        """By the names of the states, in the order of the operators."""
+        """By the name of the state, in the order of the operators."""
         self._names: Counter[str] = Counter()
         self._unnamed: Counter[str] = Counter()
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the graph is for several values of symbols, or lengths of states."""
+        """Whether extents of the graph are symbolic, so that it serves several shapes."""
         extents = [extent for shape in self._states.values() for extent in shape]
         return is_symbolic([*self.symbols.values(), *extents])
 
     def free_name(self, name: str) -> str:
-        """`name`, or one like it if a tensor has it already."""
+        """`name`, with a number appended if a tensor has that name already."""
         self._names[name] += 1
         count = self._names[name]
         return name if count == 1 else self.free_name(f"{name}_{count}")
 
     def external(self, name: str, datum: DatumType, shape: Any) -> Any:
-        """The input that is assigned to `name`; raises OperatorError."""
+        """The input that the document assigns to `name`; raises OperatorError.
+
+        An input without items is a known tensor.
+        """
         if name not in self._parameters:
             name = self.free_name(name or "external")
             self._parameters.append(name)
@@ -118,19 +121,20 @@ class ModelContext:
         self._check_size(name, type_)
         value = Value(type_, self.free_name(name))
         self.inputs[name] = value
-        if 0 in dims:  # nothing has to be computed of it
+        if 0 in dims:  # known, so results without items need no operations
             return KnownTensor(np.zeros(dims, datum.dtype.numpy), datum.dtype)
         return (
             value if datum.scale is None else QuantizedTensor(value, datum.scale, datum.zero_point)
         )
 
     def about_empty_inputs(self) -> str:
-        """Which inputs have no items, for messages; empty if all have some."""
+        """A hint that names the inputs without items; empty if there are none."""
         shapes = ((name, [*x.type.dims]) for name, x in self.inputs.items())
         empty = [f"input '{name}' has shape {dims}" for name, dims in shapes if 0 in dims]
-        return f"{', '.join(empty)}: there is nothing in it" if empty else ""
+        return f"{', '.join(empty)}: no items to compute with" if empty else ""
 
     def _check_size(self, name: str, type_: TensorType) -> None:
+        """Raise OperatorError for an input whose extents, rank or size are not allowed."""
         if any(extent < 0 for extent in type_.dims):
             raise OperatorError(
                 "input/shape", f"'{name}' has a negative extent: {list(type_.dims)}"
@@ -138,7 +142,7 @@ class ModelContext:
         if type_.rank > self.limits.rank:
             message = f"'{name}' has rank {type_.rank}, more than {self.limits.rank}"
             raise OperatorError("limit/rank", message, how_to_raise("rank"))
-        # those without items, too: their other extents are those of other tensors
+        # an extent of 0 counts as 1: the other extents recur in tensors that do have items
         nbytes = math.prod(extent or 1 for extent in type_.dims) * type_.dtype.itemsize
         if nbytes > self.limits.tensor_bytes:
             message = f"'{name}' has {nbytes:,} bytes, more than {self.limits.tensor_bytes:,}"
@@ -149,21 +153,22 @@ class ModelContext:
         self._unnamed[kind] += 1
         return f"{kind}_{self._unnamed[kind]}"
 
-    def state(
+    def prior_state(
         self,
         name: str,
         dtype: DType,
         rank: int | None = None,
         room: tuple[int, int] | None = None,
     ) -> PriorState | None:
-        """The input that takes a state; None if no call has stored it yet.
+        """The input that holds a state; None if no call has stored it yet.
 
-        `rank`: that it must have; `room`: the axis along which the input has memory behind the
-        items in use, and for how many more items at least.
+        `rank`: the rank that the state must have.  `room`: (axis, n) if the input has memory for at
+        least n more items along an axis.  Raises OperatorError for a state of another rank, or one
+        that another operator stores.
         """
         shape = self._states.get(name)
         if name in self._updates:
-            raise OperatorError("tract/state", f"the state '{name}' is kept by two operators")
+            raise OperatorError("tract/state", f"two operators store the state '{name}'")
         if shape is None:
             return None
         dims = tuple(shape)
@@ -174,38 +179,39 @@ class ModelContext:
             dims = room_for(dims, *room)
         return PriorState(Value(TensorType(dtype, dims), state_name(name)), tuple(shape))
 
-    def keep(self, name: str, before: PriorState | None, after: Operand) -> None:
-        """Store a state for the next call."""
+    def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:
+        """Make `after` the value of a state in the next call."""
         self._updates[name] = _StateUpdate(before and before.value, after)
 
-    def append(
+    def append_to_state(
         self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
     ) -> None:
-        """Append items along an axis to a state that has room for them."""
+        """Append `more` along an axis to a state whose input has room for it."""
         self._updates[name] = _StateUpdate(before.value, None, axis)
         if more.type.dims[axis] > 0:
             make(append.NAME, before.value, more, axis=axis, begin=before.dims[axis])
 
-    def quantized(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
-        """A result as the codes that a quantization file says it has."""
+    def quantize(self, make: OpBuilder, value: Any, datum: DatumType) -> QuantizedTensor:
+        """A value quantized to `datum`; unchanged if it has that type, scale and zero point."""
         scale = datum.scale or 1.0
         if isinstance(value, QuantizedTensor):
             same = (value.type.dtype, value.scale, value.zero_point)
             if same == (datum.dtype, scale, datum.zero_point):
                 return value
-            value = decoded(make, value)
-        return encoded(make, operand(value), datum)
+            value = dequantize(make, value)
+        return quantize(make, operand(value), datum)
 
-    def decoded(self, make: OpBuilder, value: QuantizedTensor) -> Operand:
-        return decoded(make, value)
+    def dequantize(self, make: OpBuilder, value: QuantizedTensor) -> Operand:
+        """The real items of a quantized tensor, in float32."""
+        return dequantize(make, value)
 
-    def connect(self, document: ast.Document, frame: Scope, make: OpBuilder) -> list[OperatorError]:
-        """Add the inputs, outputs, states and counts to the graph; returns the problems."""
+    def connect(self, document: ast.Document, scope: Scope, make: OpBuilder) -> list[OperatorError]:
+        """Add the inputs, outputs, states and counts to the graph; returns the errors."""
         wrong = self._connect_inputs()
         for update in self._updates.values():
             if update.before is not None:
                 self._add_input(update.before)
-        wrong += self._connect_results(document, frame, make)
+        wrong += self._connect_results(document, scope, make)
         self._connect_states(make)
         self._connect_counts(make)
         return wrong
@@ -227,11 +233,11 @@ class ModelContext:
         return wrong
 
     def _connect_results(
-        self, document: ast.Document, frame: Scope, make: OpBuilder
+        self, document: ast.Document, scope: Scope, make: OpBuilder
     ) -> list[OperatorError]:
         wrong: list[OperatorError] = []
         for result in document.graph.results:
-            value = frame.values.get(result.name)
+            value = scope.values.get(result.name)
             if value is None:
                 message = f"result '{result.name}' of the graph is never assigned"
                 wrong.append(OperatorError("identifier/result", message))
@@ -251,7 +257,7 @@ class ModelContext:
         return wrong
 
     def _connect_states(self, make: OpBuilder) -> None:
-        """Add the new values of states as outputs, and record all states."""
+        """Add the new values of states as outputs, and all states to the graph."""
         for name, (before, after, axis) in self._updates.items():
             output = None
             if after is not None:
@@ -261,7 +267,7 @@ class ModelContext:
             self.graph.states.append(State(name, taken, output, axis))
 
     def _connect_counts(self, make: OpBuilder) -> None:
-        """Add the outputs that count the items of others."""
+        """Add an output with the number of valid items for each output that has more room."""
         outputs = list(zip(self.graph.outputs, self.graph.output_names, strict=True))
         for of, (value, name) in enumerate(outputs):
             if value in make.counted:

@@ -1,4 +1,7 @@
-"""Quantized tensors: codes with a scale and a zero point, as graph.quant names them."""
+"""Quantized tensors: integer codes with scale and zero point, real = (code - zero point) scale.
+
+Types come from graph.quant (NNEF 1.0.2, section 5.3) and from tract's names, `QU8(Z:0 S:0.1)`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from nnefc.syntax.parser import decode, parse_quantization
 def read_quantization(
     container: Container, limits: Limits, diagnostics: Diagnostics
 ) -> ast.QuantizationFile | None:
-    """The quantization file of a container, if there is one; raises NnefError."""
+    """The parsed graph.quant of a container; None if it has none.  Raises NnefError."""
     data, name = container.quantization(), container.quantization_file
     if data is None or name is None:
         return None
@@ -38,7 +41,7 @@ def read_quantization(
 def quantized_types(
     file: ast.QuantizationFile | None, diagnostics: Diagnostics
 ) -> dict[str, DatumType]:
-    """Item types by identifier."""
+    """The quantized types in graph.quant, by identifier; errors are reported."""
     found: dict[str, DatumType] = {}
     for entry in file.entries if file else ():
         place = file.source.place(entry.at) if file else None
@@ -46,7 +49,7 @@ def quantized_types(
         values = {name: _literal(value) for name, value in arguments.items() if name}
         bits = values.get("bits", 8)
         if bits not in (8, 32):
-            message = f"quantization to {bits} bits is not known"
+            message = f"quantization to {bits} bits is not supported"
             diagnostics.error("quantization/bits", message, place, hint="8 and 32 bits are")
             continue
         match entry.invocation.name:
@@ -82,10 +85,12 @@ def quantized_types(
 
 
 def _several(value: Any) -> tuple[Any, ...]:
+    """The items of an array, or a tuple of the single value."""
     return value if isinstance(value, tuple) else (value,)  # pyright: ignore[reportUnknownVariableType]
 
 
 def _literal(expression: ast.Expression) -> Any:
+    """The value of a literal, a negated number or an array of these; None for others."""
     match expression:
         case ast.Literal_():
             return expression.value
@@ -97,38 +102,41 @@ def _literal(expression: ast.Expression) -> Any:
             return None
 
 
-def encoded(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
-    """Codes of real items: round to nearest, ties to even, kept in range."""
+def quantize(make: OpBuilder, x: Operand, datum: DatumType) -> QuantizedTensor:
+    """A tensor of reals quantized to `datum`: rounded to nearest, ties to even, and saturated."""
     assert datum.scale is not None
-    factor = along(make, _reciprocal(datum.scale), x.type.rank, 0)
+    factor = broadcast_scale(make, _reciprocal(datum.scale), x.type.rank, 0)
     scaled = make("mul", make.cast(x, DType.FLOAT32), factor)
-    codes = rounded(make, scaled, datum.zero_point, datum.dtype)
+    codes = to_codes(make, scaled, datum.zero_point, datum.dtype)
     return QuantizedTensor(codes, datum.scale, datum.zero_point)
 
 
-def rounded(make: OpBuilder, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
-    """Codes of items in units of the scale: round to nearest, ties to even, kept in range."""
-    low, high = bounds(dtype)
+def to_codes(make: OpBuilder, scaled: Operand, zero_point: int, dtype: DType) -> Operand:
+    """Codes of reals in units of the scale: rounded to nearest, ties to even, and saturated."""
+    low, high = code_range(dtype)
     whole = make("round_even", scaled)
     codes = make("clamp", make("add", whole, float(zero_point)), float(low), float(high))
     return make.cast(codes, dtype)
 
 
-def plain(make: OpBuilder, x: Any) -> Operand:
-    """A tensor of real items: of codes, what they stand for."""
-    return decoded(make, x) if isinstance(x, QuantizedTensor) else operand(x)
+def as_real(make: OpBuilder, x: Any) -> Operand:
+    """A tensor of reals: a quantized tensor is dequantized, any other value unchanged."""
+    return dequantize(make, x) if isinstance(x, QuantizedTensor) else operand(x)
 
 
-def decoded(make: OpBuilder, x: QuantizedTensor) -> Operand:
-    """Real items of codes."""
+def dequantize(make: OpBuilder, x: QuantizedTensor) -> Operand:
+    """The reals (codes - zero point) scale, in float32."""
     real = make.cast(x.codes, DType.FLOAT32)
     if x.zero_point:
         real = make("sub", real, float(x.zero_point))
-    return make("mul", real, along(make, x.scale, real.type.rank, 0))
+    return make("mul", real, broadcast_scale(make, x.scale, real.type.rank, 0))
 
 
-def of_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTensor:
-    """Items that are codes already, as those of a tensor file are."""
+def from_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTensor:
+    """The quantized tensor of `codes`, which come from a tensor file.
+
+    Raises OperatorError unless a tuple of scales has one for each index of the first dimension.
+    """
     assert datum.scale is not None
     if isinstance(datum.scale, tuple) and codes.type.dims[:1] != (len(datum.scale),):
         message = f"{len(datum.scale)} scales for a tensor of shape {list(codes.type.dims)}"
@@ -136,15 +144,16 @@ def of_codes(make: OpBuilder, codes: Operand, datum: DatumType) -> QuantizedTens
     return QuantizedTensor(make.cast(codes, datum.dtype), datum.scale, datum.zero_point)
 
 
-def along(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Any:
-    """A scale as an operand: scales of an axis of a tensor."""
+def broadcast_scale(make: OpBuilder, scale: Scale, rank: int, axis: int) -> Any:
+    """A scale as an operand of tensors of `rank`; scales of an axis get a shape [1, .., n, ..]."""
     if not isinstance(scale, tuple):
         return scale
     dims = [len(scale) if i == axis else 1 for i in range(rank)]
     return make.reshape(KnownTensor(np.array(scale, np.float32), DType.FLOAT32), dims)
 
 
-def times(scale: Scale, factor: float) -> Scale:
+def multiply_scale(scale: Scale, factor: float) -> Scale:
+    """A scale, or all scales of an axis, times a factor."""
     return tuple(s * factor for s in scale) if isinstance(scale, tuple) else scale * factor
 
 
@@ -152,20 +161,22 @@ def _reciprocal(scale: Scale) -> Scale:
     return tuple(1.0 / s for s in scale) if isinstance(scale, tuple) else 1.0 / scale
 
 
-def products(
+def with_product_scale(
     make: OpBuilder, sums: Operand, a: QuantizedTensor, b: QuantizedTensor, axis: int
 ) -> Any:
-    """Sums of products of codes, less their zero points, as what they stand for: codes of 32 bits,
-    or reals if b has a scale for each index of an axis of the result.
+    """The product of `a` and `b` from the sums of products of their codes less zero points.
+
+    An int32 quantized tensor whose scale is the product of the scales; a tensor of reals if `b` has
+    one scale per index of an axis, which is `axis` of the result.
     """
     assert not isinstance(a.scale, tuple)
-    scale = times(b.scale, a.scale)
+    scale = multiply_scale(b.scale, a.scale)
     if isinstance(scale, tuple):
-        return make("mul", sums, along(make, scale, sums.type.rank, axis))
+        return make("mul", sums, broadcast_scale(make, scale, sums.type.rank, axis))
     return QuantizedTensor(make.cast(sums, DType.INT32), scale, 0)
 
 
-def bounds(dtype: DType) -> tuple[int, int]:
-    """The least and the largest item of an integer type."""
+def code_range(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest code of an integer type."""
     info = np.iinfo(dtype.numpy)
     return int(info.min), int(info.max)

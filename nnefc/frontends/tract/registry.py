@@ -1,10 +1,12 @@
-"""Operators of the dialect: Python functions, found by name and called with what documents give.
+"""The registry of operators: Python functions registered under tract's names.
 
     @operator("tract_core")
     def tract_core_gather(make: OpBuilder, input: Operand, indices: Operand, axis: int) -> Any: ...
 
-is the operator of that name.  Its parameters behind the first one are those of the dialect, in
-their order and with their defaults; their annotations say how arguments are converted.
+defines the operator `tract_core_gather`.  The first parameter is the builder of the graph:
+`make("add", x, y)` is the result of an operation, appended to the graph or, for known operands,
+computed at once.  The other parameters are those of the operator in the dialect, in order and with
+defaults; their annotations say how arguments are converted.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NewType, TypeVar
+from typing import Any, Final, NewType, TypeVar
 
 from nnefc.frontends.common.values import (
     ComplexTensor,
@@ -32,19 +34,14 @@ from nnefc.frontends.common.values import (
 from nnefc.ir import Value
 from nnefc.support.registration import is_taken
 
-if TYPE_CHECKING:
-    pass
-
 Pairs = tuple[tuple[int, int], ...]
-"""An argument that is an array of pairs of integers."""
+"""The annotation of an array of pairs of integers."""
 Operands = tuple[Operand, ...]
-"""An argument that is an array of tensors."""
+"""The annotation of an array of tensors."""
 TypeName = NewType("TypeName", str)
-"""An argument that names an item type, or is empty."""
+"""The annotation of the name of an item type, which may be empty."""
 NO_TYPE: Final = TypeName("")
 F32: Final = TypeName("f32")
-Anything = Any
-"""An argument that the operator itself looks at."""
 
 REGISTRIES: Final = (
     "tract_nnef",
@@ -85,7 +82,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """`convert` makes of an argument what the function takes; `default` empty: required."""
+    """A parameter of an operator.
+
+    `convert` converts an argument, raising OperatorError; `default` is `inspect.Parameter.empty` if
+    the argument is required.
+    """
 
     name: str
     convert: Callable[[Any], Any]
@@ -94,7 +95,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operator:
-    """`takes_quantized`: tensors are given as they are; otherwise codes are decoded before."""
+    """An operator of the dialect.
+
+    `takes_quantized`: `function` accepts quantized tensors; otherwise they are dequantized first.
+    """
 
     name: str
     registry: str
@@ -113,7 +117,10 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 def operator(
     registry: str, *aliases: str, quantized: bool = False
 ) -> Callable[[_Function], _Function]:
-    """Register a function as the operator of its name, and of `aliases`."""
+    """Register a function as the operator of its name and of `aliases`.
+
+    A trailing underscore of the name is dropped: `slice_` is the operator `slice`.
+    """
 
     def register(function: _Function) -> _Function:
         for name in (function.__name__.rstrip("_"), *aliases):
@@ -130,9 +137,10 @@ _of_complex: dict[str, Callable[..., Any]] = {}
 
 
 def on_complex(*names: str) -> Callable[[_Function], _Function]:
-    """Register what operators of these names, or that of the function, do with complex tensors.
+    """Register a function as the variant of operators for complex arguments.
 
-    Its parameters are named as theirs are; there may be fewer.
+    `names`: the operators; by default the one that is named like the function.  The function has
+    parameters of the same names, possibly fewer.
     """
 
     def register(function: _Function) -> _Function:
@@ -143,11 +151,11 @@ def on_complex(*names: str) -> Callable[[_Function], _Function]:
     return register
 
 
-def of_complex(operator: Operator) -> Operator:
-    """What an operator is for complex tensors; raises OperatorError."""
+def complex_variant(operator: Operator) -> Operator:
+    """The variant of an operator for complex arguments; raises OperatorError if it has none."""
     function = _of_complex.get(operator.name)
     if function is None:
-        hint = "tract_core_complex_to_inner_dim makes their parts a last dimension"
+        hint = "tract_core_complex_to_inner_dim moves their parts to a last dimension"
         raise OperatorError("tract/unsupported", "it does not take complex tensors", hint)
     return Operator(operator.name, operator.registry, function, takes_quantized=True)
 
@@ -156,19 +164,19 @@ _refused: dict[str, str] = {}
 
 
 def refuse(name: str, reason: str) -> None:
-    """There is no operator of this name here, for a reason."""
+    """Register the reason why nnefc does not support an operator of tract."""
     _refused[name] = reason
 
 
 def refused() -> Mapping[str, str]:
-    """Operators of tract that are not possible, and why."""
+    """The unsupported operators of tract by name, with the reason."""
     operators()
     return _refused
 
 
 @cache
 def operators() -> Mapping[str, Operator]:
-    """All operators by name."""
+    """All operators by name and alias."""
     for module in MODULES:
         import_module(f"nnefc.frontends.tract.operators.{module}")
     return _operators
@@ -187,9 +195,9 @@ def bind(
     named: Mapping[str, Any],
     values: Mapping[str, Any] = _NOTHING,
 ) -> dict[str, Any]:
-    """The arguments of an operator's function; raises OperatorError.
+    """The converted arguments of an operator's function by name; raises OperatorError.
 
-    torch_to_nnef writes some extents as strings, which are names of `values`.
+    `values`: the identifiers in scope, which torch_to_nnef names by strings in some shapes.
     """
     parameters = operator.parameters
     if len(positional) > len(parameters):
@@ -233,6 +241,7 @@ def bind(
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
+    """The conversion of arguments for a parameter annotated with `hint`."""
     simple: dict[Any, Callable[[Any], Any]] = {
         int: _integer,
         float: scalar,
@@ -261,7 +270,7 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
 
 
 def _absent(value: Any) -> bool:
-    """Whether an optional argument says that it is not there."""
+    """Whether an optional argument is absent: tract writes `false`."""
     if isinstance(value, KnownTensor) and value.array.size == 1:
         value = value.array.reshape(()).item()
     return value is False or value is None
@@ -292,7 +301,7 @@ def _text(value: Any) -> str:
 
 
 def _type_name(value: Any) -> TypeName:
-    """A name that `datum_type` understands, or none at all."""
+    """The name of an item type; empty if the argument is absent.  Raises OperatorError."""
     if _absent(value):
         return TypeName("")
     if value != "":

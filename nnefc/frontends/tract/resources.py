@@ -1,4 +1,4 @@
-"""JSON files beside a document, which operators and templates read."""
+"""JSON files beside a document, for `tract_resource_get` and templates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnefc.support.errors import NnefError
 
 
 def json_value(container: Container | None, label: str) -> Any:
-    """The content of LABEL.json; raises NnefError `tract/resource` if it is missing or not JSON."""
+    """The parsed LABEL.json; raises NnefError `tract/resource` if it is missing or not JSON."""
     data = None if container is None else container.resource(f"{label}.json")
     shown = f"{printable(label)}.json"
     if data is None:

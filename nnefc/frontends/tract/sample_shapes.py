@@ -12,55 +12,56 @@ from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.syntax import ast
 
 VALUES: Final = (4, 8, 2, 16, 3, 1, 6, 32, 12, 64, 5, 7, 128, 10, 0, 256, 1024)
-"""Sample values; at first all symbols get the same one."""
+"""Sample values of a symbol; combinations in which all symbols are equal come first."""
 COMBINATIONS: Final = 20_000
+"""Combinations of different values that are tried at most."""
 
 
 def sample_shapes(
     document: ast.Document, given: Mapping[str, int] | None = None
 ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-    """Shapes of the inputs for which all assertions hold and no extent is below 1, with the values
-    of the symbols.
+    """Shapes of the inputs that satisfy all assertions, with the values of the symbols.
 
-    `given`: values that symbols must have.  Yields at least one pair; raises NnefError
-    `tract/symbol` if none is found.
+    All extents are at least 1.  `given`: values that symbols must have.  Yields at least one pair;
+    raises NnefError `tract/symbol` if no combination satisfies the assertions.
     """
     free = [name for name in assumptions.free_symbols(document) if name not in (given or {})]
     found = False
     for tried in _combinations(free):
         values = {**tried, **(given or {})}
-        shapes = shapes_with(document, values)
+        shapes = shapes_for(document, values)
         if shapes is None:
             continue
         try:
-            told = symbols.bind(document, shapes)
+            bound = symbols.bind(document, shapes)
         except NnefError:
             continue
         found = True
-        yield shapes, {**values, **told}
+        yield shapes, {**values, **bound}
     if not found:
         raise NnefError([_impossible(document, free, given or {})])
 
 
 @dataclass(frozen=True, slots=True)
 class _Constraint:
-    """What values of symbols have to do; `fulfilled`: with which of those that were tried, as bits.
+    """A condition on the symbols: an assertion, or that an extent is at least 1.
 
-    `why`: why there is none, if it has no value at all.
+    `satisfied_by`: a bit mask over the combinations that were tried; `why`: why the expression has
+    no value, if no combination satisfies it.
     """
 
     text: str
     place: Place
-    fulfilled: int
+    satisfied_by: int
     why: str = ""
 
 
 def _impossible(
     document: ast.Document, free: Sequence[str], given: Mapping[str, int]
 ) -> Diagnostic:
-    """What is said if no values fulfil all demands: those of them that contradict each other."""
+    """The error if no combination satisfies all constraints; it lists a minimal contradiction."""
     tried = [{**values, **given} for values in _combinations(free)]
-    demands = [
+    constraints = [
         _constraint(f"{text} >= 1 of input '{each.name}'", each.place, extent, tried)
         for each in assumptions.inputs(document)
         for text, extent in zip(each.written, each.extents, strict=True)
@@ -69,24 +70,27 @@ def _impossible(
         expression = assumptions.assertion(text)
         if expression is not None:
             place = document.source.place(extension.at)
-            demands.append(_constraint(text, place, expression, tried))
-    for one in list(demands):
-        others = [demand for demand in demands if demand is not one]
-        if not _together(others, tried):
-            demands = others
+            constraints.append(_constraint(text, place, expression, tried))
+    for one in list(constraints):
+        others = [constraint for constraint in constraints if constraint is not one]
+        if not _jointly_satisfiable(others, tried):
+            constraints = others
     noun = "the symbol" if len(free) == 1 else "the symbols"
     message = f"no small values of {noun} {', '.join(free)} "
-    if _together(demands, tried):  # none contradict each other: a quotient tells another value
+    if _jointly_satisfiable(constraints, tried):
+        # no contradiction: binding a quotient such as S/2 gave another value than the one tried
         message += "make the shapes of all inputs possible"
         return Diagnostic("tract/symbol", message, hint="give the shapes of the inputs")
     listed = " and ".join(
-        f"{demand.text} (line {demand.place.line}{demand.why and ': '}{demand.why})"
-        for demand in demands
+        f"{constraint.text} (line {constraint.place.line}{constraint.why and ': '}{constraint.why})"
+        for constraint in constraints
     )
     return Diagnostic(
-        "tract/symbol", f"{message}fulfil {listed}", demands[0].place, hint="mend one of them, or "
-        "give the shapes of the inputs"
-    )  # fmt: skip
+        "tract/symbol",
+        f"{message}satisfy {listed}",
+        constraints[0].place,
+        hint="correct one of them, or give the shapes of the inputs",
+    )
 
 
 def _constraint(
@@ -95,28 +99,28 @@ def _constraint(
     expression: ast.Expression,
     tried: Sequence[Mapping[str, int]],
 ) -> _Constraint:
-    """Of an expression that has to be 1 or more, as truth is."""
-    fulfilled, why = 0, ""
+    """The constraint that an expression is at least 1; a comparison that holds has the value 1."""
+    satisfied_by, why = 0, ""
     for i, values in enumerate(tried):
         try:
-            fulfilled |= (assumptions.extent_of(expression, values) >= 1) << i
+            satisfied_by |= (assumptions.extent_of(expression, values) >= 1) << i
         except assumptions.NoValue as reason:
             why = str(reason)
-    return _Constraint(text, place, fulfilled, "" if fulfilled else why)
+    return _Constraint(text, place, satisfied_by, "" if satisfied_by else why)
 
 
-def _together(demands: Sequence[_Constraint], tried: Sequence[object]) -> bool:
-    """Whether something that was tried fulfils all demands."""
+def _jointly_satisfiable(constraints: Sequence[_Constraint], tried: Sequence[object]) -> bool:
+    """Whether one of the combinations that were tried satisfies all constraints."""
     left = (1 << len(tried)) - 1
-    for demand in demands:
-        left &= demand.fulfilled
+    for constraint in constraints:
+        left &= constraint.satisfied_by
     return left != 0
 
 
-def shapes_with(
+def shapes_for(
     document: ast.Document, values: Mapping[str, int]
 ) -> dict[str, tuple[int, ...]] | None:
-    """Shapes of the inputs that are written out; None if an extent has no value, or is below 1."""
+    """Declared shapes of the inputs; None if an extent has no value or is below 1."""
     try:
         shapes = {
             each.name: tuple(assumptions.extent_of(extent, values) for extent in each.extents)
@@ -129,6 +133,7 @@ def shapes_with(
 
 
 def _combinations(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Sample values of the symbols `names`."""
     for value in VALUES:
         yield dict.fromkeys(names, value)
     for values in islice(product(VALUES, repeat=len(names)), COMBINATIONS):

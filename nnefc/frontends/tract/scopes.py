@@ -1,4 +1,4 @@
-"""What evaluation goes through: bodies with their identifiers, and the model around them."""
+"""Scopes of identifiers, and the context in which a document is evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnefc.syntax import ast
 
 
 class Broken:
-    """The value of an expression that was wrong."""
+    """The type of `BROKEN`, the value of an expression with an error."""
 
     def __repr__(self) -> str:
         return "BROKEN"
@@ -25,7 +25,7 @@ BROKEN: Final = Broken()
 
 @dataclass(slots=True)
 class Scope:
-    """The body that is being evaluated: its identifiers, and how it was reached."""
+    """The identifiers of a body, its depth, and the invocations that lead to it."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     depth: int = 0
@@ -34,10 +34,10 @@ class Scope:
 
 @dataclass(slots=True)
 class EvaluationContext:
-    """What evaluation has of the model around it.
+    """The context of the evaluation of one document.
 
-    `fragments` of the document; `operators` of the registries it declares; `symbols` with
-    values.  `external`, `variable` make inputs and weights.
+    `fragments` are those of the document, `operators` those of its declared registries, `symbols`
+    the values of the bound symbols.
     """
 
     source: ast.SourceText
@@ -48,11 +48,11 @@ class EvaluationContext:
     diagnostics: Diagnostics
     unbound: frozenset[str] = frozenset()
     """Symbols without a value."""
-    quantized: Mapping[str, DatumType] = field(default_factory=dict[str, DatumType])
-    """Item types of quantized results, by identifier."""
+    quantized_types: Mapping[str, DatumType] = field(default_factory=dict[str, DatumType])
+    """Types in graph.quant, by identifier."""
     unknown: dict[str, list[Place]] = field(default_factory=dict[str, list[Place]])
-    """Operators that are in no registry that was declared, and where they are used."""
+    """Unknown operators that evaluation met, with the places of their uses."""
     model: Any = None
-    """The `nnefc.frontends.tract.model.ModelContext`: inputs, weights and states of the graph."""
+    """The `ModelContext` (`nnefc.frontends.tract.model`): inputs, weights and states."""
     target: str = ""
-    """The identifier that is being assigned to in the body of the graph."""
+    """The identifier that the current statement of the graph assigns."""

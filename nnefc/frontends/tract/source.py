@@ -1,4 +1,4 @@
-"""A document of the dialect that becomes a graph as often as it is asked to, for other shapes."""
+"""Tract documents as graph sources: one document, graphs for any input shapes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nnefc.frontends.common.graph_source import SymbolicShape
 from nnefc.frontends.common.values import datum_type
 from nnefc.frontends.tract.context import registries
 from nnefc.frontends.tract.document import elaborate
-from nnefc.frontends.tract.invocations import labels, readings
+from nnefc.frontends.tract.invocations import deviations, weight_labels
 from nnefc.frontends.tract.model import SourceState
 from nnefc.frontends.tract.sample_shapes import sample_shapes
 from nnefc.frontends.tract.weights import Weights
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class TractSource:
-    """A document of the dialect with its weights and quantization: a `GraphSource`."""
+    """A tract document with its weights and quantization; implements `GraphSource`."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class TractSource:
         self.inputs = [p.name for p in document.graph.parameters]
         self.outputs = output_names(r.name for r in document.graph.results)
         self.free = assumptions.free_symbols(document)
-        self._common = SourceState(entropy=int.from_bytes(os.urandom(8), "little"))
+        self._source_state = SourceState(entropy=int.from_bytes(os.urandom(8), "little"))
         self._bound: tuple[Mapping[str, Sequence[int]], dict[str, int]] | None = None
-        """Shapes of the inputs and values of symbols, of the last call."""
+        """Input shapes of the last call, and the symbols bound by them."""
 
     def shapes(self, values: Mapping[str, int] | None = None) -> list[SymbolicShape]:
-        """The shapes of the inputs as they are written, but for what `values` of symbols tell."""
+        """The declared input shapes, in which extents that `values` determine are numbers."""
         found: list[SymbolicShape] = []
         for each in assumptions.inputs(self._document):
             known = [_extent(extent, values or {}) for extent in each.extents]
@@ -61,11 +61,11 @@ class TractSource:
 
     @property
     def growing(self) -> Mapping[str, int]:
-        """The axes along which states grow, by name, of those that graphs have had so far."""
-        return self._common.growing
+        """The axes along which the states of the graphs so far grow, by name."""
+        return self._source_state.growing
 
     def types(self, values: Mapping[str, int] | None = None) -> dict[str, TensorType]:
-        """Types of the inputs by name, with -1 for extents that `values` of symbols do not tell."""
+        """Types of the inputs by name; extents that `values` do not determine are -1."""
         found = {
             each.name: TensorType(
                 datum_type(each.datum_type).dtype,
@@ -76,12 +76,12 @@ class TractSource:
         return {name: found[name] for name in self.inputs if name in found}
 
     def unbound(self, shapes: Mapping[str, Sequence[int]]) -> list[str]:
-        """Symbols that have no value with these shapes of inputs; raises NnefError."""
+        """Free symbols that these input shapes do not determine; raises NnefError."""
         values = symbols.bind(self._document, shapes)
         return [name for name in self.free if name not in values]
 
     def require_inputs(self, names: Iterable[str]) -> None:
-        """Raise NnefError for a name that no input has."""
+        """Raise NnefError for a name that is not an input."""
         if wrong := [name for name in names if name not in self.inputs]:
             listed = ", ".join(self.inputs)
             message = f"the graph has no input '{wrong[0]}'; it has {listed}"
@@ -90,13 +90,13 @@ class TractSource:
             raise NnefError.of("input/shape", message, hint=hint)
 
     def read_weights(self) -> None:
-        """Read the weights that the document names; raises NnefError."""
-        self.weights.read_all(labels(self._document))
+        """Read all weights whose labels are literals, which graphs then share; raises NnefError."""
+        self.weights.read_all(weight_labels(self._document))
 
     def sample_shapes(
         self, shapes: Mapping[str, Sequence[int]]
     ) -> Iterator[tuple[dict[str, tuple[int, ...]], dict[str, int]]]:
-        """Possible shapes of all inputs, where some have `shapes`, with the values of the symbols.
+        """Sample shapes of all inputs, given the `shapes` of some, with the values of the symbols.
 
         Yields at least one pair, or raises NnefError.
         """
@@ -106,24 +106,24 @@ class TractSource:
             yield {**sample, **given}, sample_values
 
     def symbol_values(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """Values of the symbols for shapes of inputs; raises NnefError."""
-        # in a loop that decodes they are the same again and again
+        """Values of the symbols for input shapes; raises NnefError."""
+        # consecutive calls of a decoding loop have equal shapes
         if self._bound is None or self._bound[0] != shapes:
             self._bound = dict(shapes), symbols.bind(self._document, shapes)
         return dict(self._bound[1])
 
     def arrays(self) -> Iterable[Array]:
-        """The weights, which all graphs share."""
+        """The arrays of the weights read so far, which all graphs share."""
         return self.weights.arrays()
 
     def description(self) -> dict[str, Any]:
-        """Registries, symbols, assertions and deviating operations of the document."""
+        """The document's registries, symbols, assertions and deviations from NNEF 1.0.2."""
         return {
             "dialect": "tract",
             "registries": [name for name, _ in registries(self._document)],
             "symbols": assumptions.all_symbols(self._document),
             "assertions": [text for _, text in assumptions.assertions(self._document)],
-            "readings": readings(self._document),
+            "deviations": deviations(self._document),
         }
 
     def graph(
@@ -135,13 +135,13 @@ class TractSource:
         lifted: Mapping[str, int] | None = None,
         in_place: bool = True,
     ) -> Graph:
-        """The graph for inputs of these `shapes`, by name; raises NnefError with all errors.
+        """The graph for input `shapes` by name; raises NnefError with all errors.
 
-        `states`: shapes of what operators have kept, by their names; those that are not there have
-        kept nothing.  They are inputs of the graph behind those of the document, and their new
-        values are outputs behind those of the document, in the order of the operators. `in_place`:
-        states that grow have room instead, where what comes is put by the graph. `lifted`: numbers
-        to compute with in the place of the values of symbols (`nnefc.symbolic.integers`).
+        `states`: shapes of the stored states by name; a state that is missing is empty.  States
+        follow the document's inputs as inputs, and their new values its results as outputs, in the
+        order of the operators.  `in_place`: the input of a growing state has room instead, to which
+        the graph appends.  `lifted`: values of the symbols, which may be symbolic
+        (`nnefc.symbolic.integers`).
         """
         found = diagnostics or Diagnostics(limit=self._limits.errors)
         self.require_inputs(shapes)
@@ -155,11 +155,12 @@ class TractSource:
             diagnostics=found,
             lifted=lifted,
             in_place=in_place,
-            common=self._common,
+            source_state=self._source_state,
         )
 
 
 def _extent(expression: ast.Expression, values: Mapping[str, int]) -> int:
+    """The value of an extent; -1 if `values` do not determine it."""
     try:
         return assumptions.extent_of(expression, values)
     except assumptions.NoValue:

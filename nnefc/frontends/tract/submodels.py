@@ -1,4 +1,4 @@
-"""Models within models (`tract_core_submodel`): their operations become some of the outer graph."""
+"""Submodels (`tract_core_submodel`): another model, evaluated into the outer graph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from nnefc.formats.container import Container
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import DatumType, Operand, OperatorError
-from nnefc.frontends.tract.context import context_of, report_unknown
+from nnefc.frontends.tract.context import evaluation_context, report_unknown
 from nnefc.frontends.tract.document_text import rendered
 from nnefc.frontends.tract.evaluate import Evaluator
 from nnefc.frontends.tract.model import ModelContext, PriorState
@@ -20,12 +20,12 @@ from nnefc.support.errors import Diagnostics
 from nnefc.syntax import ast
 from nnefc.syntax.parser import decode, parse
 
-SUBMODELS: Final = 8
-"""Models within each other, at most."""
+MAX_DEPTH: Final = 8
+"""Nesting levels of submodels."""
 
 
 class Submodel(ModelContext):
-    """A model within another: its inputs are given, and what it keeps the other one keeps."""
+    """A model within another: its inputs are tensors of the outer one, which stores its states."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Submodel(ModelContext):
         weights: Weights,
     ) -> None:
         super().__init__(outer.graph, document, {}, {}, quantized, weights, outer.limits)
-        self.in_place, self.common = outer.in_place, outer.common
+        self.in_place, self.source_state = outer.in_place, outer.source_state
         self._outer = outer
         self._given = given
         self.depth = outer.depth + 1
@@ -49,33 +49,34 @@ class Submodel(ModelContext):
             raise OperatorError("tract/submodel", f"input '{name}' is not given")
         return self._given[name]
 
-    def state(
+    def prior_state(
         self,
         name: str,
         dtype: DType,
         rank: int | None = None,
         room: tuple[int, int] | None = None,
     ) -> PriorState | None:
-        return self._outer.state(name, dtype, rank, room)
+        return self._outer.prior_state(name, dtype, rank, room)
 
     def state_name(self, kind: str) -> str:
         return self._outer.state_name(kind)
 
-    def keep(self, name: str, before: PriorState | None, after: Operand) -> None:
-        self._outer.keep(name, before, after)
+    def store_state(self, name: str, before: PriorState | None, after: Operand) -> None:
+        self._outer.store_state(name, before, after)
 
-    def append(
+    def append_to_state(
         self, make: OpBuilder, name: str, before: PriorState, more: Operand, axis: int
     ) -> None:
-        self._outer.append(make, name, before, more, axis)
+        self._outer.append_to_state(make, name, before, more, axis)
 
 
 def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[Any]) -> Any:
-    """The results of a model beside the document of another one for some inputs, in its graph.
+    """The results of model `label`, in the container of `outer`, for the inputs `given`.
 
-    Raises OperatorError, or NnefError with all that is wrong in its document.
+    Its operations are appended to the graph of `make`.  Raises OperatorError, or NnefError with all
+    errors in its document.
     """
-    if outer.container is None or outer.depth >= SUBMODELS:
+    if outer.container is None or outer.depth >= MAX_DEPTH:
         raise OperatorError("tract/submodel", f"there is no model '{label}'")
     container = outer.container.submodel(label)
     if container is None:
@@ -88,6 +89,7 @@ def submodel(outer: ModelContext, make: OpBuilder, label: str, given: Sequence[A
 def _embedded(
     outer: ModelContext, make: OpBuilder, label: str, container: Container, given: Sequence[Any]
 ) -> Any:
+    """The results of the model in `container` for the inputs `given`; raises like `submodel`."""
     limits = outer.limits
     diagnostics = Diagnostics(limit=limits.errors)
     file = container.graph_file
@@ -103,11 +105,11 @@ def _embedded(
     weights = outer.weights.within(container, label)
     inputs = dict(zip(names, given, strict=True))
     model = Submodel(outer, document, inputs, types, weights)
-    context = context_of(document, model, types, make.budget, diagnostics)
+    context = evaluation_context(document, model, types, make.budget, diagnostics)
     evaluator = Evaluator(context, make.graph)
-    frame = Scope()
-    evaluator.run(document.graph.body, frame, names=True)
+    scope = Scope()
+    evaluator.run(document.graph.body, scope, names=True)
     report_unknown(context, document)
     diagnostics.raise_errors()
-    results = tuple(frame.values[r.name] for r in document.graph.results)
+    results = tuple(scope.values[r.name] for r in document.graph.results)
     return results[0] if len(results) == 1 else results

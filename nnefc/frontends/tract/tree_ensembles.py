@@ -1,13 +1,13 @@
-"""Ensembles of decision trees as tract stores them, checked and brought to one form.
+"""Decision tree ensembles of tract, checked and normalized to one kind of branch.
 
     trees  [n]     the roots
-    nodes  [m, 5]  a branch: feature, node if it holds, node if not, bits of the float32 that the
-                   feature is compared with, comparison + 0x100 if NaN holds;
-                   a leaf: begin and end of its votes, and zeros
-    leaves [v, 2]  a vote: class, bits of the float32 that it adds
+    nodes  [m, 5]  a branch: feature, node if the comparison holds, node if not, bits of the float32
+                   threshold, comparison + 0x100 if it holds for NaN;
+                   a leaf: begin and end of its votes, three zeros
+    leaves [v, 2]  a vote: class, bits of its float32 weight
 
-All branches become the same comparison, so that a walk asks no node which one it has: where
-x <= threshold, where x > threshold, and where neither holds.
+The normalized branch has three targets, for x <= threshold, x > threshold and NaN.  All nodes are
+then evaluated by the same operations, whatever comparison the file names.
 """
 
 from __future__ import annotations
@@ -25,27 +25,28 @@ _EQUAL, _NOT_EQUAL, _LESS, _GREATER, _AT_MOST, _AT_LEAST = range(1, 7)
 _KIND: Final = 0xFF
 _NAN_HOLDS: Final = 0x100
 _BRANCHES: Final = 3
-"""Where a walk goes on for numbers up to the threshold, for greater ones, and for NaN."""
+"""Targets of a branch: for numbers up to the threshold, for greater ones, and for NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeEnsemble:
-    """Trees whose leaves are nodes 0 to l - 1, with up to v votes each; from a leaf a walk goes to
-    the same leaf.
+    """Trees whose leaves are nodes 0 to l - 1, with up to v votes each.
+
+    The targets of a leaf are the leaf itself, so that `depth` steps end at a leaf for every row.
     """
 
     roots: Array
     """[trees], int32."""
     features: Array
-    """[nodes], int32; 0 of leaves."""
+    """[nodes], int32: the tested feature; 0 for leaves."""
     thresholds: Array
     """[nodes], float32."""
     targets: Array
-    """[3 nodes], int32: nodes for up to the threshold, above it, NaN."""
+    """[3 nodes], int32: the targets for x <= threshold, x > threshold and NaN."""
     depth: int
-    """Steps after which all walks are at leaves."""
+    """Branches on the longest path from a root to a leaf."""
     classes: Array
-    """[l, v], int32; `no class` in the place of votes that a leaf does not have."""
+    """[l, v], int32: the class of each vote; the number of classes where a leaf has fewer votes."""
     weights: Array
     """[l, v], float32."""
 
@@ -53,19 +54,19 @@ class TreeEnsemble:
 def tree_ensemble(
     trees: Array, nodes: Array, leaves: Array, *, features: int, classes: int, budget: Budget
 ) -> TreeEnsemble:
-    """The ensemble that tract's arrays describe; raises OperatorError if they are inconsistent.
+    """The normalized ensemble of tract's arrays; raises OperatorError if they are inconsistent.
 
-    Features and classes are numbered below `features` and `classes`.
+    `features`, `classes`: exclusive upper bounds of feature and class numbers.
     """
-    reached = _reached(trees, nodes, features, budget)
+    reached = _reachable(trees, nodes, features, budget)
     kinds = nodes[:, 4] & _KIND
     ends, inner = reached[kinds[reached] == 0], reached[kinds[reached] != 0]
-    # of a node of the file among those that are reached, leaves first
+    # new number of each node: reachable leaves first, then reachable branches
     number = np.zeros(len(nodes), np.int64)
     number[ends], number[inner] = np.arange(ends.size), ends.size + np.arange(inner.size)
     about, thresholds, targets = _branches(nodes[inner], number, ends.size)
-    steady = np.repeat(np.arange(ends.size), _BRANCHES).reshape(-1, _BRANCHES)
-    every = np.concatenate([steady, targets])
+    own = np.repeat(np.arange(ends.size), _BRANCHES).reshape(-1, _BRANCHES)
+    every = np.concatenate([own, targets])
     votes, weights = _votes(nodes[ends], leaves, classes, budget)
     return TreeEnsemble(
         number[trees].astype(np.int32),
@@ -78,8 +79,8 @@ def tree_ensemble(
     )
 
 
-def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array:
-    """The nodes that a walk may reach, each once; raises OperatorError for one out of range."""
+def _reachable(trees: Array, nodes: Array, features: int, budget: Budget) -> Array:
+    """The nodes that are reachable from the roots; raises OperatorError for an invalid node."""
     seen = np.zeros(len(nodes), np.bool_)
     found: list[Array] = [np.zeros(0, np.int64)]
     new = np.unique(trees)
@@ -95,7 +96,7 @@ def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array
             raise OperatorError(RULE, f"node {unknown[0]} has comparison {kind}; 1 to 6 are known")
         branches = new[kinds != 0]
         if (wrong := branches[nodes[branches, 0] >= features]).size:
-            message = f"node {wrong[0]} asks for feature {nodes[wrong[0], 0]} of {features}"
+            message = f"node {wrong[0]} tests feature {nodes[wrong[0], 0]} of {features}"
             raise OperatorError(RULE, message)
         new = np.unique(nodes[branches, 1:3])
         inside = new < len(nodes)
@@ -104,25 +105,29 @@ def _reached(trees: Array, nodes: Array, features: int, budget: Budget) -> Array
 
 
 def _branches(nodes: Array, number: Array, leaves: int) -> tuple[Array, Array, Array]:
-    """Features, thresholds [b], and targets [b, 3] of branches; some need a second one, behind."""
+    """Features [b], thresholds [b] and targets [b, 3] of normalized branches.
+
+    `number` maps node numbers of the file to new ones.  Comparisons for equality need a second
+    branch; these are appended.
+    """
     kinds = nodes[:, 4] & _KIND
     given = nodes[:, 3].astype(np.uint32).view(np.float32)
     holds, fails = number[nodes[:, 1]], number[nodes[:, 2]]
     for_nan = np.where(nodes[:, 4] & _NAN_HOLDS, holds, fails)
-    # of two nodes that a comparison is not true for, "x >= y" is where "x < y" is not
-    turned = np.isin(kinds, (_GREATER, _AT_LEAST, _NOT_EQUAL))
-    low, high = np.where(turned, fails, holds), np.where(turned, holds, fails)
+    # x > y, x >= y and x != y are the negations of x <= y, x < y and x == y: swap the targets
+    is_negated = np.isin(kinds, (_GREATER, _AT_LEAST, _NOT_EQUAL))
+    low, high = np.where(is_negated, fails, holds), np.where(is_negated, holds, fails)
     is_pair = np.isin(kinds, (_EQUAL, _NOT_EQUAL))
-    # "x < y" is "x <= z" with the number z before y
+    # x < y is x <= z, where z is the float32 before y
     is_below = np.isin(kinds, (_LESS, _AT_LEAST)) | is_pair
     with np.errstate(over="ignore"):
         before = np.nextafter(given, np.float32(-np.inf))
     thresholds = np.where(is_below, before, given)
-    # "x == y": above z, and not above y
+    # x == y is x > z and x <= y: the second branch tests x <= y
     second = leaves + len(nodes) + np.cumsum(is_pair) - 1
     up_to = np.where(is_pair, high, low)
     above = np.where(is_pair, second, high)
-    # nothing is below the least number, and nothing is true of NaN but that it is not equal
+    # no x is less than -inf; a NaN threshold satisfies no comparison but "not equal"
     up_to = np.where(is_below & (given == -np.inf), above, up_to)
     never = np.isnan(given)
     otherwise = np.where(kinds == _NOT_EQUAL, holds, fails)
@@ -139,7 +144,7 @@ def _branches(nodes: Array, number: Array, leaves: int) -> tuple[Array, Array, A
 
 
 def _depth(targets: Array, leaves: int, budget: Budget) -> int:
-    """Branches on the longest way; raises OperatorError if one comes back to where it was."""
+    """The branches on the longest path to a leaf; raises OperatorError for a cycle."""
     waiting = np.bincount(targets[leaves:].reshape(-1), minlength=len(targets))
     ready, depth, done = (waiting[leaves:] == 0).nonzero()[0] + leaves, 0, 0
     while ready.size:
@@ -149,12 +154,12 @@ def _depth(targets: Array, leaves: int, budget: Budget) -> int:
         waiting[passed] -= times
         ready = passed[(waiting[passed] == 0) & (passed >= leaves)]
     if done < len(targets) - leaves:
-        raise OperatorError(RULE, "the nodes are no trees: from some a walk comes back to them")
+        raise OperatorError(RULE, "the nodes do not form trees: some of them form a cycle")
     return depth
 
 
 def _votes(ends: Array, leaves: Array, classes: int, budget: Budget) -> tuple[Array, Array]:
-    """Classes and weights of the votes of leaves, [l, v]."""
+    """Classes and weights [l, v] of the votes of leaves; raises OperatorError."""
     begin, end = ends[:, 0], ends[:, 1]
     if (wrong := ((begin > end) | (end > len(leaves))).nonzero()[0]).size:
         first, last = begin[wrong[0]], end[wrong[0]]

@@ -1,4 +1,4 @@
-"""Weights: what tensor files hold, whatever the document says of their type."""
+"""Weights of a document: tensor files, whose item type overrides the declared one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from nnefc.support.errors import Diagnostics, Place, collecting
 if TYPE_CHECKING:
     from nnefc.frontends.common.op_builder import OpBuilder
 
-SMALL: Final = 64
-FEW: Final = 8
-"""Items up to which weights of integers, and of reals, are known: shapes, axes and factors are."""
+MAX_KNOWN_INTEGERS: Final = 64
+"""Items up to which an integer weight is a known tensor: shapes and axes are attributes."""
+MAX_KNOWN_REALS: Final = 8
+"""Items up to which a real weight is a known tensor: factors are attributes."""
 
 
 class Weights:
-    """The tensor files of a container."""
+    """The tensor files of a container as variables of graphs."""
 
     def __init__(
         self,
@@ -45,8 +46,9 @@ class Weights:
         prefix: str = "",
         labels: dict[str, str] | None = None,
     ) -> None:
-        """`prefix`: what the labels begin with in the graph, those of a model within another;
-        `labels`: what variables of the graph stand for, of it and all within it.
+        """`random_weights`: the seed of random values for missing files.  `load_data`: whether the
+        items of all files are read.  `prefix`: the path of a submodel, which its labels have in the
+        graph.  `labels`: labels by lower-case variable name, shared with submodels.
         """
         self.prefix = prefix
         self._labels = {} if labels is None else labels
@@ -57,7 +59,7 @@ class Weights:
         self._known: dict[str, StoredTensor] = {}
 
     def within(self, container: Container, label: str) -> Weights:
-        """Those of a model within this one."""
+        """The weights of submodel `label`, which is in `container`."""
         return Weights(
             container,
             self._diagnostics,
@@ -68,9 +70,7 @@ class Weights:
         )
 
     def read_all(self, labels: Iterable[str]) -> None:
-        """Read the files of these weights that are there, so that graphs share them; raises
-        NnefError.
-        """
+        """Read the existing files of these weights, so that graphs share them; raises NnefError."""
         if self.container is None or not self._load:
             return
         with collecting(self._diagnostics):
@@ -80,20 +80,21 @@ class Weights:
                     self._known.setdefault(label, stored)
 
     def arrays(self) -> list[Array]:
-        """What has been read."""
+        """The arrays read so far."""
         return [stored.array for stored in self._known.values()]
 
     def variable(
         self, make: OpBuilder, label: str, shape: tuple[int, ...]
     ) -> Operand | ComplexTensor | StringTensor:
-        """The weight of a label as a tensor of a graph, or known if it is small.
+        """The weight `label`: a known tensor if it is small, otherwise a variable of the graph.
 
-        Blocks of quantized items stay as they are in the file, in a variable of bytes.
+        Block-quantized weights (Q4_0, Q8_1) are variables of the bytes in the file, followed by
+        `dequantize_blocks`.  Raises OperatorError for another shape, NnefError for a bad file.
         """
         stored = self._known.get(label)
         if stored is None:
             stored = self._known[label] = self._read(label, shape) or self._missing(label, shape)
-        # blocks lie within rows, which another shape would cut elsewhere
+        # blocks do not cross rows, so the shape must match, not only the number of items
         is_blocks = stored.blocks is not None
         if (is_blocks and stored.shape != shape) or math.prod(stored.shape) != math.prod(shape):
             have, want = list(stored.shape), list(shape)
@@ -111,13 +112,16 @@ class Weights:
         if array.dtype.kind == "O":
             return StringTensor(array, label)
         dtype = DType(array.dtype.name)
-        few = array.size <= (FEW if dtype.is_float else SMALL) and len(shape) < 2
+        few = (
+            array.size <= (MAX_KNOWN_REALS if dtype.is_float else MAX_KNOWN_INTEGERS)
+            and len(shape) < 2
+        )
         if few or not array.size:
             return KnownTensor(array, dtype)
         return self._value(make, label, array, dtype)
 
     def items(self, value: Value) -> Array | None:
-        """The items of a tensor of a graph if it is a weight, read now if they have not been."""
+        """The items of a tensor that is a variable, read if necessary; None for other tensors."""
         if value.op is None or value.op.name != "variable":
             return None
         name: str = value.op.attributes["label"]
@@ -129,6 +133,7 @@ class Weights:
         return None if stored is None else stored.array.reshape(value.type.dims)
 
     def _value(self, make: OpBuilder, label: str, array: Array, dtype: DType) -> Value:
+        """The variable of weight `label` with the data `array`."""
         graph = make.evaluator.context.model.graph
         type_ = TensorType(dtype, array.shape)
         name = self._name(self.prefix + label)
@@ -142,7 +147,10 @@ class Weights:
         return make("variable", dtype=dtype, **attributes)
 
     def _name(self, label: str) -> str:
-        """The label in the graph, where labels that differ only in case are the same."""
+        """The variable name of a label, numbered if it differs from another label in case only.
+
+        Variable names of a graph are case-insensitive, labels of tract are not.
+        """
         name, number = label, 1
         while self._labels.setdefault(name.lower(), label) != label:
             number += 1
@@ -150,10 +158,12 @@ class Weights:
         return name
 
     def _read(self, label: str, shape: tuple[int, ...]) -> StoredTensor | None:
-        """What a file holds; where data is not wanted only what may be an attribute is read, and
-        what is complex, as operators ask for that.
+        """The tensor file of a label; None if it is missing or its data is not wanted.
+
+        Without `load_data`, small weights are read because they may be attributes, and complex ones
+        because their type selects the variants of operators.
         """
-        few = len(shape) < 2 and math.prod(shape) <= SMALL
+        few = len(shape) < 2 and math.prod(shape) <= MAX_KNOWN_INTEGERS
         if self.container is None:
             return None
         if not (self._load or few or self.container.is_complex(label)):
@@ -162,7 +172,7 @@ class Weights:
             return self.container.stored(label)
 
     def _missing(self, label: str, shape: tuple[int, ...]) -> StoredTensor:
-        """What stands for a weight without a file; raises OperatorError."""
+        """Random items for a weight, or zeros without `load_data`; else raises OperatorError."""
         if self._random is not None:
             variable = Variable(label, TensorType(DType.FLOAT32, shape))
             return StoredTensor(shape, random_data(variable, self._random), None)

@@ -105,7 +105,7 @@ def test_what_is_not_possible_names_the_input(tmp_path: Path, value: str) -> Non
         run(tmp_path, value)
     (error,) = caught.value.errors
     assert error.rule == "tract/empty"
-    assert error.hint == "input 'x' has shape [0, 3, 8, 8]: there is nothing in it"
+    assert error.hint == "input 'x' has shape [0, 3, 8, 8]: no items to compute with"
 
 
 def test_windows_larger_than_nothing_are_refused(tmp_path: Path) -> None:

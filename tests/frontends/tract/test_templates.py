@@ -302,7 +302,7 @@ def test_faults_have_their_line(tmp_path: Path, template: str, line: int) -> Non
         ("range(nope)", "'range' takes integers, not undefined ('nope')"),
         ("range(1, net.nope)", "'range' takes integers, not undefined ('nope')"),
         ("range('3')", "'range' takes integers, not a string"),
-        ("1 + nope", "'+' is not for a number and undefined ('nope')"),
+        ("1 + nope", "'+' is not defined for a number and undefined ('nope')"),
         ("9" * 9999, "a number has thousands of digits"),
     ],
 )

@@ -240,9 +240,9 @@ def branch(holds: int, fails: int, feature: int = 0, kind: int = AT_MOST) -> lis
 @pytest.mark.parametrize(
     ("forest", "options", "message"),
     [
-        (Forest([0], [branch(0, 0)], VOTES), {}, "comes back"),
-        (Forest([0], [branch(1, 2), branch(0, 2), LEAF], VOTES), {}, "comes back"),
-        (Forest([2], [branch(0, 1), LEAF, branch(0, 1)], VOTES), {}, "comes back"),
+        (Forest([0], [branch(0, 0)], VOTES), {}, "form a cycle"),
+        (Forest([0], [branch(1, 2), branch(0, 2), LEAF], VOTES), {}, "form a cycle"),
+        (Forest([2], [branch(0, 1), LEAF, branch(0, 1)], VOTES), {}, "form a cycle"),
         (Forest([0], [branch(1, 7), LEAF], VOTES), {}, "no node 7: there are 2"),
         (Forest([9], [LEAF], VOTES), {}, "no node 9: there are 1"),
         (Forest([0], [branch(1, 1, kind=7), LEAF], VOTES), {}, "node 0 has comparison 7"),

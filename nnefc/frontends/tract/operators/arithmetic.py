@@ -10,7 +10,7 @@ from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import not_empty, take_room
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.tract.quantization import plain
+from nnefc.frontends.tract.quantization import as_real
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
 from nnefc.symbolic.integers import specialized
@@ -25,9 +25,9 @@ _REAL: Final = (
     "atanh", "sqrt", "rsqrt", "rsqr", "log2", "sigmoid", "tanh", "softplus",
     "floor", "ceil", "round", "relu", "neg", "abs", "sign", "sqr",
 )  # fmt: skip
-_WHOLE: Final = {"neg", "abs", "sign", "sqr", "relu"}
+_ON_INTEGERS: Final = {"neg", "abs", "sign", "sqr", "relu"}
 """Those that integers have, too."""
-_UNCHANGED: Final = {"floor", "ceil", "round"}
+_IDENTITY_ON_INTEGERS: Final = {"floor", "ceil", "round"}
 """Those that leave integers as they are."""
 
 
@@ -35,14 +35,14 @@ def _unary(name: str, x: Operand, make: OpBuilder) -> Operand:
     if name in boolean_arithmetic.UNCHANGED and boolean_arithmetic.are_booleans(x):
         return x
     if x.type.dtype.is_integer or x.type.dtype is DType.BOOL:
-        if name in _UNCHANGED:
+        if name in _IDENTITY_ON_INTEGERS:
             return x
-        if name not in _WHOLE:
+        if name not in _ON_INTEGERS:
             x = make.cast(x, DType.FLOAT32)
     return make(name, x)
 
 
-def _register(name: str) -> None:
+def _register_unary(name: str) -> None:
     def function(make: OpBuilder, x: Operand) -> Any:
         return _unary(name, x, make)
 
@@ -51,7 +51,7 @@ def _register(name: str) -> None:
 
 
 for _name in _REAL:
-    _register(_name)
+    _register_unary(_name)
 
 
 @operator("tract_nnef", "rcp")
@@ -151,22 +151,22 @@ def _broadcast(make: OpBuilder, name: str, *operands: Any) -> Any:
 
 @operator("tract_nnef", quantized=True)
 def add(make: OpBuilder, x: Any, y: Any) -> Any:
-    return _real(make, "add", x, y)
+    return _on_reals(make, "add", x, y)
 
 
 @operator("tract_nnef", quantized=True)
 def sub(make: OpBuilder, x: Any, y: Any) -> Any:
-    return _real(make, "sub", x, y)
+    return _on_reals(make, "sub", x, y)
 
 
 @operator("tract_nnef", quantized=True)
 def mul(make: OpBuilder, x: Any, y: Any) -> Any:
-    return _real(make, "mul", x, y)
+    return _on_reals(make, "mul", x, y)
 
 
-def _real(make: OpBuilder, name: str, x: Any, y: Any) -> Any:
+def _on_reals(make: OpBuilder, name: str, x: Any, y: Any) -> Any:
     """Codes are decoded; what the result has for codes, if any, follows from its name."""
-    return _broadcast(make, name, plain(make, x), plain(make, y))
+    return _broadcast(make, name, as_real(make, x), as_real(make, y))
 
 
 @operator("tract_nnef")
@@ -211,7 +211,9 @@ def pow_(make: OpBuilder, x: Operand, y: Any) -> Any:
     return _broadcast(make, "pow", x, operand(y))
 
 
-def _binary(registry: str, name: str, *aliases: str, logical: bool = False, text: str = "") -> None:
+def _register_binary(
+    registry: str, name: str, *aliases: str, logical: bool = False, text: str = ""
+) -> None:
     ir_name = aliases[0] if aliases else name
 
     def function(make: OpBuilder, x: Operand, y: Operand) -> Any:
@@ -224,14 +226,14 @@ def _binary(registry: str, name: str, *aliases: str, logical: bool = False, text
 
 
 for _name in ("min", "max", "lt", "gt", "le", "ge", "eq", "ne"):
-    _binary("tract_nnef", _name)
+    _register_binary("tract_nnef", _name)
 for _name in ("and", "or"):
-    _binary("tract_nnef", _name, logical=True)
-_binary("tract_core", "tract_core_xor", "xor", logical=True)
+    _register_binary("tract_nnef", _name, logical=True)
+_register_binary("tract_core", "tract_core_xor", "xor", logical=True)
 for _name in ("bitand", "bitor", "bitxor"):
-    _binary("tract_core", f"tract_core_{_name}", _name)
-_binary("tract_core", "tract_shl", "shift_left", text="x shifted by y bits to the left.")
-_binary("tract_core", "tract_shr", "shift_right", text="x shifted by y bits to the right.")
+    _register_binary("tract_core", f"tract_core_{_name}", _name)
+_register_binary("tract_core", "tract_shl", "shift_left", text="x shifted by y bits to the left.")
+_register_binary("tract_core", "tract_shr", "shift_right", text="x shifted by y bits to the right.")
 
 
 @operator("tract_core")

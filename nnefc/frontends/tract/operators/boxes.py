@@ -11,8 +11,8 @@ from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, take_room
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, operand
-from nnefc.frontends.tract.operators.movement import part
-from nnefc.frontends.tract.operators.onnx import places_of
+from nnefc.frontends.tract.operators.movement import slice_in_dim
+from nnefc.frontends.tract.operators.onnx import nonzero_first
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType, Value
 
@@ -73,7 +73,7 @@ def tract_onnx_non_max_suppression(
 
     _, (index, is_there) = loop(make, turns, [scores], [], shared, turn)
     in_order = [make.reshape(make.transpose(x, (1, 2, 0)), (room,)) for x in (index, is_there)]
-    where, number = places_of(make, in_order[1])
+    where, number = nonzero_first(make, in_order[1])
     columns = [
         make("div", where, classes * turns),
         make("remainder", make("div", where, turns), classes),
@@ -89,7 +89,7 @@ def _sides(make: OpBuilder, boxes: Operand, is_centered: bool) -> list[Any]:
     """Lower bounds along two axes, then upper ones, each [n, 1, boxes]."""
     batch, count, _ = boxes.type.dims
     first, second, third, fourth = (
-        make.reshape(part(make, boxes, 2, i, i + 1), (batch, 1, count)) for i in range(4)
+        make.reshape(slice_in_dim(make, boxes, 2, i, i + 1), (batch, 1, count)) for i in range(4)
     )
     if is_centered:  # center and size
         halves = [make("mul", size, 0.5) for size in (third, fourth)]

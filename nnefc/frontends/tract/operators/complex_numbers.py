@@ -22,7 +22,7 @@ from nnefc.frontends.common.values import (
 )
 from nnefc.frontends.tract.operators import movement, signals
 from nnefc.frontends.tract.operators.gathering import tract_core_gather
-from nnefc.frontends.tract.operators.movement import axes_of, axis_of, part
+from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import on_complex, operator
 from nnefc.ir import DType
 from nnefc.ops.core.common import sequence
@@ -82,7 +82,7 @@ def reshape(
     axis_start: int = 0,
     axis_count: int = -1,
 ) -> Any:
-    start = axis_of(axis_start, input.rank, extra=1) if axis_start < 0 else axis_start
+    start = normalize_axis(axis_start, input.rank, extra=1) if axis_start < 0 else axis_start
     count = max(input.rank - start, 0) if axis_count < 0 else axis_count
     if start + count > input.rank:
         message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {input.rank}"
@@ -92,21 +92,21 @@ def reshape(
 
 @on_complex()
 def squeeze(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
-    return ComplexTensor(movement.squeeze(make, input.parts, axes_of(axes, input.rank)))
+    return ComplexTensor(movement.squeeze(make, input.parts, normalize_axes(axes, input.rank)))
 
 
 @on_complex()
 def unsqueeze(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
     parts: Operand = input.parts
     for added, axis in enumerate(sorted(axes)):
-        at = axis_of(axis, input.rank + added, extra=1)
+        at = normalize_axis(axis, input.rank + added, extra=1)
         parts = movement.unsqueeze(make, parts, (at,))
     return ComplexTensor(parts)
 
 
 @on_complex()
 def transpose(make: OpBuilder, input: ComplexTensor, axes: tuple[int, ...]) -> Any:
-    return ComplexTensor(movement.transpose(make, input.parts, axes_of(axes, input.rank)))
+    return ComplexTensor(movement.transpose(make, input.parts, normalize_axes(axes, input.rank)))
 
 
 @on_complex()
@@ -118,7 +118,7 @@ def slice_(
     end: Any,
     stride: tuple[int, ...] = (),
 ) -> Any:
-    where = axes_of(axes, input.rank)
+    where = normalize_axes(axes, input.rank)
     return ComplexTensor(movement.slice_(make, input.parts, where, begin, end, stride))
 
 
@@ -131,26 +131,26 @@ def concat(make: OpBuilder, values: Any, axis: int) -> Any:
 def _joined(make: OpBuilder, items: Sequence[Any], axis: int) -> ComplexTensor:
     values = [_complex(make, x) for x in items]
     parts = [x.parts if x.rank else make.reshape(x.parts, (1, 2)) for x in values]
-    at = axis_of(axis, parts[0].type.rank - 1)
+    at = normalize_axis(axis, parts[0].type.rank - 1)
     return ComplexTensor(movement.concat(make, tuple(parts), at))
 
 
 @on_complex()
 def stack(make: OpBuilder, values: Any, axis: int) -> Any:
     items = [_complex(make, x) for x in sequence(values) or [values]]
-    at = axis_of(axis, items[0].rank, extra=1)
+    at = normalize_axis(axis, items[0].rank, extra=1)
     return _joined(make, [unsqueeze(make, x, (at,)) for x in items], at)
 
 
 @on_complex()
 def unstack(make: OpBuilder, value: ComplexTensor, axis: int) -> Any:
-    parts = movement.unstack(make, value.parts, axis_of(axis, value.rank))
+    parts = movement.unstack(make, value.parts, normalize_axis(axis, value.rank))
     return tuple(map(ComplexTensor, parts))
 
 
 @on_complex()
 def split(make: OpBuilder, value: ComplexTensor, axis: int, ratios: tuple[int, ...]) -> Any:
-    parts = movement.split(make, value.parts, axis_of(axis, value.rank), ratios)
+    parts = movement.split(make, value.parts, normalize_axis(axis, value.rank), ratios)
     return tuple(map(ComplexTensor, parts))
 
 
@@ -169,7 +169,9 @@ def tract_core_broadcast(make: OpBuilder, input: ComplexTensor, shape: tuple[int
 
 @on_complex("tract_core_gather")
 def _gather(make: OpBuilder, input: ComplexTensor, indices: Operand, axis: int = 0) -> Any:
-    return ComplexTensor(tract_core_gather(make, input.parts, indices, axis_of(axis, input.rank)))
+    return ComplexTensor(
+        tract_core_gather(make, input.parts, indices, normalize_axis(axis, input.rank))
+    )
 
 
 # -- arithmetic
@@ -227,8 +229,8 @@ def mul(make: OpBuilder, x: Any, y: Any) -> Any:
     last = first.type.rank - 1
     if not (isinstance(x, ComplexTensor) and isinstance(y, ComplexTensor)):
         return ComplexTensor(make("mul", first, second))
-    a, b = (part(make, first, last, i, i + 1) for i in range(2))
-    c, d = (part(make, second, last, i, i + 1) for i in range(2))
+    a, b = (slice_in_dim(make, first, last, i, i + 1) for i in range(2))
+    c, d = (slice_in_dim(make, second, last, i, i + 1) for i in range(2))
     real = make("sub", make("mul", a, c), make("mul", b, d))
     imaginary = make("add", make("mul", a, d), make("mul", b, c))
     return ComplexTensor(make("concat", [real, imaginary], axis=last))
@@ -249,7 +251,7 @@ def div(make: OpBuilder, x: Any, y: Any) -> Any:
 
 @on_complex()
 def tract_core_fft(make: OpBuilder, input: ComplexTensor, axis: int, inverse: bool = False) -> Any:
-    at = axis_of(axis, input.rank)
+    at = normalize_axis(axis, input.rank)
     return ComplexTensor(signals.tract_core_fft(make, input.parts, at, inverse))
 
 
@@ -262,5 +264,5 @@ def tract_core_stft(
     stride: int,
     window: Operand | None = None,
 ) -> Any:
-    at = axis_of(axis, input.rank)
+    at = normalize_axis(axis, input.rank)
     return ComplexTensor(signals.tract_core_stft(make, input.parts, at, frame, stride, window))

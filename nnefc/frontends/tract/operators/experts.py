@@ -61,7 +61,7 @@ def tract_moe_ffn(
     dtype = x.type.dtype
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     tokens = make.cast(make.reshape(x, (x.type.volume // width, width)), wide)
-    weights, chosen = _routed(make, tokens, wg, wg_bias, k, gate)
+    weights, chosen = _route(make, tokens, wg, wg_bias, k, gate)
     matrices = tuple(None if w is None else _floats(make, w, wide) for w in (w1, w2, w3))
     biases = tuple(
         None if b is None else make.reshape(make.cast(b, wide), (experts, 1, b.type.dims[-1]))
@@ -70,14 +70,14 @@ def tract_moe_ffn(
     is_linear = expert_layout == "linear"
     ffn = _Experts(make, activation, act_alpha, act_limit, is_linear, matrices, biases)
     few = tokens.type.dims[0] * k <= experts
-    y = (_each if few else _every)(ffn, tokens, weights, chosen)
+    y = (_gathered if few else _dense)(ffn, tokens, weights, chosen)
     return make.cast(make.reshape(y, shape), dtype)
 
 
-def _routed(
+def _route(
     make: OpBuilder, tokens: Operand, wg: Operand, bias: Operand | None, k: int, gate: str
 ) -> tuple[Operand, Operand]:
-    """Weights and numbers of the experts of each token, both [n, k]."""
+    """_Tensors and numbers of the experts of each token, both [n, k]."""
     logits = matmul(make, tokens, make.cast(wg, tokens.type.dtype), False, True)
     if bias is not None:
         flat = make.reshape(make.cast(bias, tokens.type.dtype), (1, bias.type.volume))
@@ -118,7 +118,7 @@ def tract_core_clamped_swiglu(
     return _clamped(make, g, u, alpha, limit)
 
 
-Weights = tuple[Operand | None, ...]
+_Tensors = tuple[Operand | None, ...]
 """Of the first, the second, and the gate's product, [e, .., ..]; those of biases are [e, 1, ..]."""
 
 
@@ -131,17 +131,17 @@ class _Experts:
     alpha: Any
     limit: Any
     transposed: bool
-    matrices: Weights
-    biases: Weights
+    matrices: _Tensors
+    biases: _Tensors
 
     def __call__(self, x: Operand) -> Operand:
         """w2 (act(w1 x) * w3 x), [e, n, d] of x [1 or e, n, d]."""
         return self._product(self._hidden(x), 1)
 
-    def taken(self, numbers: Operand) -> _Experts:
+    def gathered(self, numbers: Operand) -> _Experts:
         """The experts of these numbers [n], in this order."""
 
-        def of(many: Weights) -> Weights:
+        def of(many: _Tensors) -> _Tensors:
             make = self.make
             return tuple(
                 None if x is None else tract_core_gather(make, x, numbers, 0) for x in many
@@ -155,7 +155,7 @@ class _Experts:
         if self.limit is not False and up is not None:
             limit, alpha = scalar(self.limit), 1.702 if self.alpha is False else scalar(self.alpha)
             return _clamped(self.make, gate, up, alpha, limit)
-        active = self._active(gate, is_gated=up is not None)
+        active = self._activation(gate, is_gated=up is not None)
         return active if up is None else self.make("mul", active, up)
 
     def _product(self, x: Operand, which: int) -> Operand:
@@ -164,7 +164,7 @@ class _Experts:
         y = matmul(self.make, x, weight, False, self.transposed)
         return y if bias is None else self.make("add", y, bias)
 
-    def _active(self, x: Operand, *, is_gated: bool) -> Operand:
+    def _activation(self, x: Operand, *, is_gated: bool) -> Operand:
         """PyTorch's modules without a gate have the exact GELU; tract has the other for both."""
         make = self.make
         match self.activation:
@@ -179,19 +179,21 @@ class _Experts:
                 return make("silu", x)
 
 
-def _each(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
+def _gathered(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
     """Token by token, with the matrices of its experts: for fewer tokens than experts."""
     make = ffn.make
     rows, width = tokens.type.dims
     k = chosen.type.dims[1]
     repeated = make.repeated(make.reshape(tokens, (rows, 1, width)), (rows, k, width))
-    y = ffn.taken(make.reshape(chosen, (rows * k,)))(make.reshape(repeated, (rows * k, 1, width)))
+    y = ffn.gathered(make.reshape(chosen, (rows * k,)))(
+        make.reshape(repeated, (rows * k, 1, width))
+    )
     y = make.reshape(y, (rows, k, width))
     weighted = make("mul", y, make.reshape(weights, (rows, k, 1)))
     return make("sum_reduce", weighted, axes=(1,))
 
 
-def _every(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
+def _dense(ffn: _Experts, tokens: Operand, weights: Operand, chosen: Operand) -> Operand:
     """All tokens through all experts, whose weights are 0 where they are not chosen."""
     make = ffn.make
     rows, width = tokens.type.dims

@@ -24,7 +24,7 @@ from nnefc.frontends.common.values import (
     operand,
     scalar,
 )
-from nnefc.frontends.tract.quantization import encoded, of_codes, plain
+from nnefc.frontends.tract.quantization import as_real, from_codes, quantize
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.submodels import submodel
 from nnefc.ir import DType, Value
@@ -51,14 +51,14 @@ def variable(make: OpBuilder, label: Any, shape: tuple[int, ...]) -> Any:
     check_shape(make, "shape", shape, DType.UINT8)
     context = make.evaluator.context
     items = context.model.weights.variable(make, label, shape)
-    datum: DatumType | None = context.quantized.get(context.target)
+    datum: DatumType | None = context.quantized_types.get(context.target)
     if (
         datum is None
         or isinstance(items, ComplexTensor | StringTensor)
         or not items.type.dtype.is_integer
     ):
         return items
-    return of_codes(make, items, datum)
+    return from_codes(make, items, datum)
 
 
 @operator("tract_nnef")
@@ -87,8 +87,8 @@ def tract_core_cast(make: OpBuilder, input: Any, to: Any = "") -> Any:
         return input
     datum = named_type(to)
     if datum.scale is not None:
-        return encoded(make, plain(make, input), datum)
-    x = make.cast(plain(make, input), datum.dtype)
+        return quantize(make, as_real(make, input), datum)
+    x = make.cast(as_real(make, input), datum.dtype)
     if isinstance(x, KnownTensor):
         return KnownTensor(x.array, x.dtype, datum.is_extent)
     if make.known.get(x, datum.is_extent) is not datum.is_extent:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError, named_type
-from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType
 
@@ -21,7 +21,7 @@ def _indices(make: OpBuilder, x: Operand) -> Operand:
 def tract_core_gather(
     make: OpBuilder, input: Operand, indices: Operand, axis: int = 0, datum_type: TypeName = NO_TYPE
 ) -> Any:
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     where = _indices(make, indices)
     if isinstance(where, KnownTensor):
         where = KnownTensor(_from_front(where.array, input.type.dims[at]), where.dtype)
@@ -41,7 +41,7 @@ def _from_front(indices: Array, extent: int) -> Array:
 
 @operator("tract_core")
 def tract_core_gather_elements(make: OpBuilder, input: Operand, indices: Operand, axis: int) -> Any:
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     return make("gather_elements", input, _indices(make, indices), axis=at)
 
 
@@ -64,7 +64,7 @@ def tract_core_scatter_elements(
     """Updates go where indices say; of more updates than indices the first are taken, as PyTorch
     does, and a single one goes everywhere.
     """
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     input, updates = make.unified(input, updates)
     where = _indices(make, indices)
     if updates.type.rank == 0:
@@ -73,7 +73,7 @@ def tract_core_scatter_elements(
     elif updates.type.rank == where.type.rank:
         for i, extent in enumerate(where.type.dims):
             if updates.type.dims[i] > extent:
-                updates = part(make, updates, i, 0, extent)
+                updates = slice_in_dim(make, updates, i, 0, extent)
     return make("scatter_elements", input, where, updates, axis=at, reduction=reduction)
 
 
@@ -89,7 +89,7 @@ def tract_core_scatter_nd(
 def tract_core_topk(
     make: OpBuilder, input: Operand, k: int, axis: int, largest: bool = True
 ) -> Any:
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     dtype = input.type.dtype
     if dtype is DType.BOOL:
         values, places = make("topk", make.cast(input, DType.UINT8), k=k, axis=at, largest=largest)

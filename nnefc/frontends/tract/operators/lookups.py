@@ -41,10 +41,10 @@ def tract_onnx_ml_direct_lookup(make: OpBuilder, input: Operand, values: Any, fa
         )
     texts, other = strings(values), strings(fallback)
     if texts is not None or other is not None:
-        return _texts_at(make, input, texts, other)
+        return _strings_at(make, input, texts, other)
     table = operand(values)
     table = make.reshape(table, (table.type.volume,))
-    instead = _instead(make, operand(fallback), table.type.dtype)
+    instead = _fallback_item(make, operand(fallback), table.type.dtype)
     count = table.type.volume
     if count == 0:
         return _filled(make, instead, input.type.dims)
@@ -64,7 +64,7 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
         raise OperatorError(_REVERSE, f"fallback = {fallback} does not fit in 32 bits")
     texts, needles = strings(keys), strings(input)
     if texts is not None or needles is not None:
-        return _numbers_of(make, needles, texts, fallback)
+        return _string_indices(make, needles, texts, fallback)
     instead = KnownTensor(np.array(fallback, np.int32), DType.INT32)
     x, table = operand(input), operand(keys)
     count = table.type.volume
@@ -83,7 +83,7 @@ def tract_onnx_ml_reverse_lookup(make: OpBuilder, input: Any, keys: Any, fallbac
     return make("select", is_there, number, instead)
 
 
-def _instead(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
+def _fallback_item(make: OpBuilder, fallback: Operand, dtype: DType) -> Operand:
     """The fallback as one item of the type of the others; raises OperatorError."""
     if fallback.type.volume != 1:
         message = f"fallback has shape {list(fallback.type.dims)}; one item is expected"
@@ -123,7 +123,7 @@ def _comparable(make: OpBuilder, x: Operand, keys: Operand) -> tuple[Operand, Op
 # -- strings
 
 
-def _texts_at(
+def _strings_at(
     make: OpBuilder, input: Operand, values: StringTensor | None, fallback: StringTensor | None
 ) -> StringTensor:
     if values is None or fallback is None or fallback.array.size != 1:
@@ -139,7 +139,7 @@ def _texts_at(
     return StringTensor(found.reshape(input.array.shape))
 
 
-def _numbers_of(
+def _string_indices(
     make: OpBuilder, input: StringTensor | None, keys: StringTensor | None, fallback: int
 ) -> KnownTensor:
     if input is None or keys is None:

@@ -18,7 +18,7 @@ from nnefc.frontends.common.values import (
     integers,
     operand,
 )
-from nnefc.frontends.tract.quantization import plain
+from nnefc.frontends.tract.quantization import as_real
 from nnefc.frontends.tract.registry import Operands, Pairs, operator
 from nnefc.ir import DType, TensorType
 from nnefc.ops.core.common import sequence
@@ -28,15 +28,15 @@ from nnefc.symbolic.integers import SymInt, largest, smallest
 BORDERS: Final = {"replicated": "replicate", "edge": "replicate"}
 
 
-def axis_of(axis: int, rank: int, *, extra: int = 0) -> int:
+def normalize_axis(axis: int, rank: int, *, extra: int = 0) -> int:
     """An axis that may count from the end; raises OperatorError."""
     if not -rank - extra <= axis < rank + extra:
         raise OperatorError("tract/axis", f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank + extra if axis < 0 else axis
 
 
-def axes_of(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
-    return tuple(axis_of(axis, rank, extra=extra) for axis in axes)
+def normalize_axes(axes: Sequence[int], rank: int, *, extra: int = 0) -> tuple[int, ...]:
+    return tuple(normalize_axis(axis, rank, extra=extra) for axis in axes)
 
 
 @operator("tract_nnef")
@@ -49,7 +49,7 @@ def reshape(
 ) -> Any:
     """0 copies an extent of the input, -1 stands for what is left."""
     dims = input.type.dims
-    start = axis_of(axis_start, len(dims), extra=1) if axis_start < 0 else axis_start
+    start = normalize_axis(axis_start, len(dims), extra=1) if axis_start < 0 else axis_start
     end = len(dims) if axis_count < 0 else start + axis_count
     if not 0 <= start <= end <= len(dims):
         message = f"axis_start = {axis_start}, axis_count = {axis_count} for rank {len(dims)}"
@@ -73,7 +73,7 @@ def reshape(
 @operator("tract_nnef")
 def squeeze(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     dims = list(input.type.dims)
-    where = axes_of(axes, len(dims))
+    where = normalize_axes(axes, len(dims))
     if len(set(where)) < len(where):
         raise OperatorError("argument/squeeze", f"axes = {list(axes)} name a dimension twice")
     for axis in sorted(where, reverse=True):
@@ -87,14 +87,14 @@ def squeeze(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
 def unsqueeze(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     dims = list(input.type.dims)
     for axis in sorted(axes):
-        dims.insert(axis_of(axis, len(dims), extra=1), 1)
+        dims.insert(normalize_axis(axis, len(dims), extra=1), 1)
     return make.reshape(input, dims)
 
 
 @operator("tract_nnef")
 def transpose(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
     rank = input.type.rank
-    order = axes_of(axes, rank)
+    order = normalize_axes(axes, rank)
     order = (*order, *range(len(order), rank))
     if sorted(order) != list(range(rank)):
         raise OperatorError(
@@ -105,18 +105,18 @@ def transpose(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
 
 @operator("tract_nnef", quantized=True)
 def concat(make: OpBuilder, values: Any, axis: int) -> Any:
-    return _joined(make, values, axis)
+    return _concat(make, values, axis)
 
 
-def _joined(make: OpBuilder, values: Any, axis: int) -> Any:
+def _concat(make: OpBuilder, values: Any, axis: int) -> Any:
     items = sequence(values)
     items = [values] if items is None else items
     not_empty("concat", "the array of tensors", items)
-    parts = [plain(make, x) for x in items]
+    parts = [as_real(make, x) for x in items]
     parts = [make.reshape(x, (1,)) if not x.type.rank else x for x in parts]
     tensors = make.unified(*parts)
     rank = tensors[0].type.rank
-    at = axis_of(axis, rank)
+    at = normalize_axis(axis, rank)
     if any(x.type.rank != rank for x in tensors):
         raise OperatorError(
             "argument/concat", f"the ranks differ: {[x.type.rank for x in tensors]}"
@@ -131,20 +131,20 @@ def _joined(make: OpBuilder, values: Any, axis: int) -> Any:
 def stack(make: OpBuilder, values: Operands, axis: int) -> Any:
     not_empty("stack", "the array of tensors", values)
     tensors = make.unified(*values)
-    at = axis_of(axis, tensors[0].type.rank, extra=1)
-    return _joined(make, tuple(unsqueeze(make, x, (at,)) for x in tensors), at)
+    at = normalize_axis(axis, tensors[0].type.rank, extra=1)
+    return _concat(make, tuple(unsqueeze(make, x, (at,)) for x in tensors), at)
 
 
 @operator("tract_nnef")
 def unstack(make: OpBuilder, value: Operand, axis: int) -> Any:
-    at = axis_of(axis, value.type.rank)
-    parts = (_part(make, value, at, i, i + 1) for i in range(value.type.dims[at]))
+    at = normalize_axis(axis, value.type.rank)
+    parts = (slice_in_dim(make, value, at, i, i + 1) for i in range(value.type.dims[at]))
     return tuple(squeeze(make, part, (at,)) for part in parts)
 
 
 @operator("tract_nnef")
 def split(make: OpBuilder, value: Operand, axis: int, ratios: tuple[int, ...]) -> Any:
-    at = axis_of(axis, value.type.rank)
+    at = normalize_axis(axis, value.type.rank)
     extent, whole = value.type.dims[at], sum(ratios)
     if not ratios or min(ratios) < 1 or extent % whole:
         message = f"extent {extent} cannot be split in ratios {list(ratios)}"
@@ -153,17 +153,15 @@ def split(make: OpBuilder, value: Operand, axis: int, ratios: tuple[int, ...]) -
     begin = 0
     for ratio in ratios:
         end = begin + extent // whole * ratio
-        found.append(_part(make, value, at, begin, end))
+        found.append(slice_in_dim(make, value, at, begin, end))
         begin = end
     return tuple(found)
 
 
-def part(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
-    """Items of a dimension from `begin` to `end`, both within it."""
-    return _part(make, x, axis, begin, end, stride)
-
-
-def _part(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1) -> Operand:
+def slice_in_dim(
+    make: OpBuilder, x: Operand, axis: int, begin: int, end: int, stride: int = 1
+) -> Operand:
+    """Items begin, begin + stride, ... before `end` along an axis; both bounds lie in the axis."""
     extent = x.type.dims[axis]
     if (begin, end, stride) == (0, extent, 1):
         return x
@@ -207,7 +205,7 @@ def slice_(
         lengths = f"{len(axes)}, {len(begin)}, {len(ends)}, {len(steps)}"
         raise OperatorError("argument/slice", f"axes, begin, end and stride have lengths {lengths}")
     for i, (axis, first, last, step) in enumerate(zip(axes, begin, ends, steps, strict=True)):
-        at = axis_of(axis, input.type.rank)
+        at = normalize_axis(axis, input.type.rank)
         extent = input.type.dims[at]
         if step < 1:
             raise OperatorError("argument/slice", f"stride = {step}; it must be at least 1")
@@ -215,7 +213,7 @@ def slice_(
         if last == 0 and i < len(written) and isinstance(written[i], int | SymInt):
             last = extent
         last = min(max(last + extent if last < 0 else last, 0), extent)
-        input = _part(make, input, at, first, max(first, last), step)
+        input = slice_in_dim(make, input, at, first, max(first, last), step)
     return input
 
 
@@ -225,11 +223,11 @@ def tract_core_dyn_slice(
 ) -> Any:
     """A part along one axis; bounds may count from the end."""
     del len
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
     first = min(max(start + extent if start < 0 else start, 0), extent)
     last = min(max(end + extent if end < 0 else end, first), extent)
-    return _part(make, input, at, first, last)
+    return slice_in_dim(make, input, at, first, last)
 
 
 @operator("tract_core")
@@ -237,15 +235,15 @@ def tract_core_downsample(
     make: OpBuilder, input: Operand, axis: int, stride: int, modulo: int = 0
 ) -> Any:
     """Every `stride`-th item along an axis; from the last one on if it is negative."""
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
     if stride == 0 or not 0 <= modulo < max(extent, 1):
         raise OperatorError(
             "argument/downsample", f"stride = {stride}, modulo = {modulo}, extent {extent}"
         )
     if stride < 0:
-        return _part(make, input, at, extent - 1 - modulo, -1, stride)
-    return _part(make, input, at, modulo, extent, stride)
+        return slice_in_dim(make, input, at, extent - 1 - modulo, -1, stride)
+    return slice_in_dim(make, input, at, modulo, extent, stride)
 
 
 @operator("tract_nnef")
@@ -274,7 +272,7 @@ def _pad_constant(make: OpBuilder, x: Operand, padding: Pairs, value: float) -> 
             dims[axis] = count
             take_room(make.budget, *dims)
             sides.append(KnownTensor(np.full(dims, value).astype(x.type.dtype.numpy), x.type.dtype))
-        x = _joined(make, (sides[0], x, sides[1]), axis)
+        x = _concat(make, (sides[0], x, sides[1]), axis)
     return x
 
 
@@ -327,7 +325,7 @@ def tract_core_one_hot(
     value_on: float = 1.0,
 ) -> Any:
     """`value_on` where the new axis has the index, `value_off` elsewhere."""
-    at = axis_of(axis, input.type.rank, extra=1)
+    at = normalize_axis(axis, input.type.rank, extra=1)
     indices = make.cast(input, DType.INT64)
     if not isinstance(indices, KnownTensor):
         wrapped = make("add", indices, dim)

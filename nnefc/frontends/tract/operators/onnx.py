@@ -31,7 +31,7 @@ def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "")
         return KnownTensor(found.reshape(len(dims), -1), DType.INT64)
     flat = make.reshape(input, (volume,))
     is_set = flat if flat.type.dtype is DType.BOOL else make("ne", flat, 0)
-    where, count = places_of(make, is_set)
+    where, count = nonzero_first(make, is_set)
     rows: list[Any] = []
     for axis in range(len(dims)):
         step = math.prod(dims[axis + 1 :])
@@ -43,7 +43,7 @@ def tract_onnx_non_zero(make: OpBuilder, input: Operand, count_symbol: str = "")
     return result
 
 
-def places_of(make: OpBuilder, flags: Operand) -> tuple[Operand, Operand]:
+def nonzero_first(make: OpBuilder, flags: Operand) -> tuple[Operand, Operand]:
     """Places of the flags [n] that are set, in order, and behind them those of the others; how many
     are set.
     """

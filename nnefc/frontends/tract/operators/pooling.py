@@ -60,7 +60,7 @@ def max_pool_with_index(
     return y, index
 
 
-def _pooling(name: str) -> None:
+def _register_mean_pool(name: str) -> None:
     """A mean over windows; 'constant' counts items beyond the border, as 0."""
 
     def function(
@@ -79,7 +79,7 @@ def _pooling(name: str) -> None:
 
 
 for _name in ("avg_pool", "rms_pool"):
-    _pooling(_name)
+    _register_mean_pool(_name)
 
 
 def _pooled(

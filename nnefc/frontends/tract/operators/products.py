@@ -22,7 +22,7 @@ from nnefc.frontends.common.values import (
     scalar,
     widest,
 )
-from nnefc.frontends.tract.quantization import plain, products, rounded
+from nnefc.frontends.tract.quantization import as_real, to_codes, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Operands, TypeName, operator
 from nnefc.ir import DType, Value
 
@@ -36,10 +36,10 @@ def matmul(
         message = f"the ranks differ: {list(a.type.dims)} and {list(b.type.dims)}"
         raise OperatorError("argument/matmul", message)
     y = make("matmul", a, b, transposeA=transposeA, transposeB=transposeB)
-    return as_without_blocks(make, y, A, B)
+    return in_unblocked_type(make, y, A, B)
 
 
-def as_without_blocks(make: OpBuilder, y: Operand, *operands: Operand) -> Operand:
+def in_unblocked_type(make: OpBuilder, y: Operand, *operands: Operand) -> Operand:
     """A product in the type of the operand whose items are not in blocks, if the others' are."""
     others = [x for x in operands if not _in_blocks(x)]
     if len(others) != 1 or len(operands) == 1 or not others[0].type.dtype.is_float:
@@ -63,9 +63,12 @@ def linear(make: OpBuilder, input: Any, filter: Any, bias: Any = 0.0) -> Any:
     of their products.
     """
     if not isinstance(input, QuantizedTensor) or not isinstance(filter, QuantizedTensor):
-        return _linear(make, plain(make, input), plain(make, filter), plain(make, bias))
-    x, w = shifted(make, input, input.zero_point), shifted(make, filter, filter.zero_point)
-    return products(make, _linear(make, x, w, bias), input, filter, x.type.rank - 1)
+        return _linear(make, as_real(make, input), as_real(make, filter), as_real(make, bias))
+    x, w = (
+        without_zero_point(make, input, input.zero_point),
+        without_zero_point(make, filter, filter.zero_point),
+    )
+    return with_product_scale(make, _linear(make, x, w, bias), input, filter, x.type.rank - 1)
 
 
 def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Operand:
@@ -84,7 +87,7 @@ def _linear(make: OpBuilder, input: Operand, filter: Operand, bias: Any) -> Oper
 def tract_core_matmul(make: OpBuilder, A: Operand, B: Operand, axes: tuple[int, ...] = ()) -> Any:
     """`axes`: where a matrix has its sum dimension, row and column: (m, k, n) of A, B and C."""
     a, b = make.unified(A, B)
-    return as_without_blocks(make, _product(make, a, b, axes), A, B)
+    return in_unblocked_type(make, _product(make, a, b, axes), A, B)
 
 
 def _product(make: OpBuilder, a: Operand, b: Operand, axes: tuple[int, ...]) -> Operand:
@@ -131,7 +134,7 @@ def tract_core_einsum(
     not_empty("einsum", "inputs", inputs)
     tensors = make.unified(*inputs)
     if not acc:
-        y = as_without_blocks(make, einsum(make, expr, tensors), *inputs)
+        y = in_unblocked_type(make, einsum(make, expr, tensors), *inputs)
         return make.cast(y, datum_type(output).dtype) if output else y
     sums = datum_type(acc).dtype
     wide = widest([sums, tensors[0].type.dtype])
@@ -251,7 +254,7 @@ def _grouped(
 # -- products of codes
 
 
-def shifted(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
+def without_zero_point(make: OpBuilder, x: Any, zero_point: Any) -> Operand:
     """Codes less their zero point, as float32: exact sums up to 2^24."""
     codes: Operand
     zero: Any = zero_point
@@ -272,7 +275,7 @@ def _is_default(value: Any, default: float) -> bool:
     return isinstance(value, bool | int | float) and value == default
 
 
-def requantized(
+def requantize(
     make: OpBuilder,
     sums: Operand,
     a_scale: Any,
@@ -291,7 +294,7 @@ def requantized(
     zero = integers(c0)[0]
     if datum.dtype.is_float:
         return make("mul", sums, scalar(a_scale) * scalar(b_scale))
-    codes = rounded(make, make("mul", sums, factor), zero, datum.dtype)
+    codes = to_codes(make, make("mul", sums, factor), zero, datum.dtype)
     return (
         QuantizedTensor(codes, datum.scale, datum.zero_point) if datum.scale is not None else codes
     )
@@ -313,9 +316,9 @@ def tract_core_qmatmul(
     output_type: TypeName = NO_TYPE,
 ) -> Any:
     """`tract_core_matmul` of codes: a is A, b is B, c the result."""
-    sums = _product(make, shifted(make, A, a0), shifted(make, B, b0), axes)
+    sums = _product(make, without_zero_point(make, A, a0), without_zero_point(make, B, b0), axes)
     sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
-    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output_type)
+    return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_type)
 
 
 @operator("tract_core", quantized=True)
@@ -338,6 +341,6 @@ def tract_core_einsum_q(
     if not isinstance(inputs, tuple) or len(inputs) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise OperatorError("argument/einsum", "two operands are expected")
     a, b = inputs  # pyright: ignore[reportUnknownVariableType]
-    sums = einsum(make, expr, [shifted(make, a, a0), shifted(make, b, b0)])
+    sums = einsum(make, expr, [without_zero_point(make, a, a0), without_zero_point(make, b, b0)])
     sums = make("add", *make.unified(sums, make.cast(operand(bias), sums.type.dtype)))
-    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output)
+    return requantize(make, sums, a_scale, b_scale, c_scale, c0, output)

@@ -28,7 +28,7 @@ from nnefc.frontends.common.values import (
     named_type,
     scalar,
 )
-from nnefc.frontends.tract.operators.movement import part
+from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.operators.sums import running_sum
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
@@ -80,9 +80,9 @@ def tract_onnx_random(
         raise OperatorError(
             "argument/random", f"parameters = {[first, second]} are no finite numbers"
         )
-    stream = _Stream.of(make, seed)
-    made = _DISTRIBUTIONS[dist](stream, math.prod(shape), dtype, first, second)
-    stream.keep()
+    generator = _Generator.of(make, seed)
+    made = _DISTRIBUTIONS[dist](generator, math.prod(shape), dtype, first, second)
+    generator.store()
     return make.reshape(make.cast(made, dtype), shape)
 
 
@@ -105,20 +105,20 @@ def tract_onnx_multinomial(
         message = f"input has shape {list(input.type.dims)}: there is no class to draw"
         raise OperatorError("argument/multinomial", message)
     check_shape(make, "[batch, sample_size]", (batch, sample_size), DType.FLOAT64)
-    stream = _Stream.of(make, seed)
-    share = make.reshape(stream.fractions(batch * sample_size), (batch, sample_size))
-    stream.keep()
-    ends = _ends(make, input)
-    total = part(make, ends, 1, classes - 1, classes)
+    generator = _Generator.of(make, seed)
+    share = make.reshape(generator.fractions(batch * sample_size), (batch, sample_size))
+    generator.store()
+    ends = _cumulative_weights(make, input)
+    total = slice_in_dim(make, ends, 1, classes - 1, classes)
     point = make("floor", make("mul", share, total))
-    return make.cast(_first_beyond(make, ends, point), _MULTINOMIAL_TYPES[dtype])
+    return make.cast(_search_sorted(make, ends, point), _MULTINOMIAL_TYPES[dtype])
 
 
 # -- the sequence
 
 
 @dataclass(slots=True)
-class _Stream:
+class _Generator:
     """A generator: where in the sequence it is, and under which name that is kept."""
 
     make: OpBuilder
@@ -127,23 +127,25 @@ class _Stream:
     position: Operand
 
     @classmethod
-    def of(cls, make: OpBuilder, seed: Any) -> _Stream:
+    def of(cls, make: OpBuilder, seed: Any) -> _Generator:
         """The generator of the operator at hand; raises OperatorError within a loop."""
         model: ModelContext = make.evaluator.context.model
         if make.graph is not model.graph:
             raise OperatorError("tract/unsupported", "there are no random numbers within a loop")
         name = model.state_name("random")
-        before = model.state(name, DType.UINT64, 0)
+        before = model.prior_state(name, DType.UINT64, 0)
         if before is not None:
             return cls(make, name, before, before.value)
         is_given = seed is not None and seed is not False
-        first = _seed_of(seed) if is_given else model.common.entropy + zlib.crc32(name.encode())
-        return cls(make, name, before, _word(_mixed(first & _MASK)))
+        first = (
+            _seed_of(seed) if is_given else model.source_state.entropy + zlib.crc32(name.encode())
+        )
+        return cls(make, name, before, _uint64(_splitmix64(first & _MASK)))
 
     def words(self, count: int) -> Operand:
         """The next words [count]."""
         make = self.make
-        gamma, position = _word(_GAMMA), self.position
+        gamma, position = _uint64(_GAMMA), self.position
         extent = KnownTensor(integer_array(count), DType.INT64)
         distance = make("mul", make.cast(extent, DType.UINT64), gamma)
         self.position = make("add", position, distance)
@@ -156,38 +158,38 @@ class _Stream:
         iota = build(make.graph, "iota", [], attributes, location=make.location).output
         z = make("add", make("mul", make.cast(iota, DType.UINT64), gamma), position)
         for shift, factor in _MIX:
-            z = make("mul", _folded(make, z, shift), _word(factor))
-        return _folded(make, z, _LAST)
+            z = make("mul", _xor_shift(make, z, shift), _uint64(factor))
+        return _xor_shift(make, z, _LAST)
 
     def fractions(self, count: int, *, above: bool = False) -> Operand:
         """The next numbers [count] in float64, of [0, 1), or of (0, 1] if they are `above` 0."""
         make = self.make
-        whole = make("shift_right", self.words(count), _word(64 - _BITS))
+        whole = make("shift_right", self.words(count), _uint64(64 - _BITS))
         if above:
-            whole = make("add", whole, _word(1))
+            whole = make("add", whole, _uint64(1))
         # less than 2^63: conversions from signed integers are what processors have
         real = make.cast(make.cast(whole, DType.INT64), DType.FLOAT64)
-        return make("mul", real, _real(0.5**_BITS))
+        return make("mul", real, _float64(0.5**_BITS))
 
-    def keep(self) -> None:
+    def store(self) -> None:
         """Let the next call begin where this one has ended."""
         model: ModelContext = self.make.evaluator.context.model
-        model.keep(self.name, self.before, self.position)
+        model.store_state(self.name, self.before, self.position)
 
 
-def _word(bits: int) -> KnownTensor:
+def _uint64(bits: int) -> KnownTensor:
     return KnownTensor(np.array(bits, np.uint64), DType.UINT64)
 
 
-def _real(number: float) -> KnownTensor:
+def _float64(number: float) -> KnownTensor:
     return KnownTensor(np.array(number, np.float64), DType.FLOAT64)
 
 
-def _folded(make: OpBuilder, z: Operand, shift: int) -> Operand:
-    return make("bitxor", z, make("shift_right", z, _word(shift)))
+def _xor_shift(make: OpBuilder, z: Operand, shift: int) -> Operand:
+    return make("bitxor", z, make("shift_right", z, _uint64(shift)))
 
 
-def _mixed(z: int) -> int:
+def _splitmix64(z: int) -> int:
     """splitmix64 of a word: what seeds that are alike have in common is gone."""
     for shift, factor in _MIX:
         z = (z ^ z >> shift) * factor & _MASK
@@ -209,7 +211,7 @@ def _seed_of(seed: Any) -> int:
 # -- distributions
 
 
-def _uniform(stream: _Stream, count: int, dtype: DType, low: float, high: float) -> Operand:
+def _uniform(generator: _Generator, count: int, dtype: DType, low: float, high: float) -> Operand:
     """low + u (high - low), which rounding must not make `high`."""
     bounds = converted(np.array([low, high]), dtype).astype(np.float64)
     low, high = bounds.tolist()
@@ -222,9 +224,9 @@ def _uniform(stream: _Stream, count: int, dtype: DType, low: float, high: float)
         raise OperatorError(
             "argument/random", f"{given}: high - low is beyond the numbers of float64"
         )
-    make = stream.make
-    scaled = make("mul", stream.fractions(count), _real(high - low))
-    return make("min", make("add", scaled, _real(low)), _real(_below(high, dtype)))
+    make = generator.make
+    scaled = make("mul", generator.fractions(count), _float64(high - low))
+    return make("min", make("add", scaled, _float64(low)), _float64(_below(high, dtype)))
 
 
 def _below(number: float, dtype: DType) -> float:
@@ -233,48 +235,50 @@ def _below(number: float, dtype: DType) -> float:
     return float(items)
 
 
-def _normal(stream: _Stream, count: int, dtype: DType, mean: float, deviation: float) -> Operand:
+def _normal(
+    generator: _Generator, count: int, dtype: DType, mean: float, deviation: float
+) -> Operand:
     """mean + deviation sqrt(-2 ln u) cos(2 pi v), with u of (0, 1] and v of [0, 1).
 
     Box and Muller's method; in the type of the result, or float32 at least.
     """
     if deviation < 0:
         raise OperatorError("argument/random", f"the deviation must not be below 0: {deviation}")
-    make = stream.make
+    make = generator.make
     wide = DType.FLOAT64 if dtype is DType.FLOAT64 else DType.FLOAT32
     # float32 is as exact for a u close to 0 as for others: tails are as long as those of float64
-    u = make.cast(stream.fractions(count, above=True), wide)
-    v = make.cast(stream.fractions(count), wide)
+    u = make.cast(generator.fractions(count, above=True), wide)
+    v = make.cast(generator.fractions(count), wide)
     radius = make("sqrt", make("mul", make("log", u), -2.0))
     z = make("mul", radius, make("cos", make("mul", v, 2 * math.pi)))
     return make("add", make("mul", z, deviation), mean)
 
 
-_Distribution = Callable[[_Stream, int, DType, float, float], Operand]
+_Distribution = Callable[[_Generator, int, DType, float, float], Operand]
 _DISTRIBUTIONS: Final[dict[str, _Distribution]] = {"uniform": _uniform, "normal": _normal}
 
 
 # -- classes
 
 
-def _ends(make: OpBuilder, logits: Operand) -> Operand:
+def _cumulative_weights(make: OpBuilder, logits: Operand) -> Operand:
     """Where the classes [batch, classes] end on a line that is as long as all weights together.
 
     Weights are whole numbers in float64, whose sums are exact: a class without weight has no part
     of the line, whatever the order of the sums.
     """
     batch, classes = logits.type.dims
-    largest_weight = _real(2.0 ** (_BITS - 1 - classes.bit_length()))
+    largest_weight = _float64(2.0 ** (_BITS - 1 - classes.bit_length()))
     x = make.cast(logits, DType.FLOAT64)
     most = make("max_reduce", x, axes=(1,))
     weights = make("floor", make("mul", make("exp", make("sub", x, most)), largest_weight))
     # infinite and undefined ones have no difference to the largest
-    weights = make("select", make("gt", weights, _real(0)), weights, _real(0))
+    weights = make("select", make("gt", weights, _float64(0)), weights, _float64(0))
     ends = make("select", make("eq", x, most), largest_weight, weights)
     return running_sum(make, make.repeated(ends, (batch, classes)), 1)
 
 
-def _first_beyond(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
+def _search_sorted(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
     """Index of the first of `ends` [batch, classes], in order, that is greater than a point
     [batch, n]; of the last one if none is.
     """
@@ -282,5 +286,5 @@ def _first_beyond(make: OpBuilder, ends: Operand, points: Operand) -> Operand:
     def is_before(index: Operand) -> Operand:
         return make("le", make("gather_elements", ends, index, axis=1), points)
 
-    none = make.cast(make("mul", points, _real(0)), DType.INT64)
+    none = make.cast(make("mul", points, _float64(0)), DType.INT64)
     return count_before(make, none, ends.type.dims[1], is_before)

@@ -10,7 +10,7 @@ from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least, of_shape
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import part, transpose, unsqueeze
+from nnefc.frontends.tract.operators.movement import slice_in_dim, transpose, unsqueeze
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
@@ -21,7 +21,7 @@ def _gates(make: OpBuilder, x: Operand, hidden: int, count: int) -> list[Operand
     if x.type.dims[axis] != count * hidden:
         message = f"{count} gates of {hidden} do not make {x.type.dims[axis]}"
         raise OperatorError("argument/gates", message)
-    return [part(make, x, axis, i * hidden, (i + 1) * hidden) for i in range(count)]
+    return [slice_in_dim(make, x, axis, i * hidden, (i + 1) * hidden) for i in range(count)]
 
 
 @operator("tract_core")
@@ -79,7 +79,10 @@ def tract_core_gru_seq(
         if b is None or b.type.volume != 2 * gates:
             raise OperatorError("argument/gru_seq", f"b does not have {2 * gates} items")
         biases = make.reshape(b, (1, 2 * gates))
-        w_bias, r_bias = part(make, biases, 1, 0, gates), part(make, biases, 1, gates, 2 * gates)
+        w_bias, r_bias = (
+            slice_in_dim(make, biases, 1, 0, gates),
+            slice_in_dim(make, biases, 1, gates, 2 * gates),
+        )
     rows = make.reshape(make.transpose(x, (1, 0, 2)), (steps * batch, width))
     inputs = make.reshape(_affine(make, rows, w, w_bias), (steps, batch, gates))
     state = make.reshape(initial_h, (batch, hidden))
@@ -124,8 +127,8 @@ def tract_transformers_causal_conv1d_update(
     state = make.reshape(wide[2], (batch, channels, taps))
     series = make("concat", [state, transpose(make, wide[0], (0, 2, 1))], axis=2)
     last = taps + time
-    following = part(make, series, 2, last - taps, last)
-    window = part(make, series, 2, 1, last)
+    following = slice_in_dim(make, series, 2, last - taps, last)
+    window = slice_in_dim(make, series, 2, 1, last)
     kernel = make.reshape(wide[1], (channels, 1, taps))
     y = make("conv", window, kernel, padding=((0, 0),), groups=channels)
     output = transpose(make, make("silu", y), (0, 2, 1))
@@ -163,11 +166,11 @@ def tract_transformers_gdn_recurrent(
     of_shape("gdn_recurrent", "initial_state", initial_state, (batch, heads, width, width))
     if not steps:
         raise OperatorError("argument/gdn_recurrent", "there are no steps")
-    q, k = (_normal(make, x, heads) for x in (query, key))
+    q, k = (_unit_heads(make, x, heads) for x in (query, key))
     q = make("mul", q, 1.0 / math.sqrt(width))
     v, g, b, state = (make.cast(x, DType.FLOAT32) for x in (value, log_decay, beta, initial_state))
     g, b = (make.reshape(x, (batch, steps, heads)) for x in (g, b))
-    scanned = [_first(make, x) for x in (q, k, v, make("exp", g), b)]
+    scanned = [_time_major(make, x) for x in (q, k, v, make("exp", g), b)]
 
     def step(
         within: OpBuilder, states: list[Operand], slices: list[Operand], shared: list[Operand]
@@ -188,12 +191,12 @@ def tract_transformers_gdn_recurrent(
     return make.cast(output, query.type.dtype), final
 
 
-def _first(make: OpBuilder, x: Operand) -> Operand:
+def _time_major(make: OpBuilder, x: Operand) -> Operand:
     """Time as the first dimension."""
     return make.transpose(x, (1, 0, *range(2, x.type.rank)))
 
 
-def _normal(make: OpBuilder, x: Operand, heads: int) -> Operand:
+def _unit_heads(make: OpBuilder, x: Operand, heads: int) -> Operand:
     """Vectors of length 1, each for as many heads as there are of the values."""
     batch, steps, few, width = x.type.dims
     wide = make.cast(x, DType.FLOAT32)

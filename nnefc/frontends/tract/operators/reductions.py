@@ -8,7 +8,7 @@ from nnefc.frontends.common import boolean_arithmetic
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_shape
 from nnefc.frontends.common.values import Operand, OperatorError, datum_type
-from nnefc.frontends.tract.operators.movement import axes_of, axis_of
+from nnefc.frontends.tract.operators.movement import normalize_axes, normalize_axis
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 from nnefc.ir import DType, Value
 
@@ -17,18 +17,20 @@ from nnefc.ir import DType, Value
 def sum_reduce(
     make: OpBuilder, input: Operand, axes: tuple[int, ...], normalize: bool = False
 ) -> Any:
-    where = axes_of(axes, input.type.rank)
+    where = normalize_axes(axes, input.type.rank)
     if boolean_arithmetic.are_booleans(input):
         input = make.cast(input, DType.INT64)
     return make("sum_reduce", input, axes=where, normalize=normalize)
 
 
-def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = None) -> None:
+def _register_reduction(
+    registry: str, name: str, prefix: str = "", of: DType | None = None
+) -> None:
     """An operator that is the operation of its name, along axes, of items that become `of`."""
 
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
         x = input if of is None else make.cast(input, of)
-        where = axes_of(axes, x.type.rank)
+        where = normalize_axes(axes, x.type.rank)
         if of is None and boolean_arithmetic.are_booleans(x):
             return boolean_arithmetic.reduction(make, name, x, where)
         return make(name, x, axes=where)
@@ -38,18 +40,18 @@ def _reduction(registry: str, name: str, prefix: str = "", of: DType | None = No
 
 
 for _name in ("mean_reduce", "max_reduce", "min_reduce", "moments"):
-    _reduction("tract_nnef", _name)
+    _register_reduction("tract_nnef", _name)
 for _name in ("all_reduce", "any_reduce"):
-    _reduction("tract_nnef", _name, of=DType.BOOL)
+    _register_reduction("tract_nnef", _name, of=DType.BOOL)
 for _name in ("product_reduce", "argmax_reduce_last", "argmin_reduce_last"):
-    _reduction("tract_core", _name, "tract_core_")
+    _register_reduction("tract_core", _name, "tract_core_")
 
 
-def _place_of(name: str) -> None:
+def _register_arg_reduction(name: str) -> None:
     """An operator that gives the first place of an extreme, as int64."""
 
     def function(make: OpBuilder, input: Operand, axes: tuple[int, ...]) -> Any:
-        where = axes_of(axes, input.type.rank)
+        where = normalize_axes(axes, input.type.rank)
         if boolean_arithmetic.are_booleans(input):
             return make.cast(boolean_arithmetic.reduction(make, name, input, where), DType.INT64)
         y = make(name, input, axes=where)
@@ -63,7 +65,7 @@ def _place_of(name: str) -> None:
 
 
 for _name in ("argmax_reduce", "argmin_reduce"):
-    _place_of(_name)
+    _register_arg_reduction(_name)
 
 
 # -- softmax
@@ -77,7 +79,7 @@ def softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...] = (1,)) -> Any:
     if rank > make.budget.limits.rank:
         raise OperatorError("tract/axis", f"axes = {list(axes)} are outside any tensor")
     full = make.reshape(x, dims + (1,) * (rank - len(dims)))
-    return make.reshape(make("softmax", full, axes=axes_of(axes, rank)), dims)
+    return make.reshape(make("softmax", full, axes=normalize_axes(axes, rank)), dims)
 
 
 @operator("tract_core")
@@ -89,7 +91,7 @@ def tract_core_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...], exp: 
 @operator("tract_core")
 def tract_core_log_softmax(make: OpBuilder, x: Operand, axes: tuple[int, ...]) -> Any:
     """x - max - log(sum(exp(x - max)))."""
-    where = axes_of(axes, x.type.rank)
+    where = normalize_axes(axes, x.type.rank)
     shifted = make("sub", x, make("max_reduce", x, axes=where))
     total = make("sum_reduce", make("exp", shifted), axes=where)
     return make("sub", shifted, make("log", total))
@@ -117,7 +119,7 @@ def tract_core_scaled_rms_norm(
     """scale x / sqrt(mean(x^2) + eps), with a factor for each place of the axis; the quotient is
     rounded to `scale_dt` before, and the result is of `out_dt`, or of the input's type.
     """
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     of_shape("scaled_rms_norm", "scale", scale, (input.type.dims[at],))
     normal = _normal(make, input, axis, eps)
     wide = normal.type.dtype
@@ -130,7 +132,7 @@ def tract_core_scaled_rms_norm(
 
 def _normal(make: OpBuilder, input: Operand, axis: int, eps: float) -> Operand:
     """x / sqrt(mean(x^2) + eps) in float32, or float64 if the input is that."""
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     dtype = input.type.dtype
     wide = dtype if dtype in (DType.FLOAT32, DType.FLOAT64) else DType.FLOAT32
     x = make.cast(input, wide)
@@ -189,7 +191,7 @@ def tract_onnx_lrn(
 def l1_normalization(
     make: OpBuilder, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
 ) -> Any:
-    where = axes_of(axes, input.type.rank)
+    where = normalize_axes(axes, input.type.rank)
     return make("l1_normalization", input, axes=where, bias=bias, epsilon=epsilon)
 
 
@@ -197,5 +199,5 @@ def l1_normalization(
 def l2_normalization(
     make: OpBuilder, input: Operand, axes: tuple[int, ...], bias: float = 0.0, epsilon: float = 0.0
 ) -> Any:
-    where = axes_of(axes, input.type.rank)
+    where = normalize_axes(axes, input.type.rank)
     return make("l2_normalization", input, axes=where, bias=bias, epsilon=epsilon)

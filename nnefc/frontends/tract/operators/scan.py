@@ -10,7 +10,7 @@ from typing import Any
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError, integers, operand
-from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import operator
 
 _OTHER = re.compile(r"[^0-9A-Za-z]")
@@ -97,7 +97,9 @@ def tract_core_scan(
         stacked: list[Operand] = []
         for r in kept:
             x = operand(given[r])
-            stacked.append(_moved(within, x, axis_of(axes.get(r, 0), max(x.type.rank, 1)), 0))
+            stacked.append(
+                _moved(within, x, normalize_axis(axes.get(r, 0), max(x.type.rank, 1)), 0)
+            )
         return after, stacked
 
     initial = [operand(x) for _, x, _ in states]
@@ -124,8 +126,8 @@ def tract_core_scan(
             extent = x.type.dims[0]
             length = extent // turns
             begin = 0 if chunks.get(r, 1) < 0 else extent - length
-            x = part(make, x, 0, begin, begin + length)
-        at = axis_of(axes.get(r, 0), max(x.type.rank, 1))
+            x = slice_in_dim(make, x, 0, begin, begin + length)
+        at = normalize_axis(axes.get(r, 0), max(x.type.rank, 1))
         found.append(_moved(make, x, 0, at))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -150,7 +152,7 @@ def _scanned(item: tuple[Any, ...], name: str) -> _Scanned:
     chunk = integers(item[3])[0]
     if chunk == 0:
         raise OperatorError("argument/scan", "a chunk must not be 0")
-    return _Scanned(name, tensor, axis_of(integers(item[2])[0], tensor.type.rank), chunk)
+    return _Scanned(name, tensor, normalize_axis(integers(item[2])[0], tensor.type.rank), chunk)
 
 
 def _output(item: tuple[Any, ...]) -> _Output:

@@ -6,14 +6,14 @@ from typing import Any
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import axis_of
+from nnefc.frontends.tract.operators.movement import normalize_axis
 from nnefc.frontends.tract.registry import operator
 
 
 @operator("tract_core")
 def tract_core_fft(make: OpBuilder, input: Operand, axis: int, inverse: bool = False) -> Any:
     """Neither direction divides by the number of items."""
-    return make("fft", input, axis=axis_of(axis, input.type.rank), inverse=inverse)
+    return make("fft", input, axis=normalize_axis(axis, input.type.rank), inverse=inverse)
 
 
 @operator("tract_core")
@@ -26,7 +26,7 @@ def tract_core_stft(
     window: Operand | None = None,
 ) -> Any:
     """Transforms of frames; a window that is shorter lies in the middle of them."""
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     if window is None:
         return make("stft", input, axis=at, frame=frame, stride=stride)
     if window.type.rank != 1 or window.type.volume > frame:

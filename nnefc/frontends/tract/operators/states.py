@@ -12,35 +12,37 @@ from typing import Any
 from nnefc.frontends.common.loops import loop
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import axis_of, part, unsqueeze
+from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim, unsqueeze
 from nnefc.frontends.tract.operators.transformers import tract_transformers_sdpa
 from nnefc.frontends.tract.registry import NO_TYPE, TypeName, operator
 
 
-def _grown(make: OpBuilder, name: str, x: Operand, axis: int, window: int | None = None) -> Operand:
+def _cached(
+    make: OpBuilder, name: str, x: Operand, axis: int, window: int | None = None
+) -> Operand:
     """What has come along an axis so far, or the last `window` of it."""
     model = make.evaluator.context.model
     is_empty = 0 in _others(x.type.dims, axis)  # there is nothing to put anywhere
     in_place = window is None and model.in_place and not is_empty
     if window is None:
-        model.common.growing[name] = axis
+        model.source_state.growing[name] = axis
     room = (axis, x.type.dims[axis]) if in_place else None
-    before = model.state(name, x.type.dtype, x.type.rank, room)
+    before = model.prior_state(name, x.type.dtype, x.type.rank, room)
     after = x
     if before is not None and _others(before.dims, axis) != _others(x.type.dims, axis):
         message = f"the state '{name}' is {list(before.dims)}, and {list(x.type.dims)} comes"
         raise OperatorError("input/state", f"{message}: all axes but {axis} must be the same")
     if before is not None and before.dims[axis] > 0:
-        after = part(make, before.value, axis, 0, before.dims[axis])
+        after = slice_in_dim(make, before.value, axis, 0, before.dims[axis])
         if x.type.dims[axis] > 0:
             after = make("concat", [after, x], axis=axis)
     if before is not None and in_place:
-        model.append(make, name, before, x, axis)
+        model.append_to_state(make, name, before, x, axis)
         return after
     if window is not None:
         extent = after.type.dims[axis]
-        after = part(make, after, axis, max(0, extent - window), extent)
-    model.keep(name, before, after)
+        after = slice_in_dim(make, after, axis, max(0, extent - window), extent)
+    model.store_state(name, before, after)
     return after
 
 
@@ -60,7 +62,7 @@ def tract_transformers_dyn_kv_cache(
 ) -> Any:
     """The inputs of all calls so far, one behind the other along an axis."""
     del datum_type, past_sequence_shape, input_sequence_shape
-    return _grown(make, name, input, axis_of(axis, input.type.rank))
+    return _cached(make, name, input, normalize_axis(axis, input.type.rank))
 
 
 @operator("tract_transformers")
@@ -81,7 +83,7 @@ def tract_transformers_quantized_dyn_kv_cache(
             "argument/quantized_dyn_kv_cache", f"bits = {bits}; 1 to 16 are possible"
         )
     del per_channel, datum_type, past_sequence_shape, input_sequence_shape
-    return _grown(make, name, input, axis_of(axis, input.type.rank))
+    return _cached(make, name, input, normalize_axis(axis, input.type.rank))
 
 
 @operator("tract_transformers")
@@ -89,7 +91,7 @@ def tract_transformers_quantized_kv_sdpa(
     make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int = 2, scale: Any = False
 ) -> Any:
     """Attention over the keys and values of all calls so far."""
-    return _attended(make, q, k, v, axis, None, scale)
+    return _cached_attention(make, q, k, v, axis, None, scale)
 
 
 @operator("tract_transformers")
@@ -99,19 +101,19 @@ def tract_transformers_window_kv_sdpa(
     """Attention over the last `window` keys and values."""
     if window < 1:
         raise OperatorError("argument/window", f"window = {window}; it must be at least 1")
-    return _attended(make, q, k, v, axis, window, scale)
+    return _cached_attention(make, q, k, v, axis, window, scale)
 
 
-def _attended(
+def _cached_attention(
     make: OpBuilder, q: Operand, k: Operand, v: Operand, axis: int, window: int | None, scale: Any
 ) -> Operand:
-    at = axis_of(axis, k.type.rank)
+    at = normalize_axis(axis, k.type.rank)
     if v.type.rank != k.type.rank:
         ranks = f"{k.type.rank} and {v.type.rank}"
         raise OperatorError("argument/sdpa", f"k and v have ranks {ranks}, which differ")
     model = make.evaluator.context.model
     keys, values = (
-        _grown(make, model.state_name(f"{which}_cache"), x, at, window)
+        _cached(make, model.state_name(f"{which}_cache"), x, at, window)
         for which, x in (("key", k), ("value", v))
     )
     return tract_transformers_sdpa(make, q, keys, values, None, scale)
@@ -148,7 +150,7 @@ def tract_extra_exp_unit_norm(
             divisor = unsqueeze(within, divisor, (mean.type.rank,))
         return within("div", x, divisor), mean
 
-    return _running(make, input, state, axis, skip, stateless, step)
+    return _running_norm(make, input, state, axis, skip, stateless, step)
 
 
 @operator("tract_extra")
@@ -170,17 +172,17 @@ def tract_extra_exp_mean_norm(
             mean = within("add", kept, within("mul", mean, alpha))
         return within("mul", within("sub", x, mean), 1.0 / scaling_factor), mean
 
-    return _running(make, input, state, axis, skip, stateless, step)
+    return _running_norm(make, input, state, axis, skip, stateless, step)
 
 
-def _running(
+def _running_norm(
     make: OpBuilder, x: Operand, initial: Operand, axis: int, skip: int, stateless: bool, step: Any
 ) -> Operand:
     """The results of `step(make, slice, mean, update)`, which leaves the mean for `skip` steps."""
-    at = axis_of(axis, x.type.rank)
+    at = normalize_axis(axis, x.type.rank)
     model = make.evaluator.context.model
     name = "" if stateless else model.state_name("running_mean")
-    before = None if stateless else model.state(name, initial.type.dtype)
+    before = None if stateless else model.prior_state(name, initial.type.dtype)
     order = (at, *(i for i in range(x.type.rank) if i != at))
     series = make.transpose(x, order)
     steps = series.type.dims[0]
@@ -204,11 +206,11 @@ def _running(
             return [new], [within.reshape(y, dims)]
 
         finals, stacked = loop(
-            make, end - begin, [mean], [part(make, series, 0, begin, end)], [], body
+            make, end - begin, [mean], [slice_in_dim(make, series, 0, begin, end)], [], body
         )
         mean = finals[0]
         parts += stacked
     if not stateless:
-        model.keep(name, before, mean)
+        model.store_state(name, before, mean)
     y = parts[0] if len(parts) == 1 else make("concat", parts, axis=0)
     return make.transpose(y, [order.index(i) for i in range(len(order))])

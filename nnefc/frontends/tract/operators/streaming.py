@@ -9,7 +9,7 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import take_room
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import axis_of, concat, part
+from nnefc.frontends.tract.operators.movement import concat, normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
@@ -19,14 +19,14 @@ def tract_pulse_delay(
     make: OpBuilder, input: Operand, axis: int, delay: int, overlap: int = 0
 ) -> Any:
     """What came `delay` items before, and `overlap` items more of it; zeros before the first."""
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     dims = [*input.type.dims]
     extent, dims[at] = dims[at], delay + overlap
     if delay < 0 or overlap < 0:
         raise OperatorError("argument/delay", f"delay = {delay}, overlap = {overlap}")
     take_room(make.budget, *dims)
     zeros = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
-    return part(make, concat(make, (zeros, input), at), at, 0, extent + overlap)
+    return slice_in_dim(make, concat(make, (zeros, input), at), at, 0, extent + overlap)
 
 
 @operator("tract_pulse", "pulse_mask")
@@ -52,7 +52,7 @@ def tract_pulse_pulse_pad(
 ) -> Any:
     """Borders in the place of items that are before or behind the input within a stream."""
     del before, after, overlap
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     extent = input.type.dims[at]
     begin, end = max(begin_input, 0), min(end_input, extent)
     if border == "constant":
@@ -65,13 +65,13 @@ def tract_pulse_pulse_pad(
         raise OperatorError(
             "argument/pad", f"there is nothing between {begin_input} and {end_input}"
         )
-    inside = part(make, input, at, begin, end)
+    inside = slice_in_dim(make, input, at, begin, end)
     padding = tuple((begin, extent - end) if i == at else (0, 0) for i in range(input.type.rank))
     return make("pad", inside, padding=padding, border="replicate", value=0.0)
 
 
 def _outside(make: OpBuilder, x: Operand, axis: int, begin: int, end: int, value: float) -> Operand:
-    at = axis_of(axis, x.type.rank)
+    at = normalize_axis(axis, x.type.rank)
     shape = [1] * x.type.rank
     shape[at] = x.type.dims[at]
     places = np.arange(shape[at]).reshape(shape)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import axis_of, part
+from nnefc.frontends.tract.operators.movement import normalize_axis, slice_in_dim
 from nnefc.frontends.tract.registry import operator
 from nnefc.ir import DType
 
@@ -21,12 +21,15 @@ def running_sum(make: OpBuilder, x: Operand, at: int, *, reverse: bool = False) 
     extent = x.type.dims[at]
     sums, reach = x, 1
     while reach < extent:
-        first, last = part(make, sums, at, 0, extent - reach), part(make, sums, at, reach, extent)
+        first, last = (
+            slice_in_dim(make, sums, at, 0, extent - reach),
+            slice_in_dim(make, sums, at, reach, extent),
+        )
         added = make("add", first, last)
         if reverse:
-            pieces = [added, part(make, sums, at, extent - reach, extent)]
+            pieces = [added, slice_in_dim(make, sums, at, extent - reach, extent)]
         else:
-            pieces = [part(make, sums, at, 0, reach), added]
+            pieces = [slice_in_dim(make, sums, at, 0, reach), added]
         sums = make("concat", pieces, axis=at)
         reach *= 2
     return sums
@@ -39,7 +42,7 @@ def tract_core_cumsum(
     """Sums of the items up to each one along an axis, from the end if `reverse`; without that one
     if `exclusive`.
     """
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     if input.type.dtype is DType.BOOL:
         raise OperatorError(
             "argument/cumsum", "logicals have no sums; cast them to an integer type"
@@ -51,9 +54,9 @@ def tract_core_cumsum(
     dims = tuple(1 if i == at else n for i, n in enumerate(input.type.dims))
     none = KnownTensor(np.zeros(dims, input.type.dtype.numpy), input.type.dtype)
     if reverse:
-        pieces = [part(make, sums, at, 1, extent), none]
+        pieces = [slice_in_dim(make, sums, at, 1, extent), none]
     else:
-        pieces = [none, part(make, sums, at, 0, extent - 1)]
+        pieces = [none, slice_in_dim(make, sums, at, 0, extent - 1)]
     return make("concat", pieces, axis=at) if extent > 1 else none
 
 
@@ -62,7 +65,7 @@ def tract_pulse_cumsum(
     make: OpBuilder, input: Operand, axis: int, exclusive: bool = False, skip: int = 0
 ) -> Any:
     """`tract_core_cumsum` of a stream of which the first `skip` items count as zeros."""
-    at = axis_of(axis, input.type.rank)
+    at = normalize_axis(axis, input.type.rank)
     if skip < 0:
         raise OperatorError("argument/cumsum", f"skip = {skip} is negative")
     if skip:

@@ -11,7 +11,7 @@ from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import of_rank, of_rank_at_least
 from nnefc.frontends.common.value_bounds import bounds
 from nnefc.frontends.common.values import KnownTensor, Operand, OperatorError, datum_type, scalar
-from nnefc.frontends.tract.operators.movement import part
+from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.operators.products import matmul
 from nnefc.frontends.tract.registry import F32, NO_TYPE, TypeName, operator
 from nnefc.ir import DType
@@ -49,17 +49,17 @@ def tract_transformers_sdpa(
         mask = make.aligned_right(mask, rank)
         if any(extent != 1 for extent in mask.type.dims[:-3]):
             mask = make.repeated(mask, (*shape[:-3], *mask.type.dims[-3:]))
-    mask = mask if mask is None else _for_each_row(mask, shape[-2])
-    wide = _computed_in(dtype, acc_datum_type)
+    mask = mask if mask is None else _without_tile(mask, shape[-2])
+    wide = _accumulation_type(dtype, acc_datum_type)
     q, k, v = (make.cast(_of_rank_3_or_4(make, x), wide) for x in (q, k, v))
     mask = mask if mask is None else _of_rank_3_or_4(make, mask)
     if is_causal:
-        mask = _causal(make, q.type.dims[-2], k.type.dims[-2])
+        mask = _causal_mask(make, q.type.dims[-2], k.type.dims[-2])
     y = _attention(make, q, k, v, mask, factor)
     return make.cast(make.reshape(y, shape), dtype)
 
 
-def _for_each_row(mask: Operand, rows: int) -> Operand:
+def _without_tile(mask: Operand, rows: int) -> Operand:
     """A mask as it was before torch_to_nnef has repeated it for each query of the example, if it is
     one for all queries, or has as many rows as there are.
     """
@@ -80,7 +80,7 @@ def _of_rank_3_or_4(make: OpBuilder, x: Operand) -> Operand:
     return make.aligned_right(x, 3) if len(dims) == 2 else x
 
 
-def _causal(make: OpBuilder, rows: int, keys: int) -> Operand:
+def _causal_mask(make: OpBuilder, rows: int, keys: int) -> Operand:
     key = make.reshape(make.iota(keys), (1, keys))
     row = make.reshape(make.iota(rows), (rows, 1))
     hidden = KnownTensor(np.array(-np.inf, np.float32), DType.FLOAT32)
@@ -103,7 +103,7 @@ def _attention(
             k, v = (make.reshape(x, (*x.type.dims[:2], 1, *x.type.dims[2:])) for x in (k, v))
     scores = make("mul", matmul(make, q, k, False, True), factor)
     if mask is not None:
-        scores = _masked(make, scores, mask, len(shape), groups)
+        scores = _apply_mask(make, scores, mask, len(shape), groups)
     last = scores.type.rank - 1
     weights = make("softmax", scores, axes=(last,))
     if mask is not None and _may_hide_rows(mask):
@@ -121,7 +121,7 @@ def _may_hide_rows(mask: Operand) -> bool:
     return is_logical or bounds(mask)[0] == -math.inf
 
 
-def _computed_in(dtype: DType, named: TypeName) -> DType:
+def _accumulation_type(dtype: DType, named: TypeName) -> DType:
     """The type in which scores are summed; float32 at least.  Raises OperatorError."""
     wanted = datum_type(named).dtype if named else dtype
     if not wanted.is_float:
@@ -131,7 +131,9 @@ def _computed_in(dtype: DType, named: TypeName) -> DType:
     return DType.FLOAT64 if DType.FLOAT64 in (wanted, dtype) else DType.FLOAT32
 
 
-def _masked(make: OpBuilder, scores: Operand, mask: Operand, rank: int, groups: int = 1) -> Operand:
+def _apply_mask(
+    make: OpBuilder, scores: Operand, mask: Operand, rank: int, groups: int = 1
+) -> Operand:
     """Scores with a mask on them, which is added or says what is kept.
 
     The mask is for scores of `rank` dimensions, of which the second one is in `groups`.
@@ -156,7 +158,7 @@ def tract_transformers_scaled_masked_softmax(
 ) -> Any:
     """softmax(scale x + mask) along the last dimension; what is masked is 0 if it is asked for."""
     scaled = make("mul", input, scale)
-    scores = _masked(make, scaled, mask, input.type.rank)
+    scores = _apply_mask(make, scaled, mask, input.type.rank)
     y = make("softmax", scores, axes=(input.type.rank - 1,))
     if not post_softmax_mask:
         return y
@@ -172,8 +174,8 @@ def tract_transformers_apply_rope(
     """x cos + rotate_half(x) sin, rotate_half(a, b) = (-b, a)."""
     axis = len(of_rank_at_least("apply_rope", "input", input, 1)) - 1
     half = input.type.dims[axis] // 2
-    first = part(make, input, axis, 0, half)
-    second = part(make, input, axis, half, 2 * half)
+    first = slice_in_dim(make, input, axis, 0, half)
+    second = slice_in_dim(make, input, axis, half, 2 * half)
     turned = make("concat", [make("neg", second), first], axis=axis)
     c, s = (make.aligned_right(make.cast(x, input.type.dtype), input.type.rank) for x in (cos, sin))
     return make("add", make("mul", input, c), make("mul", turned, s))
@@ -197,7 +199,7 @@ def tract_transformers_fused_sdpa(
     which says what `window` does.
     """
     del window
-    k, v = (_behind(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
+    k, v = (_appended(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
     y = tract_transformers_sdpa(make, q, k, v, mask, scale)
     return y, make.cast(k, q.type.dtype), make.cast(v, q.type.dtype)
 
@@ -221,7 +223,7 @@ def tract_transformers_gpt_oss_sdpa(
     del window
     dtype = q.type.dtype
     batch, heads, rows, width = of_rank("gpt_oss_sdpa", "q", q, 4)
-    k, v = (_behind(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
+    k, v = (_appended(make, old, new) for old, new in ((k_cache, k_new), (v_cache, v_new)))
     _, few, keys, _ = of_rank("gpt_oss_sdpa", "k_cache", k, 4)
     if few < 1 or heads % few:
         raise OperatorError("argument/gpt_oss_sdpa", f"{heads} heads of q are no multiple of {few}")
@@ -234,15 +236,17 @@ def tract_transformers_gpt_oss_sdpa(
     grouped = make.reshape(make.cast(q, wide), (batch, few, heads // few * rows, width))
     scores = make("mul", matmul(make, grouped, make.cast(k, wide), False, True), scale)
     scores = make.reshape(scores, (batch, heads, rows, keys))
-    scores = _masked(make, scores, mask, 4)
+    scores = _apply_mask(make, scores, mask, 4)
     sink = make.reshape(make.cast(sinks, wide), (1, heads, 1, 1))
     sink = make.repeated(sink, (batch, heads, rows, 1))
     weights = make("softmax", make("concat", [scores, sink], axis=3), axes=(3,))
-    weights = make.reshape(part(make, weights, 3, 0, keys), (batch, few, heads // few * rows, keys))
+    weights = make.reshape(
+        slice_in_dim(make, weights, 3, 0, keys), (batch, few, heads // few * rows, keys)
+    )
     y = make.reshape(matmul(make, weights, make.cast(v, wide)), (batch, heads, rows, width))
     return make.cast(y, dtype), make.cast(k, dtype), make.cast(v, dtype)
 
 
-def _behind(make: OpBuilder, old: Operand, new: Operand) -> Operand:
+def _appended(make: OpBuilder, old: Operand, new: Operand) -> Operand:
     """What is new behind what was there, along the third dimension."""
     return make("concat", list(make.unified(old, new)), axis=2) if old.type.volume else new

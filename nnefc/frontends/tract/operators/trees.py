@@ -9,7 +9,7 @@ import numpy as np
 from nnefc.frontends.common.op_builder import OpBuilder
 from nnefc.frontends.common.operand_checks import check_shape, of_rank
 from nnefc.frontends.common.values import Array, KnownTensor, Operand, OperatorError
-from nnefc.frontends.tract.operators.movement import part
+from nnefc.frontends.tract.operators.movement import slice_in_dim
 from nnefc.frontends.tract.registry import operator
 from nnefc.frontends.tract.tree_ensembles import RULE, TreeEnsemble, tree_ensemble
 from nnefc.ir import DType
@@ -42,19 +42,19 @@ def tract_onnx_ml_tree_ensemble_classifier(
         raise OperatorError(RULE, message)
     check_shape(make, "[n_classes]", (n_classes,), DType.FLOAT32)
     forest = tree_ensemble(
-        _words(make, "trees", trees, None),
-        _words(make, "nodes", nodes, 5),
-        _words(make, "leaves", leaves, 2),
+        _uint32_items(make, "trees", trees, None),
+        _uint32_items(make, "nodes", nodes, 5),
+        _uint32_items(make, "leaves", leaves, 2),
         features=features,
         classes=n_classes,
         budget=make.budget,
     )
     rows = make.cast(make.reshape(input, (input.type.volume // features, features)), DType.FLOAT32)
-    scores = _scores(make, forest, _walked(make, forest, rows), n_classes, aggregate_fn)
+    scores = _scores(make, forest, _leaves(make, forest, rows), n_classes, aggregate_fn)
     return make.reshape(scores, (*dims[:-1], n_classes))
 
 
-def _words(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
+def _uint32_items(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
     """The items of an argument, of 32 bits without a sign, as int64; raises OperatorError.
 
     `width`: of its rows, if it has some.
@@ -80,14 +80,14 @@ def _words(make: OpBuilder, name: str, x: Operand, width: int | None) -> Array:
     return items.astype(np.int64)
 
 
-def _walked(make: OpBuilder, forest: TreeEnsemble, rows: Operand) -> Operand:
+def _leaves(make: OpBuilder, forest: TreeEnsemble, rows: Operand) -> Operand:
     """The leaves [batch, trees] that the walks of rows [batch, features] end at."""
     batch = rows.type.dims[0]
-    roots = make.reshape(_integers(forest.roots), (1, forest.roots.size))
+    roots = make.reshape(_int32(forest.roots), (1, forest.roots.size))
     at = make.repeated(roots, (batch, forest.roots.size))
-    features, targets = _integers(forest.features), _integers(forest.targets)
+    features, targets = _int32(forest.features), _int32(forest.targets)
     thresholds = KnownTensor(forest.thresholds, DType.FLOAT32)
-    low, high, neither = (_integers(np.array(i, np.int32)) for i in range(3))
+    low, high, neither = (_int32(np.array(i, np.int32)) for i in range(3))
     for _ in range(forest.depth):
         x = make("gather_elements", rows, make("gather", features, at, axis=0), axis=1)
         threshold = make("gather", thresholds, at, axis=0)
@@ -107,7 +107,7 @@ def _scores(
     batch, trees = ends.type.dims
     votes = forest.classes.shape[1]
     flat = (batch, trees * votes)
-    index = make.reshape(make("gather", _integers(forest.classes), ends, axis=0), flat)
+    index = make.reshape(make("gather", _int32(forest.classes), ends, axis=0), flat)
     table = KnownTensor(forest.weights, DType.FLOAT32)
     weight = make.reshape(make("gather", table, ends, axis=0), flat)
     zero, one = (KnownTensor(np.full((1, 1), x, np.float32), DType.FLOAT32) for x in (0, 1))
@@ -118,8 +118,8 @@ def _scores(
         ones = make.repeated(one, flat)
         counts = make("scatter_elements", nothing, index, ones, axis=1, reduction="add")
         total = make("div", total, make("max", counts, 1.0))
-    return part(make, total, 1, 0, classes)
+    return slice_in_dim(make, total, 1, 0, classes)
 
 
-def _integers(items: Array) -> KnownTensor:
+def _int32(items: Array) -> KnownTensor:
     return KnownTensor(items, DType.INT32)

@@ -15,8 +15,12 @@ from nnefc.frontends.common.values import (
     operand,
 )
 from nnefc.frontends.tract.operators.movement import BORDERS
-from nnefc.frontends.tract.operators.products import as_without_blocks, requantized, shifted
-from nnefc.frontends.tract.quantization import plain, products
+from nnefc.frontends.tract.operators.products import (
+    in_unblocked_type,
+    requantize,
+    without_zero_point,
+)
+from nnefc.frontends.tract.quantization import as_real, with_product_scale
 from nnefc.frontends.tract.registry import NO_TYPE, Pairs, TypeName, operator
 
 
@@ -47,14 +51,17 @@ def conv(
     if border != "constant":
         raise OperatorError("argument/conv", f"border = '{border}'; only 'constant' is possible")
     if not isinstance(input, QuantizedTensor):
-        kernel = plain(make, filter)
+        kernel = as_real(make, filter)
         return convolve(make, operand(input), kernel, bias, padding, stride, dilation, groups)
     kernel = (
         filter if isinstance(filter, QuantizedTensor) else QuantizedTensor(operand(filter), 1.0, 0)
     )
-    x, w = shifted(make, input, input.zero_point), shifted(make, kernel, kernel.zero_point)
+    x, w = (
+        without_zero_point(make, input, input.zero_point),
+        without_zero_point(make, kernel, kernel.zero_point),
+    )
     sums = convolve(make, x, w, bias, padding, stride, dilation, groups)
-    return products(make, sums, input, kernel, 1)
+    return with_product_scale(make, sums, input, kernel, 1)
 
 
 def convolve(
@@ -84,7 +91,7 @@ def convolve(
         dilation=dilation,
         groups=groups,
     )
-    return as_without_blocks(make, y, x, kernel)
+    return in_unblocked_type(make, y, x, kernel)
 
 
 @operator("tract_nnef")
@@ -345,11 +352,11 @@ def tract_core_qconv(
 ) -> Any:
     """A convolution of codes: a is the input, b the filter, c the output."""
     del border
-    x, kernel = shifted(make, input, a0), shifted(make, filter, b0)
+    x, kernel = without_zero_point(make, input, a0), without_zero_point(make, filter, b0)
     sums = convolve(make, x, kernel, 0.0, padding, stride, dilation, group)
     term = operand(bias)
     if term.type.volume > 1:
         rank = sums.type.rank
         term = make.reshape(term, (1, term.type.volume) + (1,) * (rank - 2))
     sums = make("add", sums, make.cast(term, sums.type.dtype))
-    return requantized(make, sums, a_scale, b_scale, c_scale, c0, output_dt)
+    return requantize(make, sums, a_scale, b_scale, c_scale, c0, output_dt)

@@ -1,6 +1,6 @@
-"""Documents that are templates: what stands in `{{ }}` and `{% %}` is evaluated before parsing.
+"""Documents that are templates: `{{ }}` and `{% %}` are rendered before the document is parsed.
 
-tract renders them with minijinja.  The language is that of Jinja, whose parser (`jinja2`) makes the
-tree; it is evaluated here, as minijinja does it, and not by that package: nothing can be reached
-from a template but the JSON files beside the document, and each step and each character is counted.
+tract renders them with minijinja.  `jinja2` parses the template, and this package evaluates the
+syntax tree with minijinja's semantics.  A template can read only the JSON files beside the
+document, and every step and character counts against the limits.
 """

@@ -1,4 +1,4 @@
-"""The text of a document that is a template."""
+"""Rendering of a document template, with errors at its lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from nnefc.formats.container import Container
 from nnefc.frontends.common.budget import Budget, Exhausted
 from nnefc.frontends.tract.resources import json_value
-from nnefc.frontends.tract.templates.statements import Statements
+from nnefc.frontends.tract.templates.statements import TemplateRenderer
 from nnefc.frontends.tract.templates.values import TemplateError, UndefinedName
 from nnefc.support.errors import Diagnostic, NnefError, Place
 from nnefc.support.limits import Limits, how_to_raise
@@ -24,14 +24,14 @@ _HINT: Final = (
 
 
 def render(text: str, file: str, container: Container, limits: Limits) -> str:
-    """What a template gives with the JSON files of its container, each under its name.
+    """The rendered text; the JSON files of the container are variables of the template.
 
     Raises NnefError `tract/template`, `tract/resource`, `limit/...` with the line of the template.
     """
     budget = Budget(limits, len(text))
     names = set(container.json_names())
     values: dict[str, Any] = {}
-    statements = Statements(budget)
+    renderer = TemplateRenderer(budget)
 
     def resource(name: str) -> Any:
         if name not in names:
@@ -42,9 +42,9 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
 
     try:
         _check_size(text, limits)
-        result = statements.render(_parse(text, file), resource)
+        result = renderer.render(_parse(text, file), resource)
         if "\0" in result or _SURROGATE.search(result):
-            raise TemplateError("it gives characters that no text has")
+            raise TemplateError("it renders NUL or surrogate characters")
         return result
     except TemplateError as fault:
         found = Diagnostic("tract/template", f"in the template: {fault}")
@@ -56,24 +56,25 @@ def render(text: str, file: str, container: Container, limits: Limits) -> str:
         found = Diagnostic("limit/recursion", message)
     except NnefError as error:
         (found,) = error.errors
-    raise NnefError([found._replace(place=found.place or Place(file, statements.line, 1))])
+    raise NnefError([found._replace(place=found.place or Place(file, renderer.line, 1))])
 
 
 def _parse(text: str, file: str) -> nodes.Template:
+    """The syntax tree of a template; raises NnefError `tract/template`."""
     try:
         return Environment(cache_size=0).parse(text)
     except TemplateSyntaxError as error:
         line, message, hint = error.lineno, error.message, _HINT
-    except ValueError:  # numbers that are too long for Python have no place
+    except ValueError:  # Python refuses to parse long numbers, without a line
         number = _LONG_NUMBER.search(text)
         line = text.count("\n", 0, number.start()) + 1 if number else 1
         message, hint = "a number has thousands of digits", ""
-    message = f"the template cannot be read: {message}"
+    message = f"the template cannot be parsed: {message}"
     raise NnefError.of("tract/template", message, Place(file, line, 1), hint)
 
 
 def _check_size(text: str, limits: Limits) -> None:
-    """The tree of a template takes a thousand times the memory of its text, at worst."""
+    """Raise Exhausted for a long template: its tree may take a thousand times the memory."""
     most = _CHARACTERS_PER_STEP * limits.steps
     if len(text) > most:
         raise Exhausted("steps", f"{len(text)} characters, more than the {most} allowed")

@@ -1,4 +1,4 @@
-"""Expressions of templates."""
+"""Evaluation of template expressions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jinja2 import nodes
 
 from nnefc.formats.files import printable
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.tract.templates.filters import apply_filter, apply_test, called
+from nnefc.frontends.tract.templates.filters import apply_filter, apply_test, call_function
 from nnefc.frontends.tract.templates.values import (
     Function,
     TemplateError,
@@ -18,26 +18,27 @@ from nnefc.frontends.tract.templates.values import (
     contains,
     equal,
     is_true,
-    kind,
+    items_of,
     less,
-    listed,
     member,
     text_of,
+    type_name,
 )
 
 
 class TemplateScope:
-    """Names within a part of a template, and those around it."""
+    """The names assigned in a block of a template, inside the scope around it."""
 
     def __init__(
         self, parent: TemplateScope | None, missing: Callable[[str], Any] | None = None
     ) -> None:
-        """`missing`: what gives the value of a name that nothing is assigned to."""
+        """`missing`: the value of a name that is assigned nowhere; by default undefined."""
         self._parent = parent
         self._missing = missing or UndefinedName
         self.names: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
+        """The value of a name in the innermost scope that assigns it."""
         scope: TemplateScope | None = self
         outermost = self
         while scope is not None:
@@ -47,18 +48,20 @@ class TemplateScope:
         return outermost._missing(name)
 
 
-class TemplateExpressions:
-    """Evaluates the nodes of a tree; `line` is that of what it looked at last."""
+class TemplateEvaluator:
+    """Evaluates expression nodes; `line` is the line of the last node, for error messages."""
 
     def __init__(self, budget: Budget) -> None:
         self.line = 1
         self.budget = budget
 
     def step(self, node: nodes.Node) -> None:
+        """Count a node against the budget and note its line."""
         self.line = node.lineno or self.line
         self.budget.take_steps()
 
     def value(self, node: nodes.Node, scope: TemplateScope) -> Any:
+        """The value of an expression; raises TemplateError."""
         self.step(node)
         match node:
             case nodes.Const():
@@ -72,14 +75,8 @@ class TemplateExpressions:
                 return [self.value(item, scope) for item in node.items]
             case nodes.Dict():
                 self.budget.take_items(2 * len(node.items))
-                pairs = [
-                    (self.value(pair.key, scope), self.value(pair.value, scope))
-                    for pair in node.items
-                ]
-                for key, _ in pairs:
-                    if not isinstance(key, str | int | float):
-                        raise TemplateError(f"{kind(key)} cannot be a key")
-                return dict(pairs)
+                pairs = [(self.value(p.key, scope), self.value(p.value, scope)) for p in node.items]
+                return _mapping_of(pairs)
             case nodes.Getattr():
                 return member(self.value(node.node, scope), node.attr)
             case nodes.Getitem(arg=nodes.Slice()):
@@ -94,10 +91,8 @@ class TemplateExpressions:
                 return left if is_true(left) else self.value(node.right, scope)
             case nodes.Not():
                 return not is_true(self.value(node.node, scope))
-            case nodes.Neg():
-                return arithmetic("-", 0, self.value(node.node, scope), self.budget)
-            case nodes.Pos():
-                return arithmetic("+", 0, self.value(node.node, scope), self.budget)
+            case nodes.Neg() | nodes.Pos():
+                return arithmetic(node.operator, 0, self.value(node.node, scope), self.budget)
             case nodes.BinExpr():
                 left, right = self.value(node.left, scope), self.value(node.right, scope)
                 return arithmetic(node.operator, left, right, self.budget)
@@ -108,10 +103,8 @@ class TemplateExpressions:
             case nodes.Compare():
                 return self._compared(node, scope)
             case nodes.CondExpr():
-                if is_true(self.value(node.test, scope)):
-                    return self.value(node.expr1, scope)
-                other = node.expr2
-                return UndefinedName("else") if other is None else self.value(other, scope)
+                chosen = node.expr1 if is_true(self.value(node.test, scope)) else node.expr2
+                return UndefinedName("else") if chosen is None else self.value(chosen, scope)
             case nodes.Filter():
                 assert node.node is not None
                 return self.filtered(node, self.value(node.node, scope), scope)
@@ -119,34 +112,30 @@ class TemplateExpressions:
                 tested = self.value(node.node, scope)
                 return apply_test(node.name, self.budget, tested, *self._arguments(node, scope))
             case nodes.Call():
-                function = self.value(node.node, scope)
-                if isinstance(function, UndefinedName):
-                    raise TemplateError(f"'{printable(function.name)}' is undefined, and is called")
-                if not isinstance(function, Function):
-                    raise TemplateError(f"{kind(function)} is called")
-                result = called(function, *self._arguments(node, scope))
-                self.line = node.lineno  # not where a macro ends
+                function = _callable(self.value(node.node, scope))
+                result = call_function(function, *self._arguments(node, scope))
+                self.line = node.lineno  # a macro has moved it to its end
                 return result
             case _:
-                raise TemplateError(
-                    f"templates of documents have no '{type(node).__name__.lower()}'"
-                )
+                raise unsupported_node(node)
 
     def _sliced(self, node: nodes.Getitem, scope: TemplateScope) -> Any:
-        value, part = self.value(node.node, scope), node.arg
-        assert isinstance(part, nodes.Slice)
+        """`value[start:stop:step]` of a string or a sequence."""
+        value, index = self.value(node.node, scope), node.arg
+        assert isinstance(index, nodes.Slice)
         if not isinstance(value, str):
-            value = listed(value)
+            value = items_of(value)
         bounds = [
             None if bound is None else self.value(bound, scope)
-            for bound in (part.start, part.stop, part.step)
+            for bound in (index.start, index.stop, index.step)
         ]
         if bounds[2] == 0 or any(type(bound) not in (int, type(None)) for bound in bounds):
-            raise TemplateError("bounds of a slice are integers, and steps not 0")
+            raise TemplateError("the bounds of a slice must be integers, and its step not 0")
         self.budget.take_items(len(value))
         return value[slice(*bounds)]
 
     def _compared(self, node: nodes.Compare, scope: TemplateScope) -> bool:
+        """A chain of comparisons, `a < b < c`."""
         left = self.value(node.expr, scope)
         for operand in node.ops:
             right = self.value(operand.expr, scope)
@@ -175,16 +164,39 @@ class TemplateExpressions:
                 return not contains(right, left, self.budget)
 
     def filtered(self, node: nodes.Filter, value: Any, scope: TemplateScope) -> Any:
+        """The result of a filter applied to `value`."""
         self.step(node)
         return apply_filter(node.name, self.budget, value, *self._arguments(node, scope))
 
     def _arguments(
         self, node: nodes.Call | nodes.Filter | nodes.Test, scope: TemplateScope
     ) -> tuple[list[Any], dict[str, Any]]:
+        """The positional and the named arguments."""
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            raise TemplateError("arguments are written one by one")
+            raise TemplateError("arguments cannot be unpacked with * or **")
         named: dict[str, Any] = {}
         for each in node.kwargs:
             assert isinstance(each, nodes.Keyword)
             named[each.key] = self.value(each.value, scope)
         return [self.value(each, scope) for each in node.args], named
+
+
+def unsupported_node(node: nodes.Node) -> TemplateError:
+    """The error for a statement or an expression that document templates do not support."""
+    return TemplateError(f"document templates do not support '{type(node).__name__.lower()}'")
+
+
+def _mapping_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    for key, _ in pairs:
+        if not isinstance(key, str | int | float):
+            raise TemplateError(f"{type_name(key)} cannot be a key")
+    return dict(pairs)
+
+
+def _callable(value: Any) -> Function:
+    """`value` if it is a function; raises TemplateError."""
+    if isinstance(value, UndefinedName):
+        raise TemplateError(f"'{printable(value.name)}' is undefined and cannot be called")
+    if not isinstance(value, Function):
+        raise TemplateError(f"{type_name(value)} cannot be called")
+    return value

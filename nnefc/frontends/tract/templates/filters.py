@@ -1,6 +1,6 @@
-"""Filters and tests of templates: those of minijinja that are about numbers, text and sequences.
+"""Filters and tests of templates: those of minijinja on numbers, text and sequences.
 
-A filter is called with the budget, the value in front of the bar, and its arguments.
+A filter takes the budget, the value on the left of the bar, and its arguments; a test likewise.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nnefc.frontends.tract.templates.values import (
     TemplateError,
     UndefinedName,
     arithmetic,
-    checked,
+    check_integer_range,
     contains,
     equal,
     is_true,
-    kind,
+    items_of,
     less,
-    listed,
     mapping,
     member,
     text_of,
+    type_name,
 )
 
 _MOST_DIGITS: Final = 400
@@ -34,19 +34,19 @@ _MOST_DIGITS: Final = 400
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise TemplateError(f"{kind(value)} is no number")
+        raise TemplateError(f"{type_name(value)} is not a number")
     return value
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise TemplateError(f"{kind(value)} is no string")
+        raise TemplateError(f"{type_name(value)} is not a string")
     return value
 
 
 def _sequence(budget: Budget, value: Any) -> list[Any]:
-    """A new list of the items."""
-    items = listed(value)
+    """A new list of the items of a value."""
+    items = items_of(value)
     budget.take_items(len(items))
     return list(items)
 
@@ -54,7 +54,7 @@ def _sequence(budget: Budget, value: Any) -> list[Any]:
 def _parsed(value: Any, kind_: type[float]) -> Any:
     if isinstance(value, str):
         if len(value) > _MOST_DIGITS:
-            raise TemplateError(f"a string of {len(value)} characters is no number")
+            raise TemplateError(f"a string of {len(value)} characters is not a number")
         return kind_(value)
     return kind_(_number(value))
 
@@ -65,7 +65,7 @@ def _default(budget: Budget, value: Any, other: Any = "", boolean: Any = False) 
 
 
 def _join(budget: Budget, value: Any, between: str = "") -> str:
-    pieces = [text_of(item, budget) for item in listed(value)]
+    pieces = [text_of(item, budget) for item in items_of(value)]
     budget.take_items(sum(map(len, pieces)) + len(_string(between)) * len(pieces))
     return between.join(pieces)
 
@@ -77,7 +77,7 @@ def _replace(budget: Budget, value: Any, old: str, new: str) -> str:
 
 
 def _round(budget: Budget, value: Any, precision: int = 0) -> float:
-    """Halves away from zero."""
+    """A number rounded to `precision` decimals, halves away from zero."""
     number = _number(value)
     if isinstance(number, int):
         return number
@@ -87,7 +87,7 @@ def _round(budget: Budget, value: Any, precision: int = 0) -> float:
 
 
 def _sort(budget: Budget, value: Any, reverse: Any = False, attribute: str = "") -> list[Any]:
-    """Strings are sorted without regard to case."""
+    """The items in order, or by an attribute; strings are compared without case."""
 
     def key(item: Any) -> Any:
         found = member(item, attribute) if attribute else item
@@ -105,7 +105,7 @@ def _sort(budget: Budget, value: Any, reverse: Any = False, attribute: str = "")
 def _extreme(budget: Budget, value: Any, largest: bool) -> Any:
     items = _sequence(budget, value)
     if not items:
-        return UndefinedName("the largest of nothing" if largest else "the smallest of nothing")
+        return UndefinedName("max of no items" if largest else "min of no items")
     found = items[0]
     for item in items[1:]:
         if less(found, item, budget) if largest else less(item, found, budget):
@@ -134,7 +134,7 @@ def _map(budget: Budget, value: Any, *names: str, attribute: str = "") -> list[A
     if attribute:
         return [member(item, attribute) for item in items]
     if not names:
-        raise TemplateError("map needs a filter or an attribute")
+        raise TemplateError("'map' needs a filter or an attribute")
     return [apply_filter(names[0], budget, item, list(names[1:]), {}) for item in items]
 
 
@@ -143,13 +143,13 @@ def _tojson(budget: Budget, value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise TemplateError(f"{kind(value)} has no form in JSON: {error}") from None
+        raise TemplateError(f"{type_name(value)} cannot be written as JSON: {error}") from None
 
 
 def _length(value: Any) -> int:
     if isinstance(value, str | list | dict):
         return len(value)  # pyright: ignore[reportUnknownArgumentType]
-    raise TemplateError(f"{kind(value)} has no length")
+    raise TemplateError(f"{type_name(value)} has no length")
 
 
 def _items(budget: Budget, value: Any) -> list[Any]:
@@ -159,26 +159,26 @@ def _items(budget: Budget, value: Any) -> list[Any]:
 
 
 def _text(budget: Budget, value: Any) -> str:
-    """A value as text, of which there may come up to three times as much: upper case of letters."""
+    """A value as text, charged three times: letters may have upper cases of three characters."""
     text = text_of(value, budget)
     budget.take_items(3 * len(text))
     return text
 
 
-def _end(budget: Budget, value: Any, at: int) -> Any:
+def _item_at(budget: Budget, value: Any, at: int) -> Any:
     items = _sequence(budget, value)
-    return items[at] if items else UndefinedName("an item of nothing")
+    return items[at] if items else UndefinedName("item of an empty sequence")
 
 
 _OF_VALUES: Final[dict[str, Callable[[Budget, Any], Any]]] = {
-    "abs": lambda budget, value: checked(abs(_number(value))),
+    "abs": lambda budget, value: check_integer_range(abs(_number(value))),
     "bool": lambda budget, value: is_true(value),
     "count": lambda budget, value: _length(value),
-    "first": lambda budget, value: _end(budget, value, 0),
+    "first": lambda budget, value: _item_at(budget, value, 0),
     "float": lambda budget, value: _parsed(value, float),
-    "int": lambda budget, value: checked(_parsed(value, int)),
+    "int": lambda budget, value: check_integer_range(_parsed(value, int)),
     "items": lambda budget, value: _items(budget, value),
-    "last": lambda budget, value: _end(budget, value, -1),
+    "last": lambda budget, value: _item_at(budget, value, -1),
     "length": lambda budget, value: _length(value),
     "list": lambda budget, value: _sequence(budget, value),
     "lower": lambda budget, value: _text(budget, value).lower(),
@@ -256,12 +256,12 @@ def _applied(
     named: dict[str, Any],
 ) -> Any:
     if name not in known:
-        raise TemplateError(f"unknown {what} '{name}'; known: {', '.join(known)}")
-    return called(Function(name, functools.partial(known[name], budget)), arguments, named)
+        raise TemplateError(f"unknown {what} '{name}'; the known ones are {', '.join(known)}")
+    return call_function(Function(name, functools.partial(known[name], budget)), arguments, named)
 
 
-def called(function: Function, arguments: list[Any], named: dict[str, Any]) -> Any:
-    """The result of a call; what is wrong with its arguments is a fault of the template."""
+def call_function(function: Function, arguments: list[Any], named: dict[str, Any]) -> Any:
+    """The result of a call; raises TemplateError if the arguments do not fit."""
     try:
         return function.call(*arguments, **named)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""Statements of templates."""
+"""Execution of template statements."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from typing import Any, Final
 from jinja2 import nodes
 
 from nnefc.frontends.common.budget import Budget
-from nnefc.frontends.tract.templates.expressions import TemplateExpressions, TemplateScope
+from nnefc.frontends.tract.templates.expressions import (
+    TemplateEvaluator,
+    TemplateScope,
+    unsupported_node,
+)
 from nnefc.frontends.tract.templates.values import (
     Function,
     Namespace,
     TemplateError,
     UndefinedName,
     is_true,
-    kind,
-    listed,
+    items_of,
     text_of,
+    type_name,
 )
 from nnefc.support.errors import NnefError
 from nnefc.support.limits import how_to_raise
 
 _MOST_TURNS: Final = 100_000
-"""Of `range`, as minijinja has it."""
+"""Numbers that `range` yields at most, as in minijinja."""
 
 
 class RenderedText:
-    """Text that becomes longer, up to a limit."""
+    """Output text; `take` is called with the length of each piece and may raise."""
 
     def __init__(self, take: Callable[[int], None]) -> None:
         self._pieces: list[str] = []
@@ -41,17 +45,17 @@ class RenderedText:
         return "".join(self._pieces)
 
 
-class Statements(TemplateExpressions):
-    """Runs the tree of a template."""
+class TemplateRenderer(TemplateEvaluator):
+    """Renders the syntax tree of a template."""
 
     def __init__(self, budget: Budget) -> None:
         super().__init__(budget)
         self._written = 0
 
     def render(self, template: nodes.Template, missing: Callable[[str], Any]) -> str:
-        """The text; `missing` gives the values of names that the template does not assign.
+        """The rendered text; `missing` gives the value of a name that the template does not assign.
 
-        Raises Fault, Exhausted, and RecursionError.
+        Raises TemplateError, Exhausted, NnefError and RecursionError.
         """
         functions: dict[str, Callable[..., Any]] = {
             "range": self._range,
@@ -108,9 +112,7 @@ class Statements(TemplateExpressions):
             case nodes.Macro():
                 scope.names[node.name] = self._macro(node, scope)
             case _:
-                raise TemplateError(
-                    f"templates of documents have no '{type(node).__name__.lower()}'"
-                )
+                raise unsupported_node(node)
 
     def _choose(self, node: nodes.If, scope: TemplateScope, out: RenderedText) -> None:
         for branch in (node, *node.elif_):
@@ -121,8 +123,8 @@ class Statements(TemplateExpressions):
 
     def _loop(self, node: nodes.For, scope: TemplateScope, out: RenderedText) -> None:
         if node.recursive:
-            raise TemplateError("loops that call themselves are not supported; use a macro")
-        items = listed(self.value(node.iter, scope))
+            raise TemplateError("recursive loops are not supported; use a macro")
+        items = items_of(self.value(node.iter, scope))
         if node.test is not None:
             chosen: list[Any] = []
             for item in items:
@@ -133,7 +135,7 @@ class Statements(TemplateExpressions):
             items = chosen
         for index, item in enumerate(items):
             inner = TemplateScope(scope)
-            inner.names["loop"] = _turn(items, index)
+            inner.names["loop"] = _loop_variables(items, index)
             self._assign(node.target, item, inner)
             self._run(node.body, inner, out)
         if not items:
@@ -147,16 +149,16 @@ class Statements(TemplateExpressions):
             case nodes.NSRef():
                 space = scope.find(target.name)
                 if not isinstance(space, Namespace):
-                    raise TemplateError(f"'{target.name}' is no namespace")
+                    raise TemplateError(f"'{target.name}' is not a namespace")
                 space[target.attr] = value
             case nodes.Tuple():
-                items = listed(value)
+                items = items_of(value)
                 if len(items) != len(target.items):
                     raise TemplateError(f"{len(items)} items for {len(target.items)} names")
                 for each, item in zip(target.items, items, strict=True):
                     self._assign(each, item, scope)
             case _:
-                raise TemplateError(f"nothing can be assigned to '{type(target).__name__.lower()}'")
+                raise TemplateError(f"'{type(target).__name__.lower()}' cannot be assigned to")
 
     def _macro(self, node: nodes.Macro, scope: TemplateScope) -> Function:
         names = [argument.name for argument in node.args]
@@ -190,13 +192,13 @@ class Statements(TemplateExpressions):
         self._written += count
         if self._written > self.budget.limits.document_bytes:
             most = self.budget.limits.document_bytes
-            message = f"the template makes more than {most} characters"
+            message = f"the template renders more than {most} characters"
             raise NnefError.of("limit/size", message, hint=how_to_raise("document_bytes"))
 
     def _range(self, *bounds: Any) -> list[int]:
         for bound in bounds:
             if not isinstance(bound, int):
-                raise TemplateError(f"'range' takes integers, not {kind(bound)}")
+                raise TemplateError(f"'range' takes integers, not {type_name(bound)}")
         turns = range(*bounds)
         if len(turns) > _MOST_TURNS:
             raise TemplateError(f"a range of {len(turns)} numbers, more than {_MOST_TURNS}")
@@ -204,8 +206,8 @@ class Statements(TemplateExpressions):
         return list(turns)
 
 
-def _turn(items: list[Any], index: int) -> dict[str, Any]:
-    """What `loop` is in a turn."""
+def _loop_variables(items: list[Any], index: int) -> dict[str, Any]:
+    """The variable `loop` in the turn for item `index`."""
     count = len(items)
     return {
         "index": index + 1,

@@ -1,7 +1,7 @@
-"""What expressions of templates are: JSON values, functions, and what is not defined.
+"""Values of template expressions: JSON values, functions and undefined names.
 
-Numbers are 128-bit integers and doubles.  Everything whose size a template decides is accounted for
-before it is made.
+Numbers are 128-bit integers and float64.  A value whose size the template determines is charged to
+the budget before it is created.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\
 
 
 class TemplateError(Exception):
-    """What is wrong with a template; the line is known where it is caught."""
+    """An error in a template; the handler adds the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndefinedName:
-    """What has no value: false, empty, and nothing when it is printed."""
+    """The value of an undefined name: false, without items, printed as nothing."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What can be called: `range`, a macro."""
+    """A callable value: `range` or a macro."""
 
     name: str
     call: Callable[..., Any]
 
 
 class Namespace(dict[str, Any]):
-    """An object whose attributes templates assign."""
+    """A `namespace()`, whose attributes a template can assign."""
 
 
-def kind(value: Any) -> str:
-    """What a value is, for messages."""
+def type_name(value: Any) -> str:
+    """The type of a value, for messages."""
     match value:
         case UndefinedName():
             return f"undefined ('{printable(value.name)}')"
@@ -93,7 +93,7 @@ def _write(value: Any, pieces: list[str], budget: Budget) -> None:
         case str():
             piece = f'"{value.translate(_ESCAPES)}"'
         case list():
-            for number, item in enumerate(listed(value)):
+            for number, item in enumerate(items_of(value)):
                 pieces.append(", " if number else "[")
                 _write(item, pieces, budget)
             piece = "]" if value else "[]"
@@ -105,20 +105,20 @@ def _write(value: Any, pieces: list[str], budget: Budget) -> None:
                 _write(item, pieces, budget)
             piece = "}" if value else "{}"
         case _:
-            raise TemplateError(f"{kind(value)} cannot be printed")
+            raise TemplateError(f"{type_name(value)} cannot be printed")
     budget.take_items(2 + len(piece))
     pieces.append(piece)
 
 
 def _digits(value: float) -> str:
-    """The fewest digits that tell a number, never with an exponent: `0.00001`, `1.0`."""
+    """The shortest digits that round-trip, without exponent: `0.00001`, `1.0`."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     return np.format_float_positional(value, unique=True, trim="0")
 
 
-def listed(value: Any) -> list[Any]:
-    """The items of a sequence: of a mapping its keys, of a string its characters."""
+def items_of(value: Any) -> list[Any]:
+    """The items of a sequence, the keys of a mapping, or the characters of a string."""
     match value:
         case list():
             return value  # pyright: ignore[reportUnknownVariableType]
@@ -127,17 +127,17 @@ def listed(value: Any) -> list[Any]:
         case UndefinedName() | None:
             return []
         case _:
-            raise TemplateError(f"{kind(value)} has no items")
+            raise TemplateError(f"{type_name(value)} has no items")
 
 
 def mapping(value: Any) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise TemplateError(f"{kind(value)} is no mapping")
+        raise TemplateError(f"{type_name(value)} is not a mapping")
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def member(value: Any, key: Any) -> Any:
-    """An attribute or item; undefined if there is none."""
+    """The attribute or item `key` of a value; undefined if it does not exist."""
     match value:
         case UndefinedName():
             raise TemplateError(f"'{printable(value.name)}' is undefined")
@@ -145,17 +145,17 @@ def member(value: Any, key: Any) -> Any:
             return mapping(value).get(key, UndefinedName(f"{key}"))
         case str() if type(key) is int and -len(value) <= key < len(value):
             return value[key]
-        case list() if type(key) is int and -len(listed(value)) <= key < len(listed(value)):
-            return listed(value)[key]
+        case list() if type(key) is int and -len(items_of(value)) <= key < len(items_of(value)):
+            return items_of(value)[key]
         case _:
-            return UndefinedName(f"{key}" if isinstance(key, str | int | float) else kind(key))
+            return UndefinedName(f"{key}" if isinstance(key, str | int | float) else type_name(key))
 
 
 def equal(left: Any, right: Any, budget: Budget) -> bool:
-    """Whether values are equal, also sequences and mappings."""
+    """Whether two values are equal; sequences and mappings are compared item by item."""
     budget.take_steps()
     if isinstance(left, list) and isinstance(right, list):
-        ours, theirs = listed(left), listed(right)
+        ours, theirs = items_of(left), items_of(right)
         return len(ours) == len(theirs) and all(
             equal(a, b, budget) for a, b in zip(ours, theirs, strict=True)
         )
@@ -178,7 +178,7 @@ def less(left: Any, right: Any, budget: Budget) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         budget.take_items(min(len(left), len(right)))
         return left < right
-    raise TemplateError(f"{kind(left)} and {kind(right)} have no order")
+    raise TemplateError(f"{type_name(left)} and {type_name(right)} cannot be ordered")
 
 
 def contains(container: Any, item: Any, budget: Budget) -> bool:
@@ -187,57 +187,62 @@ def contains(container: Any, item: Any, budget: Budget) -> bool:
         return isinstance(item, str) and item in container
     if isinstance(container, dict):
         return isinstance(item, str | int | float) and item in mapping(container)
-    return any(equal(item, each, budget) for each in listed(container))
+    return any(equal(item, each, budget) for each in items_of(container))
 
 
 def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
     """`+ - * / // % **` of numbers; `+` of strings and sequences; `*` of one with an integer."""
     if isinstance(left, int | float) and isinstance(right, int | float):
-        return _of_numbers(operator, left, right)
+        return _number_arithmetic(operator, left, right)
     if isinstance(left, str | list):
-        ours: Any = left if isinstance(left, str) else listed(left)
+        ours: Any = left if isinstance(left, str) else items_of(left)
         if operator == "+" and isinstance(right, str if isinstance(left, str) else list):
-            theirs: Any = right if isinstance(right, str) else listed(right)
+            theirs: Any = right if isinstance(right, str) else items_of(right)
             budget.take_items(len(ours) + len(theirs))
             return ours + theirs
         if operator == "*" and isinstance(right, int):
             budget.take_items(len(ours) * max(right, 0))
             return ours * right
-    raise TemplateError(f"'{operator}' is not for {kind(left)} and {kind(right)}")
+    message = f"'{operator}' is not defined for {type_name(left)} and {type_name(right)}"
+    raise TemplateError(message)
 
 
-def _of_numbers(operator: str, left: float, right: float) -> float:
-    """Remainders of integers are never negative, and quotients those that belong to them."""
+def _number_arithmetic(operator: str, left: float, right: float) -> float:
+    """Arithmetic on two numbers; a remainder of integers is never negative, as in minijinja."""
     if operator in ("/", "//", "%") and right == 0:
         raise TemplateError(f"division by zero: {left} {operator} 0")
     whole = isinstance(left, int) and isinstance(right, int)
     try:
         match operator:
             case "+":
-                return checked(left + right)
+                return check_integer_range(left + right)
             case "-":
-                return checked(left - right)
+                return check_integer_range(left - right)
             case "*":
-                return checked(left * right)
+                return check_integer_range(left * right)
             case "/":
                 return left / right
             case "//":
-                return checked((left - left % abs(right)) // right) if whole else left // right
+                return (
+                    check_integer_range((left - left % abs(right)) // right)
+                    if whole
+                    else left // right
+                )
             case "%":
-                return checked(left % abs(right)) if whole else math.fmod(left, right)
+                return check_integer_range(left % abs(right)) if whole else math.fmod(left, right)
             case _:
                 if whole and (right < 0 or (abs(left) > 1 and right > 127)):
                     raise OverflowError
                 power = left**right
                 if isinstance(power, complex):
-                    raise TemplateError(f"{left} ** {right} is no real number")
-                return checked(power)
+                    raise TemplateError(f"{left} ** {right} is not a real number")
+                return check_integer_range(power)
     except (OverflowError, ZeroDivisionError):
-        raise TemplateError(f"{left} {operator} {right} is too large, or no number") from None
+        raise TemplateError(f"{left} {operator} {right} is too large or undefined") from None
 
 
-def checked(number: float) -> float:
-    """A number that has room in 128 bits; a logical becomes an integer."""
+def check_integer_range(number: float) -> float:
+    """A number, a boolean as an integer; raises OverflowError for more than 128 bits."""
     if isinstance(number, int):
         if not -_MOST_INTEGER <= number < _MOST_INTEGER:
             raise OverflowError
