@@ -1,4 +1,4 @@
-"""Batches of images of any size: choices of speed are made for some, and hold for all."""
+"""Symbolic plans of images in batches of any size: choices made for one size hold for all."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import nnefc
-from nnefc.dynamic.plan_cache import ATTEMPTS
-from tests.dynamic.test_plans import compiled
+from nnefc.dynamic.plan_cache import MAX_FAILED_TRACES
+from tests.helpers.graphs.dynamic_models import items, symbolic_model
 
 torch: Any = pytest.importorskip("torch")
 
@@ -32,13 +32,13 @@ NETWORK = """graph g(x) -> (y, z) {
 }"""
 
 
-def test_images_in_batches_of_any_size_have_few_patterns(tmp_path: Path) -> None:
+def test_images_in_batches_of_any_size_have_few_symbolic_plans(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     shapes = {"f": (16, 8, 3, 3), "g": (16, 16, 3, 3), "d": (16, 1, 3, 3)}
     f, g, d = (rng.standard_normal(shape).astype(np.float32) / 5 for shape in shapes.values())
     for name, array in zip(shapes, (f, g, d), strict=True):
         nnefc.write_tensor(tmp_path / f"{name}.dat", array)
-    model = compiled(tmp_path, NETWORK)
+    model = symbolic_model(tmp_path, NETWORK)
     conv = torch.nn.functional.conv2d
     for batch in (2, 3, 8, 5, 33, 7, 1, 4, 20):
         x = rng.standard_normal((batch, 8, 12, 12)).astype(np.float32)
@@ -50,13 +50,42 @@ def test_images_in_batches_of_any_size_have_few_patterns(tmp_path: Path) -> None
         wanted = torch.nn.functional.max_pool2d(c, 2).numpy()
         np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(z, c.mean((2, 3), keepdim=True).numpy(), rtol=1e-4, atol=1e-4)
-    assert model._plans.patterns <= 4  # pyright: ignore[reportPrivateUsage]
+    assert model._plans.symbolic_plans <= 4  # pyright: ignore[reportPrivateUsage]
 
 
-def test_what_is_made_for_every_size_anew_is_not_tried_again_and_again(tmp_path: Path) -> None:
-    """Where the largest items of an image are is computed with numbers that depend on its size."""
+IMAGES = """graph g(x) -> (y) {
+  x = tract_core_external(shape = [B, 16, 7, 4], datum_type = 'f32');
+  f = variable<scalar>(label = 'f', shape = [12, 16, 3, 3]);
+  g = variable<scalar>(label = 'g', shape = [12, 12, 3, 3]);
+  a = relu(conv(x, f, 0.0, padding = [(1, 1), (1, 1)], border = 'constant'));
+  b = max_pool(a, size = [1, 1, 2, 2], stride = [1, 1, 2, 2], border = 'ignore',
+    padding = [(0, 0), (0, 0), (0, 0), (0, 0)]);
+  y = relu(conv(b, g, 0.0, padding = [(1, 1), (1, 1)], border = 'constant'));
+}"""
+
+
+def test_convolutions_with_padded_channels_in_batches_of_any_size(tmp_path: Path) -> None:
+    """The tables of epilogues contain padded channels."""
+    f, g = (items(12, channels, 3, 3) for channels in (16, 12))
+    for name, filters in (("f", f), ("g", g)):
+        nnefc.write_tensor(tmp_path / f"{name}.dat", filters)
+    model = symbolic_model(tmp_path, IMAGES)
+    for batch in (3, 2, 1, 9, 15, 10):
+        x = items(batch, 16, 7, 4)
+        wide = torch.from_numpy(x).double()
+        a = torch.nn.functional.conv2d(wide, torch.from_numpy(f).double(), padding=1).relu()
+        b = torch.nn.functional.conv2d(
+            torch.nn.functional.max_pool2d(a, 2), torch.from_numpy(g).double(), padding=1
+        )
+        wanted = b.relu().numpy()
+        np.testing.assert_allclose(model(x), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    assert model._plans.symbolic_plans  # pyright: ignore[reportPrivateUsage]
+
+
+def test_tracing_is_given_up_if_every_plan_holds_for_one_size(tmp_path: Path) -> None:
+    """The indices of the largest items of an image are computed with its size."""
     rng = np.random.default_rng(4)
-    model = compiled(
+    model = symbolic_model(
         tmp_path,
         """graph g(x) -> (y, i) {
           x = tract_core_external(shape = [1, 3, B, 12], datum_type = 'f32');
@@ -70,4 +99,4 @@ def test_what_is_made_for_every_size_anew_is_not_tried_again_and_again(tmp_path:
         for found, each in zip(model(x), wanted, strict=True):
             np.testing.assert_array_equal(found, each.numpy())
     plans = model._plans  # pyright: ignore[reportPrivateUsage]
-    assert (plans.patterns, plans._failed) == (ATTEMPTS, ATTEMPTS)  # pyright: ignore[reportPrivateUsage]
+    assert (plans.symbolic_plans, plans._failed_traces) == (MAX_FAILED_TRACES, MAX_FAILED_TRACES)  # pyright: ignore[reportPrivateUsage]

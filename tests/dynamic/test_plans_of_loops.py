@@ -1,4 +1,4 @@
-"""Loops with as many turns as a call has steps: the plan of a pattern is one of any number."""
+"""Symbolic plans of loops: one plan serves any number of turns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnefc.dynamic.plan_cache import ATTEMPTS
+from nnefc.dynamic.plan_cache import MAX_FAILED_TRACES
 from tests.helpers.graphs.dynamic_models import model
 
 Array = np.ndarray[Any, Any]
@@ -74,5 +74,5 @@ def test_loops_of_any_number_of_turns(chunk: int, stacked: str, tmp_path: Path) 
                 del wanted[3]
             for y, want in zip(found(x), wanted, strict=True):
                 np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4, err_msg=f"{turns}")
-    assert found._plans.patterns <= 10  # pyright: ignore[reportPrivateUsage]
-    assert found._plans._failed < ATTEMPTS  # pyright: ignore[reportPrivateUsage]
+    assert found._plans.symbolic_plans <= 10  # pyright: ignore[reportPrivateUsage]
+    assert found._plans._failed_traces < MAX_FAILED_TRACES  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""Small models of the dialect, for shapes that are known at a call."""
+"""Small models in tract's dialect with symbolic shapes, and data for them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from nnefc.dynamic.model import DynamicModel
 
 Array = np.ndarray[Any, Any]
 HEAD = "version 1.0;\nextension tract_registry tract_core;\n"
+EXTENSIONS = """extension tract_registry tract_transformers;
+extension tract_symbol B;
+extension tract_symbol S;
+extension tract_symbol T;
+"""
 
 
 def model(
@@ -24,6 +29,22 @@ def model(
     found = nnefc.compile(folder, threads=threads)
     assert isinstance(found, DynamicModel)
     return found
+
+
+def symbolic_model(folder: Path, body: str, **weights: Array) -> DynamicModel:
+    """A model that may use the symbols B, S and T, and tract's operators for transformers."""
+    return model(folder, body, EXTENSIONS, threads=1, **weights)
+
+
+def items(*shape: int) -> Array:
+    """Random numbers, the same for the same shape."""
+    return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
+
+
+def softmax(x: Array) -> Array:
+    """Softmax along the last axis."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
 def rows(count: int) -> Array:
