@@ -1,1 +1,1 @@
-"""Models whose shapes are known at the call: `model` is called, `plan_cache` finds its plans."""
+"""Models whose shapes are known at the call: `DynamicModel`, its plan cache and its states."""

@@ -1,7 +1,7 @@
 """Models with symbolic shapes, and models with states.
 
 A call binds the symbols in the shapes of the inputs to the shapes of the arrays, and runs the plan
-for them.  The plan cache makes plans on demand; they share weights and kernels.
+for them.  The plan cache builds plans on demand; they share weights and kernels.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class NoSuchAttribute(NnefError, AttributeError):
     """The error of an attribute that only a model with known shapes has."""
 
 
-class _NeedsShapes:
-    """An attribute that only a model with known shapes has: reading it raises NoSuchAttribute."""
+class _KnownShapesOnly:
+    """An attribute that only a model with known shapes has; reading it raises NoSuchAttribute."""
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
@@ -60,7 +60,7 @@ class Session:
         self._states = States()
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
-        """Run the model on arrays in the order of its inputs; as a call of the model."""
+        """Run the model on arrays in the order of its inputs, like `DynamicModel.__call__`."""
         names = self._model.output_names
         targets = [] if out is None else _listed(out)
         if out is not None and len(targets) != len(names):
@@ -77,28 +77,28 @@ class Session:
     ) -> dict[str, Any]:
         """Run the model on arrays by name; the results by name."""
         model = self._model
-        given: Mapping[str, Any] = {} if out is None else out
+        targets: Mapping[str, Any] = {} if out is None else out
         check_names("inputs", inputs, model.input_names)
-        check_names("outputs", given, model.output_names)
+        check_names("outputs", targets, model.output_names)
         with self._states.lock:
-            results = self._step([inputs[name] for name in model.input_names], given)
-        return {**dict(zip(model.output_names, results, strict=True)), **given}
+            results = self._step([inputs[name] for name in model.input_names], targets)
+        return {**dict(zip(model.output_names, results, strict=True)), **targets}
 
     def _step(self, arrays: Sequence[Any], out: Mapping[str, Any]) -> list[Any]:
-        """The results; those that `out` names are also written there."""
+        """The results, which are also written to the arrays in `out`."""
         model = self._model
         plan = model.plan_for(model.shapes_of(arrays), self.shapes)
         layout = session_layout(plan)
-        states = self._states.given(plan.inputs, layout.states)
+        states = self._states.memory_for(plan.inputs, layout.states)
         count = len(model.output_names)
         if len(out) == count == len(plan.outputs) and not states.arrays:
             targets = [out[name] for name in model.output_names]
             plan(*arrays, out=targets[0] if count == 1 else targets)
             return targets
         outputs = step(plan, arrays, states.addresses)
-        results, kept = split_outputs(outputs, layout.states, layout.counts)
+        results, new_states = split_outputs(outputs, layout.states, layout.counts)
         _fill(out, dict(zip(model.output_names, results, strict=True)))
-        self._states.keep(kept, layout.appended)
+        self._states.store(new_states, layout.appended)
         return results
 
     @property
@@ -117,41 +117,43 @@ class Session:
 
     def __copy__(self) -> Session:
         """An independent session with the same states; a growing state is copied when it grows."""
-        found = Session(self._model)
-        found._states = self._states.fork()
-        return found
+        copy = Session(self._model)
+        copy._states = self._states.fork()
+        return copy
 
     def __deepcopy__(self, _: object) -> Session:
         return self.__copy__()
 
     def __reduce__(self) -> Any:
         hint = "dict(session.states) can be pickled, and update the states of another session"
-        raise NnefError.of("input/state", "pickle: a session is one of a model here", hint=hint)
+        raise NnefError.of("input/state", "pickle: a Session cannot be pickled", hint=hint)
 
     def __repr__(self) -> str:
-        kept = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
-        return f"<Session of {self._model!r}, which keeps {', '.join(map(str, kept)) or 'nothing'}>"
+        specs = (TensorSpec(name, x.shape, x.dtype) for name, x in self._states.items())
+        listed = ", ".join(map(str, specs))
+        states = f"with states {listed}" if listed else "without states"
+        return f"<Session of {self._model!r} {states}>"
 
 
 class DynamicModel(Model):
-    """A model with a plan for each combination of shapes that it is called with.
+    """A model with a plan for each combination of shapes in its calls.
 
     Calls of the model keep the states of its operators until `reset`; `session()` gives independent
     states.  `inputs` have -1 for symbolic extents.  Members that need known shapes, such as `plan`
-    and `save`, raise NnefError; `for_shapes(...)` gives one with them unless there are states.
+    and `save`, raise NnefError; a model without states has them after `for_shapes(...)`.
     """
 
-    outputs: Any = _NeedsShapes()
-    plan: Any = _NeedsShapes()
-    graph: Any = _NeedsShapes()
-    variables: Any = _NeedsShapes()
-    launches: Any = _NeedsShapes()
-    threads: Any = _NeedsShapes()
-    arena_bytes: Any = _NeedsShapes()
-    constant_bytes: Any = _NeedsShapes()
-    nbytes: Any = _NeedsShapes()
-    state_keys: Any = _NeedsShapes()
-    threads_wanted: Any = _NeedsShapes()
+    outputs: Any = _KnownShapesOnly()
+    plan: Any = _KnownShapesOnly()
+    graph: Any = _KnownShapesOnly()
+    variables: Any = _KnownShapesOnly()
+    launches: Any = _KnownShapesOnly()
+    threads: Any = _KnownShapesOnly()
+    arena_bytes: Any = _KnownShapesOnly()
+    constant_bytes: Any = _KnownShapesOnly()
+    nbytes: Any = _KnownShapesOnly()
+    state_keys: Any = _KnownShapesOnly()
+    threads_wanted: Any = _KnownShapesOnly()
 
     def __init__(
         self,
@@ -163,21 +165,21 @@ class DynamicModel(Model):
         self._source = source
         self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
         self._values = source.symbol_values(shapes)
-        """Of the symbols, as far as these shapes tell."""
+        """Values of the symbols that these shapes determine."""
         self._plans = PlanCache(source, config, progress)
         self._own = Session(self)
         self.input_names = list(source.inputs)
-        """Names of what a call takes, in order."""
+        """Names of the arrays that a call takes, in order."""
         self.output_names = list(source.outputs)
-        """Names of what a call returns, in order."""
+        """Names of the arrays that a call returns, in order."""
         self.inputs = tuple(TensorSpec.of(*each) for each in source.types(self._values).items())
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Run the model on arrays in the order of `inputs`, of any shapes that fit together.
 
-        Returns the result, or a tuple of them; `out` takes them if it is given.  Raises NnefError
-        with everything that is wrong: shapes that contradict each other or an assertion of the
-        document, item types.
+        Returns the result or a tuple of results, or `out`, after writing them to its arrays.
+        Raises NnefError with all errors: shapes that contradict each other or an assertion of the
+        document, and wrong item types.
         """
         return self._own(*arrays, out=out)
 
@@ -202,7 +204,7 @@ class DynamicModel(Model):
 
     @property
     def shapes(self) -> list[SymbolicShape]:
-        """Shapes of the inputs as the document writes them, and as `shapes=` has fixed them."""
+        """Symbolic shapes of the inputs, with the values that `shapes=` determines."""
         return self._source.shapes(self._values)
 
     @property
@@ -211,10 +213,10 @@ class DynamicModel(Model):
         return len(self._plans)
 
     def for_shapes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledModel:
-        """The model for inputs of these shapes alone, those that are known may be left out.
+        """The model for these shapes of inputs only; shapes without symbols may be left out.
 
-        A result of which only a run tells the extent has room for all its items there, and another
-        one says how many are meant.  Raises NnefError if operators keep states.
+        A result with a data-dependent extent has its maximal extent there, and an additional
+        result counts its valid items.  Raises NnefError if operators keep states.
         """
         every = {**self._shapes, **check_shapes(shapes)}
         self._source.require_inputs(every)
@@ -222,24 +224,24 @@ class DynamicModel(Model):
             if spec.name not in every and -1 not in spec.shape:
                 every[spec.name] = spec.shape
         if missing := [name for name in self.input_names if name not in every]:
-            shown = self._shown()
+            descriptions = self._descriptions()
             raise NnefError(
                 Diagnostic("input/shape", f"input {name!r} has no shape: it is {text}")
                 for name in missing
-                for text in [shown.get(name, "introduced nowhere")]
+                for text in [descriptions.get(name, "introduced nowhere")]
             )
         named = self._named([every[name] for name in self.input_names])
-        model = self._plans.exact(named)
+        model = self._plans.concrete(named)
         if states := session_layout(model).states:
             raise only_sessions("for_shapes", [state.name for state in states])
         return model
 
     def shapes_of(self, arrays: Sequence[Any]) -> list[Shape]:
-        """The shapes of what is given for the inputs; NnefError for what is no array."""
+        """The shapes of the arguments of a call; raises NnefError for those that are no arrays."""
         self._check_count(len(arrays))
         problems: list[Diagnostic] = []
         shapes = [
-            _shape(array, name, self._shown, problems)
+            _shape(array, name, self._descriptions, problems)
             for array, name in zip(arrays, self.input_names, strict=True)
         ]
         if problems:
@@ -252,18 +254,18 @@ class DynamicModel(Model):
             message = f"{count} arrays given, expected {len(self.input_names)}"
             raise NnefError.of("input/count", message, hint=hint)
 
-    def _shown(self) -> dict[str, str]:
-        """The inputs for people, by name: `x: float32[1,S]`."""
+    def _descriptions(self) -> dict[str, str]:
+        """Descriptions of the inputs by name: `x: float32[1,S]`."""
         extents = {each.name: ",".join(each.extents) for each in self.shapes}
         return {s.name: f"{s.name}: {s.dtype}[{extents[s.name]}]" for s in self.inputs}
 
     def plan_for(self, shapes: Sequence[Shape], states: Mapping[str, Shape]) -> Executable:
-        """The plan for shapes of the inputs, in order, and of states; made if there is none."""
+        """The plan for shapes of the inputs, in order, and of states by name."""
         self._check_count(len(shapes))
         return self._plans.find(self._named(shapes), states)
 
     def _named(self, shapes: Sequence[Shape]) -> dict[str, Shape]:
-        """Shapes of the inputs by name; NnefError for those that were fixed to others."""
+        """Shapes of the inputs by name; raises NnefError where `shapes=` determines others."""
         named = dict(zip(self.input_names, shapes, strict=True))
         for name, shape in self._shapes.items():
             if named.get(name, shape) != shape:
@@ -283,7 +285,7 @@ class DynamicModel(Model):
 
     def profile(self, *arrays: Any, seconds: float = 1.0) -> Profile:
         """The profile of the plan for the shapes of some arrays; see `CompiledModel.profile`."""
-        plan = self._plans.exact(self._named(self.shapes_of(arrays)))
+        plan = self._plans.concrete(self._named(self.shapes_of(arrays)))
         return plan.profile(*arrays, seconds=seconds)
 
     def __reduce__(self) -> NoReturn:
@@ -295,23 +297,26 @@ class DynamicModel(Model):
 
 
 def _shape(
-    given: Any, name: str, shown: Callable[[], Mapping[str, str]], problems: list[Diagnostic]
+    value: Any,
+    name: str,
+    descriptions: Callable[[], Mapping[str, str]],
+    problems: list[Diagnostic],
 ) -> Shape:
-    """The shape of an array; () after a problem, which says what is `shown` of the input."""
-    array = given if is_array(given) and hasattr(given, "shape") else None
+    """The shape of an array, or () with an error in `problems`, which describes the input."""
+    array = value if is_array(value) and hasattr(value, "shape") else None
     if array is None:
         hint = "make it one: numpy.array(x)"
-        expected = f"an array {shown()[name]}"
-        array = array_of(given, f"input {name!r}", expected, hint, problems)
+        expected = f"an array {descriptions()[name]}"
+        array = array_of(value, f"input {name!r}", expected, hint, problems)
     return () if array is None else tuple(int(extent) for extent in array.shape)
 
 
 def _fill(out: Mapping[str, Any], results: Mapping[str, Array]) -> None:
-    """Put results into arrays of the caller, which have to be of the same shapes and types."""
-    found = [results[name] for name in out]
-    specs = [TensorSpec(name, y.shape, y.dtype) for name, y in zip(out, found, strict=True)]
+    """Copy results to arrays of the caller, which must have the same shapes and types."""
+    arrays = [results[name] for name in out]
+    specs = [TensorSpec(name, y.shape, y.dtype) for name, y in zip(out, arrays, strict=True)]
     targets = Signature((), tuple(specs)).targets(list(out.values()))
-    for target, y in zip(targets, found, strict=True):
+    for target, y in zip(targets, arrays, strict=True):
         target[...] = y
 
 

@@ -3,8 +3,8 @@
     shapes ──▶ a cached plan ──▶ a symbolic plan whose guards hold ──▶ a new symbolic plan
                (LRU)             (SymbolicExecutable.at)              (front end, passes, lowering)
 
-A symbolic plan, pattern for short, is a program with symbolic integers, traced once for extents of
-similar size; see docs/design/dynamic.md.
+A symbolic plan is a program with symbolic integers, traced once for extents of similar size; see
+docs/design/dynamic.md.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
 
-PLANS: Final = 64
-"""Capacity of the cache in plans."""
+MAX_PLANS: Final = 64
+"""Capacity of the cache for plans of one combination of shapes."""
 PLAN_BYTES: Final = 256 << 20
-"""Bytes that a model retains between calls for the numbers of plans, and for values between
-launches; more if one call needs more.
-"""
-PATTERNS: Final = 64
-"""Capacity of the cache in symbolic plans."""
-MAX_LOG2_DISTANCE: Final = 6
-"""A pattern is reused for extents of inputs within a factor of 2^6 of those it was traced with.
+"""Capacity in bytes: for the parameters of plans, and for the memory of values between launches.
 
-BERT and CNNs are at most 3 % slower with a pattern of inputs 25 times as short or long than with
-their own.  Extents of states, which are read once, may have any distance.
+A single call may need more.
+"""
+MAX_SYMBOLIC_PLANS: Final = 64
+"""Capacity of the cache for symbolic plans."""
+MAX_LOG2_DISTANCE: Final = 6
+"""A symbolic plan is reused for extents of inputs within a factor of 2^6 of those of its trace.
+
+BERT and CNNs are at most 3 % slower with the plan of inputs 25 times as short or long than with
+their own.  For extents of states, which are read once, the distance is not limited.
 """
 RESPECIALIZE_AFTER: Final = 8
-"""Calls with the same shapes after which a concrete plan replaces that of a degraded pattern."""
-ATTEMPTS: Final = 8
+"""Calls with the same shapes after which a concrete plan replaces a degraded symbolic one."""
+MAX_FAILED_TRACES: Final = 8
 """Consecutive traces that fail, or hold for one shape only, before tracing is given up."""
 
 
@@ -67,25 +68,25 @@ class ShapeKey:
         self.ranks = tuple(map(len, every))
         self.extents = tuple(chain.from_iterable(every))
 
-    def at(self, places: Sequence[int]) -> tuple[int, ...]:
-        """The extents there."""
-        return tuple(map(self.extents.__getitem__, places))
+    def at(self, indices: Sequence[int]) -> tuple[int, ...]:
+        """The extents at these indices."""
+        return tuple(map(self.extents.__getitem__, indices))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolicPlan:
-    """A program for many shapes, and the conditions on shapes that its guards leave out.
+    """A program for many shapes, and the conditions on shapes that its guards do not contain.
 
-    A call of a decoder compares these few hundred extents as one tuple.
+    These compare the few hundred extents of a decoder's states as one tuple.
     """
 
     model: SymbolicExecutable
     symbols: tuple[str, ...]
     """Symbols in the shapes of inputs, in the order of the function's parameters."""
-    like: ShapeKey
+    traced: ShapeKey
     """The shapes of the trace."""
     groups: Sequence[Sequence[int]]
-    """Indices of extents of states that share a symbol: they are equal."""
+    """Indices of extents of states that share a symbol and must be equal."""
     fixed: Sequence[int]
     """Indices of extents that are constant."""
     bits: tuple[int, ...]
@@ -95,19 +96,19 @@ class SymbolicPlan:
 
     def distance(self, values: Sequence[int]) -> int:
         """The largest difference in bit length between values and hints."""
-        pairs = zip(values, self.bits, strict=False)  # lengths of states come behind
+        pairs = zip(values, self.bits, strict=False)  # extents of states follow, without a limit
         return max((abs(value.bit_length() - bits) for value, bits in pairs), default=0)
 
-    def values(self, symbols: Mapping[str, int], asked: ShapeKey) -> list[int] | None:
-        """The arguments of the function; None if the shapes differ in what is constant."""
-        like = self.like
-        if asked.names != like.names or asked.ranks != like.ranks:
+    def values(self, symbols: Mapping[str, int], key: ShapeKey) -> list[int] | None:
+        """The values of the function's parameters; None if constant extents or ranks differ."""
+        traced = self.traced
+        if key.names != traced.names or key.ranks != traced.ranks:
             return None
-        if tuple(symbols) != self.symbols or asked.at(self.fixed) != like.at(self.fixed):
+        if tuple(symbols) != self.symbols or key.at(self.fixed) != traced.at(self.fixed):
             return None
         values = list(symbols.values())
-        for places in self.groups:
-            extents = asked.at(places)
+        for indices in self.groups:
+            extents = key.at(indices)
             if extents.count(extents[0]) != len(extents):
                 return None
             values.append(extents[0])
@@ -116,7 +117,7 @@ class SymbolicPlan:
 
 @dataclass(slots=True)
 class _CachedPlan:
-    """A cached plan."""
+    """A plan for one combination of shapes, and the number of its calls."""
 
     model: Executable
     is_degraded: bool = False
@@ -124,7 +125,7 @@ class _CachedPlan:
 
 
 class PlanCache:
-    """The plans of a model by the shapes of a call; they share packed weights."""
+    """The plans of a model by the shapes of a call.  Plans share packed weights."""
 
     def __init__(
         self, source: GraphSource, config: CompileConfig, progress: Progress | None = None
@@ -135,68 +136,68 @@ class PlanCache:
         self._shared = WeightPool(PLAN_BYTES)
         for array in source.arrays():
             self._shared.keep(array)
-        self._made: OrderedDict[Any, _CachedPlan] = OrderedDict()
-        self._patterns: list[SymbolicPlan] = []
+        self._plans: OrderedDict[Any, _CachedPlan] = OrderedDict()
+        self._symbolic_plans: list[SymbolicPlan] = []
         """Most recently used first."""
-        self._failed = 0
-        self._before: Shapes = {}
-        """Shapes of states of the call before."""
+        self._failed_traces = 0
+        self._previous: Shapes = {}
+        """Shapes of states in the previous call."""
         self._growing: dict[str, set[int]] = {}
-        """Axes of states whose extents have changed from one call to the next."""
+        """Axes of states whose extents have changed between calls."""
         self._lock = threading.RLock()
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
-        """In the child of a fork nobody makes plans."""
+        """After a fork no thread of the child holds the lock."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        return len(self._made)
+        return len(self._plans)
 
     @property
-    def patterns(self) -> int:
+    def symbolic_plans(self) -> int:
         """The number of symbolic plans."""
-        return len(self._patterns)
+        return len(self._symbolic_plans)
 
     def find(self, shapes: Shapes, states: Shapes) -> Executable:
-        """The plan for shapes of the inputs and of states; NnefError if they do not fit."""
+        """The plan for these shapes of inputs and states; raises NnefError if they do not fit."""
         key = (*shapes.values(), *states, *states.values())
         with self._lock:
-            before, self._before = self._before, states
-            found = self._kept_or_made(key, lambda: self._planned(shapes, states, before))
-            found.calls += 1
-            if found.is_degraded and found.calls > RESPECIALIZE_AFTER:
-                del self._made[key]
-                found = self._kept_or_made(key, lambda: _CachedPlan(self._compiled(shapes, states)))
-            return found.model
+            previous, self._previous = self._previous, states
+            plan = self._get_or_add(key, lambda: self._plan(shapes, states, previous))
+            plan.calls += 1
+            if plan.is_degraded and plan.calls > RESPECIALIZE_AFTER:
+                del self._plans[key]
+                plan = self._get_or_add(key, lambda: _CachedPlan(self._compile(shapes, states)))
+            return plan.model
 
-    def exact(self, shapes: Shapes) -> CompiledModel:
+    def concrete(self, shapes: Shapes) -> CompiledModel:
         """The concrete plan for these shapes, without states."""
-        key = (*shapes.values(), "exact")
+        key = (*shapes.values(), "concrete")
         with self._lock:
-            found = self._kept_or_made(key, lambda: _CachedPlan(self._compiled(shapes, {}))).model
-        assert isinstance(found, CompiledModel)
-        return found
+            model = self._get_or_add(key, lambda: _CachedPlan(self._compile(shapes, {}))).model
+        assert isinstance(model, CompiledModel)
+        return model
 
-    def _kept_or_made(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
-        """The plan under a key, made if missing; evicts the least recently used plans."""
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = make()
-            while len(self._made) > PLANS or self._take_too_much(found):
-                self._made.popitem(last=False)
+    def _get_or_add(self, key: Any, make: Callable[[], _CachedPlan]) -> _CachedPlan:
+        """The plan of a key, built if missing; evicts the least recently used plans."""
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = make()
+            while len(self._plans) > MAX_PLANS or self._exceeds_memory(plan):
+                self._plans.popitem(last=False)
         else:
-            self._made.move_to_end(key)
-        return found
+            self._plans.move_to_end(key)
+        return plan
 
-    def _take_too_much(self, added: _CachedPlan) -> bool:
-        """Whether the plans take too many bytes after an addition; ignores small ones."""
-        if added.model.nbytes <= PLAN_BYTES // PLANS or len(self._made) == 1:
+    def _exceeds_memory(self, added: _CachedPlan) -> bool:
+        """Whether all plans exceed PLAN_BYTES; not computed after the addition of a small one."""
+        if added.model.nbytes <= PLAN_BYTES // MAX_PLANS or len(self._plans) == 1:
             return False
-        return sum(each.model.nbytes for each in self._made.values()) > PLAN_BYTES
+        return sum(each.model.nbytes for each in self._plans.values()) > PLAN_BYTES
 
-    def _compiled(self, shapes: Shapes, states: Shapes) -> CompiledModel:
-        """A concrete plan; it shares memory with others."""
+    def _compile(self, shapes: Shapes, states: Shapes) -> CompiledModel:
+        """A concrete plan, which shares weights and memory with other plans."""
         from nnefc.artifacts.provenance import FromGraph
         from nnefc.driver.compile import compile_graph
 
@@ -209,72 +210,73 @@ class PlanCache:
             shared=self._shared,
         )
 
-    def _watch(self, before: Shapes, states: Shapes) -> None:
-        """Note which extents of states have changed from one call to the next."""
+    def _record_growth(self, previous: Shapes, states: Shapes) -> None:
+        """Record which extents of states have changed since the previous call."""
         for name, shape in states.items():
-            other = before.get(name, shape)
+            other = previous.get(name, shape)
             if other != shape and len(other) == len(shape):
                 changed = {i for i, pair in enumerate(zip(other, shape)) if pair[0] != pair[1]}
                 self._growing.setdefault(name, set()).update(changed)
 
-    # -- patterns
+    # -- symbolic plans
 
-    def _planned(self, shapes: Shapes, states: Shapes, before: Shapes) -> _CachedPlan:
-        """A plan of a symbolic plan, which is traced if necessary; otherwise a concrete plan.
+    def _plan(self, shapes: Shapes, states: Shapes, previous: Shapes) -> _CachedPlan:
+        """A plan from a symbolic plan, which is traced if necessary; otherwise a concrete plan.
 
-        `before`: shapes of states in the call before.
+        `previous`: shapes of states in the previous call.
         """
-        symbols, asked = self._source.symbol_values(shapes), ShapeKey(shapes, states)
-        for pattern, values in self._near(symbols, asked):
-            if (found := pattern.model.at(values)) is not None:
-                self._patterns.remove(pattern)
-                self._patterns.insert(0, pattern)
-                return _CachedPlan(found, pattern.is_degraded)
-        self._watch(before, states)
+        symbols, key = self._source.symbol_values(shapes), ShapeKey(shapes, states)
+        for symbolic, values in self._candidates(symbols, key):
+            if (model := symbolic.model.at(values)) is not None:
+                self._symbolic_plans.remove(symbolic)
+                self._symbolic_plans.insert(0, symbolic)
+                return _CachedPlan(model, symbolic.is_degraded)
+        self._record_growth(previous, states)
         for name, axis in self._source.growing.items():
             self._growing.setdefault(name, set()).add(axis)
         growing = any(name in self._growing for name in states)
-        tried = (bool(symbols) or growing) and self._failed < ATTEMPTS
-        if tried:
+        may_trace = (bool(symbols) or growing) and self._failed_traces < MAX_FAILED_TRACES
+        if may_trace:
             with suppress(Untraceable, NnefError):  # the concrete plan reports the error
-                pattern = self._traced(symbols, shapes, states)
-                values = pattern.values(symbols, asked)
-                assert values is not None, "a pattern is for what it was made for"
-                found = pattern.model.at(values)
-                assert found is not None, "a pattern holds for what it was made for"
-                self._patterns.insert(0, pattern)
-                del self._patterns[PATTERNS:]
-                self._failed = 0 if _holds_for_others(pattern, values) else self._failed + 1
-                return _CachedPlan(found, pattern.is_degraded)
-        model = self._compiled(shapes, states)
-        self._failed += tried
-        return _CachedPlan(model)
+                symbolic = self._trace(symbols, shapes, states)
+                values = symbolic.values(symbols, key)
+                assert values is not None, "a symbolic plan fits the shapes of its trace"
+                model = symbolic.model.at(values)
+                assert model is not None, "the guards hold for the shapes of the trace"
+                self._symbolic_plans.insert(0, symbolic)
+                del self._symbolic_plans[MAX_SYMBOLIC_PLANS:]
+                is_general = _holds_for_others(symbolic, values)
+                self._failed_traces = 0 if is_general else self._failed_traces + 1
+                return _CachedPlan(model, symbolic.is_degraded)
+        concrete = self._compile(shapes, states)
+        self._failed_traces += may_trace
+        return _CachedPlan(concrete)
 
-    def _near(
-        self, symbols: Mapping[str, int], asked: ShapeKey
+    def _candidates(
+        self, symbols: Mapping[str, int], key: ShapeKey
     ) -> list[tuple[SymbolicPlan, list[int]]]:
-        """Patterns that may hold, with the arguments of their functions; the nearest first."""
-        found: list[tuple[int, SymbolicPlan, list[int]]] = []
-        for pattern in self._patterns:
-            values = pattern.values(symbols, asked)
-            if values is not None and (distance := pattern.distance(values)) <= MAX_LOG2_DISTANCE:
-                found.append((distance, pattern, values))
-        return [(pattern, values) for _, pattern, values in sorted(found, key=lambda x: x[0])]
+        """Symbolic plans whose guards may hold, with values of their parameters; nearest first."""
+        candidates: list[tuple[int, SymbolicPlan, list[int]]] = []
+        for plan in self._symbolic_plans:
+            values = plan.values(symbols, key)
+            if values is not None and (distance := plan.distance(values)) <= MAX_LOG2_DISTANCE:
+                candidates.append((distance, plan, values))
+        return [(plan, values) for _, plan, values in sorted(candidates, key=lambda x: x[0])]
 
-    def _traced(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
-        """A new pattern; raises Untraceable, or NnefError for an error of the document."""
+    def _trace(self, symbols: Mapping[str, int], shapes: Shapes, states: Shapes) -> SymbolicPlan:
+        """A new symbolic plan; raises Untraceable, or NnefError for an error of the document."""
         from nnefc.driver.kernels_ahead import expecting_usual_kernels
         from nnefc.driver.lower import lower_graph
         from nnefc.runtime.plan.symbolic_plan import SymbolicExecutable
         from nnefc.support.memory_errors import memory_errors
 
-        trace = Trace(must_vary=True)  # or it is for these shapes alone, which takes less
+        trace = Trace(must_vary=True)  # for a single shape, a concrete plan takes less time
         inputs = {name: trace.symbol(value) for name, value in symbols.items()}
         growing = {
             shape[axis]
             for name, shape in states.items()
             for axis in self._growing.get(name, ())
-            if axis < len(shape)  # of another rank is what the graph refuses
+            if axis < len(shape)  # the graph reports a changed rank
         }
         extents = {value: trace.symbol(value) for value in sorted(growing)}
         lifted = {
@@ -291,8 +293,8 @@ class PlanCache:
             model = SymbolicExecutable(
                 trace, program, graph, self._progress, self._shared, threads=threads
             )
-        taken = [value.type.dims for value in graph.inputs[: len(shapes)]]
-        dims = list(chain.from_iterable([*taken, *lifted.values()]))
+        input_dims = [value.type.dims for value in graph.inputs[: len(shapes)]]
+        dims = list(chain.from_iterable([*input_dims, *lifted.values()]))
         return SymbolicPlan(
             model,
             tuple(symbols),
@@ -304,10 +306,10 @@ class PlanCache:
         )
 
 
-def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
-    """Whether a pattern holds for some other value of one of its symbols."""
+def _holds_for_others(plan: SymbolicPlan, values: Sequence[int]) -> bool:
+    """Whether the guards of a plan hold for some other value of one of its symbols."""
     return any(
-        pattern.model.holds([*values[:i], other, *values[i + 1 :]])
+        plan.model.holds([*values[:i], other, *values[i + 1 :]])
         for i, value in enumerate(values)
         for other in (value + 1, value - 1, 2 * value, value // 2, value + 16)
         if other > 0 and other != value
@@ -315,17 +317,17 @@ def _holds_for_others(pattern: SymbolicPlan, values: Sequence[int]) -> bool:
 
 
 def needs_shapes(what: str, source: GraphSource, shapes: Shapes) -> NnefError:
-    """The error of a request that a model with symbols or states refuses; `shapes`: of inputs.
+    """The error of a request that a model with symbols or states refuses.
 
-    States are named; shapes that no symbol has a value for are examples.
+    It names states, or gives `shapes` of inputs with examples of unknown extents as a hint.
     """
     try:
         trial = sample_graph(source, shapes, Diagnostics())
     except NnefError:
         example = "{...}"
     else:
-        if kept := trial.graph.state_shapes:
-            return only_sessions(what, kept)
+        if states := trial.graph.state_shapes:
+            return only_sessions(what, states)
         example = str({name: tuple(shape) for name, shape in trial.shapes.items()})
-    hint = f"model.for_shapes({example}) gives one"
-    return NnefError.of("input/shape", f"{what} needs a model for some shapes alone", hint=hint)
+    hint = f"model.for_shapes({example}) returns one"
+    return NnefError.of("input/shape", f"{what} needs a model with known shapes", hint=hint)

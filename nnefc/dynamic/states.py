@@ -1,8 +1,7 @@
-"""The states of a session: arrays that operators keep from call to call, and their memory.
+"""The states of a session: arrays that operators keep between calls, and their memory.
 
-States that grow, as keys and values of a decoder do, lie in memory with room for more items
-(`nnefc.frontends.common.graph_names.room_for`): a call reads the items that are there and appends
-new ones, so that nothing is copied.
+Growing states, such as keys and values of a decoder, have memory with spare capacity
+(`nnefc.frontends.common.graph_names.room_for`).  A call appends items in place, without a copy.
 """
 
 from __future__ import annotations
@@ -31,137 +30,137 @@ Shape = tuple[int, ...]
 
 
 class _Snapshot(NamedTuple):
-    """All that there is at a time: replaced as one, so that an interrupt leaves it whole."""
+    """All states at a time; replaced as a whole, so that an interrupt leaves them consistent."""
 
     arrays: dict[str, Array]
-    """States, or memory that they are at the beginning of."""
+    """Memory by name; a state is its leading items."""
     shapes: Mapping[str, Shape]
-    """Of the states; never changed, but another one."""
+    """Shapes of the states; replaced, never modified."""
     unchecked: frozenset[str]
-    """Names of states that a caller has put here, and no graph has taken."""
+    """Names of states that a caller has assigned and no graph has checked."""
 
 
 class StateMemory(NamedTuple):
-    """What a graph takes for some inputs."""
+    """The memory of the states that a graph takes as inputs."""
 
     inputs: Sequence[TensorSpec]
-    of: Mapping[str, Array]
-    """What it was found in."""
+    source: Mapping[str, Array]
+    """The `arrays` of the snapshot."""
     addresses: list[int]
     arrays: list[Array]
-    """What has the addresses: it must be there as long as a run goes on."""
+    """The owners of the addresses, which must live as long as a run."""
 
 
 class States(MutableMapping[str, Array]):
-    """What is kept now, by the names of the operators that keep it; others may be put there."""
+    """The current states by the names of their operators; callers may assign other arrays."""
 
     def __init__(self) -> None:
-        self._kept = _Snapshot({}, {}, frozenset())
-        self._given: StateMemory | None = None
-        """What was given last."""
+        self._snapshot = _Snapshot({}, {}, frozenset())
+        self._memory: StateMemory | None = None
+        """The last result of `memory_for`."""
         self.lock: AbstractContextManager[object] = threading.Lock()
-        """Held by whoever makes a call, or changes what is here."""
+        """Held during a call, and while states are assigned."""
         renew_after_fork(self)
 
     def renew_lock(self) -> None:
-        """In the child of a fork a call that another thread was in does not go on."""
+        """After a fork the calls of other threads do not continue in the child."""
         self.lock = threading.Lock()
 
     def __getitem__(self, name: str) -> Array:
-        kept = self._kept
-        found = _beginning(kept.arrays[name], kept.shapes[name])
-        found.flags.writeable = False  # states that were saved, or given away, are the same memory
-        return found
+        snapshot = self._snapshot
+        array = _leading_items(snapshot.arrays[name], snapshot.shapes[name])
+        array.flags.writeable = False  # other sessions and callers may share the memory
+        return array
 
     def __setitem__(self, name: str, value: Any) -> None:
         problems: list[Diagnostic] = []
-        hint = "an array that a session of this model has kept, or one like it"
+        hint = "assign an array like the one in session.states of this model"
         array = array_of(value, f"state {name!r}", "an array", hint, problems)
         if array is None:
             raise NnefError(problems)
-        array = np.array(array)  # whatever becomes of the other one
+        array = np.array(array)  # the caller may modify its array
         with self.lock:
-            kept = self._kept
-            self._kept = _Snapshot(
-                {**kept.arrays, name: array},
-                {**kept.shapes, name: array.shape},
-                kept.unchecked | {name},
+            before = self._snapshot
+            self._snapshot = _Snapshot(
+                {**before.arrays, name: array},
+                {**before.shapes, name: array.shape},
+                before.unchecked | {name},
             )
 
     def __delitem__(self, name: str) -> None:
         with self.lock:
-            arrays, shapes = dict(self._kept.arrays), dict(self._kept.shapes)
+            arrays, shapes = dict(self._snapshot.arrays), dict(self._snapshot.shapes)
             del arrays[name], shapes[name]
-            self._kept = _Snapshot(arrays, shapes, self._kept.unchecked - {name})
-            self._given = None  # memory is not held for it
+            self._snapshot = _Snapshot(arrays, shapes, self._snapshot.unchecked - {name})
+            self._memory = None  # it would hold the deleted array
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kept.arrays)
+        return iter(self._snapshot.arrays)
 
     def __len__(self) -> int:
-        return len(self._kept.arrays)
+        return len(self._snapshot.arrays)
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
     @property
     def shapes(self) -> Mapping[str, Shape]:
-        """Shapes of what is kept now."""
-        return self._kept.shapes
+        """Shapes of the current states."""
+        return self._snapshot.shapes
 
     def fork(self) -> States:
-        """The same for another session; what grows is copied when it does."""
-        found, kept = States(), self._kept
-        arrays = {name: self[name] for name in kept.arrays}
-        found._kept = _Snapshot(arrays, dict(kept.shapes), frozenset(arrays))
-        return found
+        """The same states for another session; a growing state is copied when it grows."""
+        fork, snapshot = States(), self._snapshot
+        arrays = {name: self[name] for name in snapshot.arrays}
+        fork._snapshot = _Snapshot(arrays, dict(snapshot.shapes), frozenset(arrays))
+        return fork
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Discard all states."""
         with self.lock:
-            self._kept, self._given = _Snapshot({}, {}, frozenset()), None
+            self._snapshot, self._memory = _Snapshot({}, {}, frozenset()), None
 
     # -- for calls, which hold the lock
 
-    def given(self, inputs: Sequence[TensorSpec], states: Sequence[State]) -> StateMemory:
+    def memory_for(self, inputs: Sequence[TensorSpec], states: Sequence[State]) -> StateMemory:
         """The memory of the `states` that a graph takes, in the order of its `inputs`.
 
-        Raises NnefError for an array that a caller has put here, if its type is not that of the
-        input, or if no operator of the graph has a state of that name.
+        Raises NnefError for an assigned array whose type is not that of the input, or if no
+        operator of the graph has a state of its name.
         """
-        before, kept = self._given, self._kept
-        if before is not None and before.inputs is inputs and before.of is kept.arrays:
+        before, snapshot = self._memory, self._snapshot
+        if before is not None and before.inputs is inputs and before.source is snapshot.arrays:
             return before
         del before
-        self._given = None
+        self._memory = None
         pairs = ((inputs[each.input], each) for each in states if each.input is not None)
         wanted = [TensorSpec(state.name, spec.shape, spec.dtype) for spec, state in pairs]
-        if kept.unchecked:
+        if snapshot.unchecked:
             self._check(wanted, states)
-            kept = self._kept = kept._replace(unchecked=frozenset())
-        arrays = list(map(self._with_room, wanted))
-        self._given = StateMemory(inputs, kept.arrays, list(map(address, arrays)), arrays)
-        return self._given
+            snapshot = self._snapshot = snapshot._replace(unchecked=frozenset())
+        arrays = list(map(self._with_capacity, wanted))
+        self._memory = StateMemory(inputs, snapshot.arrays, list(map(address, arrays)), arrays)
+        return self._memory
 
-    def keep(self, arrays: Mapping[str, Array], appended: Iterable[AppendedInput]) -> None:
-        """Store the states that a graph has returned, and the lengths of those it appended to."""
-        kept = self._kept
-        changed = {name: _longer(kept.shapes[name], axis, more) for name, axis, more in appended}
+    def store(self, arrays: Mapping[str, Array], appended: Iterable[AppendedInput]) -> None:
+        """Store the states that a graph returned, and the new shapes of states it appended to."""
+        before = self._snapshot
+        changed = {name: _grown(before.shapes[name], axis, more) for name, axis, more in appended}
         changed |= {name: array.shape for name, array in arrays.items()}
         if changed:
-            every = {**kept.arrays, **arrays} if arrays else kept.arrays
-            self._kept = _Snapshot(every, {**kept.shapes, **changed}, kept.unchecked)
+            every = {**before.arrays, **arrays} if arrays else before.arrays
+            self._snapshot = _Snapshot(every, {**before.shapes, **changed}, before.unchecked)
 
     def _check(self, wanted: Sequence[TensorSpec], states: Sequence[State]) -> None:
-        """Raise NnefError for what a caller has put here and a graph does not take."""
-        unchecked = self._kept.unchecked
+        """Raise NnefError for assigned states that a graph does not take."""
+        unchecked = self._snapshot.unchecked
         known = [state.name for state in sorted(states, key=lambda state: state.input is None)]
         problems = [
             Diagnostic(
                 "input/state",
                 f"no operator of the model keeps a state {name!r}",
-                hint=f"those that there are: {', '.join(map(repr, known)) or 'none'}; "
-                f"del session.states[{name!r}] takes it away",
+                hint=f"states of the model: {', '.join(map(repr, known)) or 'none'}; "
+                f"del session.states[{name!r}] removes it",
             )
             for name in sorted(unchecked.difference(known))
         ]
@@ -173,55 +172,54 @@ class States(MutableMapping[str, Array]):
         if problems:
             raise NnefError(problems)
 
-    def _with_room(self, spec: TensorSpec) -> Array:
-        """A state at the beginning of memory of a shape; where it lies, if that is so."""
+    def _with_capacity(self, spec: TensorSpec) -> Array:
+        """The memory of a state, moved to memory of this shape if it has another one."""
         name, shape = spec.name, spec.shape
-        array = self._kept.arrays[name]
+        array = self._snapshot.arrays[name]
         if array.shape == shape and is_ready(array):
             return array
-        held = self[name]
+        state = self[name]
         nbytes = prod(shape) * spec.dtype.itemsize
-        found = large_page_memory(nbytes, "a state").view(spec.dtype).reshape(shape)
-        _beginning(found, held.shape)[...] = held
-        self._kept.arrays[name] = found  # one after the other: the memory before is not needed
-        return found
+        memory = large_page_memory(nbytes, "a state").view(spec.dtype).reshape(shape)
+        _leading_items(memory, state.shape)[...] = state
+        self._snapshot.arrays[name] = memory  # frees the former memory before the next state moves
+        return memory
 
 
-def _beginning(memory: Array, shape: Shape) -> Array:
-    """The first items along each axis."""
-    return memory[(*map(slice, shape), ...)]  # which is an array for rank 0, too
+def _leading_items(memory: Array, shape: Shape) -> Array:
+    """A view of the first items along each axis."""
+    return memory[(*map(slice, shape), ...)]  # the ellipsis makes rank 0 an array, too
 
 
-@lru_cache(64)  # of a token they are all the same, but for very few
-def _longer(shape: Shape, axis: int, more: int) -> Shape:
-    """A shape with so many more items along an axis."""
+@lru_cache(64)  # most states of a decoder have the same shape
+def _grown(shape: Shape, axis: int, more: int) -> Shape:
+    """A shape with `more` items along an axis."""
     return (*shape[:axis], shape[axis] + more, *shape[axis + 1 :])
 
 
 def split_outputs(
     outputs: Sequence[Array], states: Iterable[State], counts: Iterable[Count]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """The results of the document, cut to the items that are valid, and the new states by name."""
-    arrays, beside = list(outputs), set[int]()
+    """The results of the document, cut to their valid items, and the new states by name."""
+    arrays, hidden = list(outputs), set[int]()
     for count in counts:
         valid = range(int(outputs[count.output]))
         arrays[count.of] = arrays[count.of].take(valid, count.axis)
-        beside.add(count.output)
-    kept: dict[str, Array] = {}
+        hidden.add(count.output)
+    new_states: dict[str, Array] = {}
     for state in states:
         if state.output is not None:
-            kept[state.name] = arrays[state.output]
-            beside.add(state.output)
-    return [array for i, array in enumerate(arrays) if i not in beside], kept
+            new_states[state.name] = arrays[state.output]
+            hidden.add(state.output)
+    return [array for i, array in enumerate(arrays) if i not in hidden], new_states
 
 
-def only_sessions(what: str, kept: Iterable[str]) -> NnefError:
-    """The error of what has no place for states that operators keep under these names."""
+def only_sessions(what: str, names: Iterable[str]) -> NnefError:
+    """The error of a request that a model with states of these `names` refuses."""
     return NnefError.of(
         "input/state",
-        f"{what}: operators of this model keep states ({', '.join(kept)}), which only sessions "
-        "have a place for",
-        hint="what nnefc.compile makes of the document keeps them from call to call, as its"
-        " .session() do; a document that takes its states as inputs and returns them can be saved"
-        " and written in C",
+        f"{what}: operators of this model keep states ({', '.join(names)}), which only sessions "
+        "can hold",
+        hint="the model of nnefc.compile and its .session() keep them from call to call; a document"
+        " that takes its states as inputs and returns them can be saved and written in C",
     )

@@ -115,9 +115,7 @@ def test_results_may_repeat_a_name(tmp_path: Path) -> None:
         ([np.zeros((3, 4), np.float32)] * 2, "input/count", "2 arrays"),
     ],
 )
-def test_what_is_wrong_is_said(
-    linear: DynamicModel, arrays: list[Array], rule: str, words: str
-) -> None:
+def test_errors_of_calls(linear: DynamicModel, arrays: list[Array], rule: str, words: str) -> None:
     with pytest.raises(NnefError) as caught:
         linear(*arrays)
     assert caught.value.errors[0].rule == rule
@@ -195,8 +193,10 @@ def test_contradictory_symbols_are_an_error(tmp_path: Path) -> None:
             both(rows(3), rows(wrong))
 
 
-def test_the_oldest_plans_go(linear: DynamicModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_cache, "PLANS", 3)
+def test_least_recently_used_plans_are_evicted(
+    linear: DynamicModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_cache, "MAX_PLANS", 3)
     made = [linear.for_shapes({"x": (n, 4)}) for n in (2, 3, 4)]
     assert linear.for_shapes({"x": (2, 4)}) is made[0]  # used last now
     linear(rows(5))

@@ -67,7 +67,7 @@ def test_sessions_are_independent(cache: DynamicModel) -> None:
         ({"total": np.zeros((1, 1, 4))}, "float64"),
     ],
 )
-def test_what_results_do_not_fit_leaves_states_alone(
+def test_results_that_do_not_fit_leave_states_unchanged(
     cache: DynamicModel, out: Any, words: str
 ) -> None:
     """A call that fails is one that was not made."""
@@ -88,7 +88,7 @@ def test_states_can_be_set(cache: DynamicModel) -> None:
     np.testing.assert_array_equal(found["all"], np.concatenate([rows(6), rows(2)])[None])
 
 
-def test_an_array_that_was_put_there_may_change(cache: DynamicModel) -> None:
+def test_assigned_arrays_are_copied(cache: DynamicModel) -> None:
     session, mine = cache.session(), rows(6)[None]
     session.states["kept"] = mine
     mine[:] = 7
@@ -99,14 +99,14 @@ def test_an_array_that_was_put_there_may_change(cache: DynamicModel) -> None:
     ("name", "array", "rule", "words"),
     [
         ("cache", rows(6)[None], "input/state", "keeps a state 'cache'"),
-        ("cache", rows(6)[None], "input/state", "those that there are: 'kept'; del "),
+        ("cache", rows(6)[None], "input/state", "states of the model: 'kept'; del "),
         ("kept", rows(6), "input/state", "the state 'kept' has shape [6, 4], but must have rank 3"),
         ("kept", np.zeros((1, 6, 4)), "input/dtype", "state 'kept' is float64, expected float32"),
         ("kept", np.zeros((1, 6, 5), np.float32), "input/state", "is [1, 6, 5]"),
     ],
 )
 @pytest.mark.parametrize("calls", [0, 2])
-def test_what_is_no_state_is_an_error_at_the_next_call(
+def test_wrong_states_are_reported_at_the_next_call(
     cache: DynamicModel, calls: int, name: str, array: Array, rule: str, words: str
 ) -> None:
     session = cache.session()
@@ -125,7 +125,7 @@ def test_what_is_no_state_is_an_error_at_the_next_call(
 
 
 @pytest.mark.parametrize("value", [None, [[[1.0] * 4]], "rows", {"kept": 1}])
-def test_what_is_no_array_is_no_state(cache: DynamicModel, value: Any) -> None:
+def test_states_must_be_arrays(cache: DynamicModel, value: Any) -> None:
     session = cache.session()
     with pytest.raises(NnefError, match=r"state 'kept' is a .* expected an array"):
         session.states["kept"] = value
@@ -138,17 +138,14 @@ def test_states_go_from_session_to_session(cache: DynamicModel) -> None:
     second.states.update(first.states)
     assert second(rows(2)[None])[0].shape == (1, 5, 4)
     assert first(rows(1)[None])[0].shape == (1, 4, 4)
-    assert repr(cache.session()).endswith("which keeps nothing>")
+    assert repr(cache.session()).endswith("without states>")
     assert repr(second) == (
-        "<Session of <DynamicModel g(x: [1,S,4]) -> (all, total)>, "
-        "which keeps kept: float32[1,5,4]>"
+        "<Session of <DynamicModel g(x: [1,S,4]) -> (all, total)> with states kept: float32[1,5,4]>"
     )
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
-def test_a_copy_goes_on_by_itself(
-    cache: DynamicModel, copied: Callable[[Session], Session]
-) -> None:
+def test_copies_are_independent(cache: DynamicModel, copied: Callable[[Session], Session]) -> None:
     first, parts = cache.session(), [rows(n)[None] for n in (3, 2, 1)]
     first(parts[0])
     second = copied(first)
@@ -214,12 +211,12 @@ def test_sessions_run_at_the_same_time(cache: DynamicModel) -> None:
             each.result()
 
 
-def test_a_cache_has_a_pattern_from_its_second_call_on(cache: DynamicModel) -> None:
+def test_a_cache_has_a_symbolic_plan_from_its_second_call_on(cache: DynamicModel) -> None:
     session = cache.session()
     session(rows(40)[None])
     for _ in range(20):
         session(rows(1)[None])
-    assert cache._plans.patterns == 2  # pyright: ignore[reportPrivateUsage]
+    assert cache._plans.symbolic_plans == 2  # pyright: ignore[reportPrivateUsage]
 
 
 USES: dict[str, Callable[[Any], object]] = {
@@ -323,7 +320,7 @@ def test_a_running_mean(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
 
 
-def test_items_that_only_a_run_counts(tmp_path: Path) -> None:
+def test_data_dependent_extents(tmp_path: Path) -> None:
     found = model(
         tmp_path,
         """graph g(x) -> (y) {
@@ -339,7 +336,7 @@ def test_items_that_only_a_run_counts(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found(x), np.stack(np.nonzero(x)).T + 1)
 
 
-def test_what_a_run_counts_is_not_summed(tmp_path: Path) -> None:
+def test_tensors_with_data_dependent_extents_are_not_summed(tmp_path: Path) -> None:
     with pytest.raises(NnefError, match="sum_reduce cannot take"):
         model(
             tmp_path,
@@ -351,7 +348,7 @@ def test_what_a_run_counts_is_not_summed(tmp_path: Path) -> None:
         )(rows(3))
 
 
-def test_results_that_only_a_run_cuts_need_no_word_in_the_document(tmp_path: Path) -> None:
+def test_data_dependent_extents_need_no_declaration(tmp_path: Path) -> None:
     """What operators give tells that there is something to cut, not how they are called."""
     numbers = model(
         tmp_path,

@@ -21,7 +21,7 @@ from tests.helpers.graphs.dynamic_models import model, rows
 
 Array = np.ndarray[Any, Any]
 
-IN_CALLS = {"given", "keep", "_with_room", "_longer", "_beginning"}
+IN_CALLS = {"memory_for", "store", "_with_capacity", "_grown", "_leading_items"}
 """Functions of `nnefc.dynamic.states` that a call goes through, with the lock of the session."""
 
 
@@ -88,7 +88,7 @@ def interrupted_at(number: int, call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("count", [30, 31])
-def test_a_call_that_is_interrupted_was_made_or_not(several: DynamicModel, count: int) -> None:
+def test_interrupted_calls_are_atomic(several: DynamicModel, count: int) -> None:
     """With room for what comes, and without."""
     session, first, x = several.session(), rows(count), rows(3)
     session(first)
@@ -114,12 +114,12 @@ def test_a_call_that_is_interrupted_was_made_or_not(several: DynamicModel, count
     assert number > 40
 
 
-def test_states_that_are_given_stay_in_memory(several: DynamicModel) -> None:
+def test_memory_of_states_outlives_the_call(several: DynamicModel) -> None:
     """Until a call ends that reads them, whatever becomes of the session."""
     session = several.session()
     session(rows(3))
     plan = several.plan_for([(1, 4)], session.shapes)
-    given = session.states.given(plan.inputs, session_layout(plan).states)
+    given = session.states.memory_for(plan.inputs, session_layout(plan).states)
     session.states.clear()
     for array, address in zip(given.arrays, given.addresses, strict=True):
         assert array.ctypes.data == address
@@ -174,7 +174,7 @@ def test_a_fork_while_other_threads_call_and_plan(several: DynamicModel) -> None
     assert holds(session, np.concatenate([rows(3), rows(4)]))
 
 
-def test_an_array_that_was_put_there_may_change_its_shape(several: DynamicModel) -> None:
+def test_assigned_arrays_may_change_their_shape(several: DynamicModel) -> None:
     session, array = several.session(), rows(3)
     session.states["kept"] = array
     setattr(array, "shape", (12,))  # noqa: B010 - deprecated, and done

@@ -35,7 +35,7 @@ def given_memory(states: States, more: int = 0, name: str = NAME) -> Array:
     """What a graph takes for a state, behind which it puts so many items."""
     shape = room_for(states.shapes[name], AXIS, more)
     spec = TensorSpec("memory", shape, np.dtype(np.float32))
-    (address,) = states.given([spec], [State(name, 0, None, AXIS)]).addresses
+    (address,) = states.memory_for([spec], [State(name, 0, None, AXIS)]).addresses
     nbytes = 4 * math.prod(shape)
     there = (ctypes.c_uint8 * nbytes).from_address(address)
     return np.ctypeslib.as_array(there).view(np.float32).reshape(shape)
@@ -45,12 +45,12 @@ def grow(states: States, more: Array, name: str = NAME) -> int:
     """As a graph does it; gives where the state is."""
     count = more.shape[AXIS]
     if name not in states:
-        states.keep({name: more}, [])
+        states.store({name: more}, [])
         return more.ctypes.data
     begin = states.shapes[name][AXIS]
     memory = given_memory(states, count, name)
     memory[:, begin : begin + count] = more
-    states.keep({}, [AppendedInput(name, AXIS, count)])
+    states.store({}, [AppendedInput(name, AXIS, count)])
     return memory.ctypes.data
 
 
@@ -93,7 +93,7 @@ def test_states_grow_and_saved_ones_do_not_change(moves: list[tuple[str, int]]) 
             np.testing.assert_array_equal(array, was)
 
 
-def test_a_state_that_grows_is_copied_when_its_room_is_full() -> None:
+def test_a_growing_state_is_copied_when_its_capacity_is_full() -> None:
     states = States()
     grow(states, items(0, 40))
     places = {grow(states, items(n, 1)) for n in range(40, 127)}
@@ -115,16 +115,16 @@ def test_states_of_two_models_do_not_grow_in_the_same_memory() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 31, 32, 33, 63, 64, 1000])
 @pytest.mark.parametrize("more", [0, 1, 31, 500])
-def test_room_is_for_what_comes(length: int, more: int) -> None:
+def test_capacity_covers_appended_items(length: int, more: int) -> None:
     shape = room_for((3, length, 5), 1, more)
     assert shape[0] == 3
     assert shape[1] >= length + more
     assert shape[2] == 5
 
 
-def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_states_grow_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     states, names = States(), ("a", "b", "c")
-    states.keep({name: items(0, 31) for name in names}, [])
+    states.store({name: items(0, 31) for name in names}, [])
     shape = room_for((2, 31, 2), AXIS, 1)
     specs = [TensorSpec(f"{name} in", shape, np.dtype(np.float32)) for name in names]
     appended = [State(name, i, None, AXIS) for i, name in enumerate(names)]
@@ -138,7 +138,7 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr("nnefc.dynamic.states.large_page_memory", memory)
     with pytest.raises(NnefError):
-        states.given(specs, appended)
+        states.memory_for(specs, appended)
     for name in names:
         np.testing.assert_array_equal(states[name], items(0, 31))
     left[0] = len(names)
@@ -147,15 +147,15 @@ def test_states_grow_all_of_them_or_none(monkeypatch: pytest.MonkeyPatch) -> Non
         np.testing.assert_array_equal(states[name], items(0, 32))
 
 
-def test_what_is_given_again_is_not_looked_for() -> None:
+def test_memory_of_unchanged_states_is_reused() -> None:
     states = States()
     grow(states, items(0, 4))
     shape = room_for((2, 4, 2), AXIS, 1)
     specs = (TensorSpec("memory", shape, np.dtype(np.float32)),)
     taken = [State(NAME, 0, None, AXIS)]
-    first = states.given(specs, taken)
+    first = states.memory_for(specs, taken)
     assert first.addresses
-    assert states.given(specs, taken) is first
+    assert states.memory_for(specs, taken) is first
     states[NAME] = items(7, 9)
-    assert states.given(specs, taken) is not first
+    assert states.memory_for(specs, taken) is not first
     np.testing.assert_array_equal(states[NAME], items(7, 9))
